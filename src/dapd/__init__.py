@@ -1,0 +1,52 @@
+"""dapd: the optimal first-order solver for strongly convex problems with linear coupling.
+
+min_x max_y  f(x) + yᵀMx − bᵀy − φ(y)
+"""
+
+from dapd import experiments, testing, theory
+from dapd.certificate import Certificate
+from dapd.methods import METHODS
+from dapd.operators import ColumnBlocks, Kronecker
+from dapd.problem import Problem
+from dapd.proximal import L1, Box, Conjugate, GroupBall, Interval, NonNegative, Phi, Stack, Zero
+from dapd.result import History, Result, Status
+from dapd.smooth import Function, LeastSquares, Logistic, PseudoHuber, Quadratic, Separable, Smooth
+from dapd.solve import Info, solve
+from dapd.spectrum import Spectrum, SpectrumWarning, estimate_spectrum
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "L1",
+    "METHODS",
+    "Box",
+    "Certificate",
+    "ColumnBlocks",
+    "Conjugate",
+    "Function",
+    "GroupBall",
+    "History",
+    "Info",
+    "Interval",
+    "Kronecker",
+    "LeastSquares",
+    "Logistic",
+    "NonNegative",
+    "Phi",
+    "Problem",
+    "PseudoHuber",
+    "Quadratic",
+    "Result",
+    "Separable",
+    "Smooth",
+    "Spectrum",
+    "SpectrumWarning",
+    "Stack",
+    "Status",
+    "Zero",
+    "estimate_spectrum",
+    "experiments",
+    "solve",
+    "testing",
+    "theory",
+]

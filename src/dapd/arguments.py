@@ -1,0 +1,130 @@
+"""Checks on what callers pass: each error names the argument, what was found and what to do."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from dapd.arrays import Array
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def near_miss(word: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` for the closest known word, else the list of known ones."""
+    known = list(known)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
+
+
+def named(call: Callable[P, R]) -> Callable[P, R]:
+    """Make an unknown keyword an error that names the near miss."""
+    known = [name for name in inspect.signature(call).parameters if name != "self"]
+    label = call.__qualname__.removesuffix(".__init__")
+
+    @functools.wraps(call)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in kwargs:
+            if name not in known:
+                raise TypeError(f"{label}() has no argument {name!r}{near_miss(name, known)}")
+        return call(*args, **kwargs)
+
+    return checked
+
+
+def real(name: str, value: Any) -> Array:
+    """Return `value` as a real, finite, non-empty floating array; never a copy where none is needed."""
+    array = np.asarray(value)
+    if array.dtype.kind in "biu":
+        array = array.astype(np.float64)
+    if array.dtype.kind != "f":
+        raise TypeError(f"{name} must be real numbers, found dtype {array.dtype}; convert it to float first")
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    if array.size == 0:
+        raise ValueError(f"{name} is empty (shape {array.shape}); give it at least one entry")
+    # min and max are nan or infinite just when an entry is, and need no temporary
+    if not (np.isfinite(array.min()) and np.isfinite(array.max())):
+        raise ValueError(f"{name} holds NaN or infinite entries; remove or replace them")
+    return array
+
+
+def vector(name: str, value: Any, size: int | None = None) -> Array:
+    """Return a private copy of `value` as a vector of the given size."""
+    array = np.array(real(name, value))
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be a vector, found shape {array.shape}")
+    if size is not None and array.size != size:
+        raise ValueError(f"{name} has {array.size} entries, expected {size}")
+    return array
+
+
+def bound(name: str, value: Any) -> float | Array:
+    """Return a scalar or vector that may be infinite but not NaN."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be real numbers, found dtype {array.dtype}")
+    if array.ndim > 1 or array.size == 0:
+        raise ValueError(f"{name} must be a number or a vector, found shape {array.shape}")
+    if np.isnan(array).any():
+        raise ValueError(f"{name} holds NaN; use ±inf for a missing bound")
+    return float(array) if array.ndim == 0 else array.astype(np.float64)
+
+
+def number(name: str, value: Any, *, above: float = -math.inf, least: float = -math.inf) -> float:
+    """Return a finite Python float greater than `above` and at least `least`."""
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a real number, found {value!r}") from None
+    if not math.isfinite(result):
+        raise ValueError(f"{name} must be finite, found {result}")
+    if result <= above:
+        raise ValueError(f"{name} must be > {above:g}, found {result:g}")
+    if result < least:
+        raise ValueError(f"{name} must be >= {least:g}, found {result:g}")
+    return result
+
+
+def whole(name: str, value: Any, *, least: int) -> int:
+    """Return an int that is at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be a whole number, found {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be >= {least}, found {value}")
+    return int(value)
+
+
+def consecutive(sizes: Iterable[int]) -> list[slice]:
+    """Return slices of the given lengths, one after the other."""
+    return [slice(a, b) for a, b in itertools.pairwise(itertools.accumulate(sizes, initial=0))]
+
+
+def partition(name: str, blocks: int | list[slice], size: int) -> list[slice]:
+    """Return consecutive slices that cover range(size), from their number or from the slices themselves."""
+    if isinstance(blocks, (int, np.integer)):
+        count = whole(name, blocks, least=1)
+        if count > size:
+            raise ValueError(f"{name} = {count} is more than the {size} entries to divide")
+        return consecutive([len(piece) for piece in np.array_split(np.arange(size), count)])
+    end = 0
+    result = []
+    for piece in blocks:
+        if not isinstance(piece, slice) or piece.step not in (None, 1):
+            raise TypeError(f"{name} must be a number or a list of slices without a step, found {piece!r}")
+        start, stop, _ = piece.indices(size)
+        if start != end or stop <= start:
+            raise ValueError(f"{name} must follow one another without gap or overlap; {piece} comes after {end}")
+        result.append(slice(start, stop))
+        end = stop
+    if end != size:
+        raise ValueError(f"{name} cover {end} of {size} entries; they must cover all")
+    return result

@@ -1,0 +1,1 @@
+"""How steps are repeated; what they compute is in `dapd.methods`."""

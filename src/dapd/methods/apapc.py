@@ -1,0 +1,55 @@
+"""Accelerated PAPC for Mx = b: the intermediate method that x-DAPD extends by a prox."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from dapd import theory
+from dapd.arrays import Array
+from dapd.methods.base import Method
+
+Parameters = theory.Apapc
+
+
+class State(NamedTuple):
+    """One iterate."""
+
+    x: Array
+    x_f: Array  # the averaged iterate, which is the answer
+    y: Array
+    Mty: Array  # Mᵀy
+
+
+def init(p: Parameters, o: Any, x: Array, y: Array) -> State:
+    """x_f⁰ = x⁰."""
+    return State(x, x, y, o.adjoint(y))
+
+
+def step(p: Parameters, o: Any, s: State) -> State:
+    """One iteration of Algorithm 3 of Salim et al."""
+    x_g = p.tau * s.x + (1 - p.tau) * s.x_f
+    shrink = 1 / (1 + p.eta * p.alpha)
+    x_half = shrink * (s.x - p.eta * (o.grad(x_g) - p.alpha * x_g + s.Mty))
+    y, Mty = o.dual_step(p.theta * x_half, s.y - p.theta * o.b, p.theta)
+    x = x_half - p.eta * shrink * (Mty - s.Mty)
+    x_f = x_g + 2 * p.tau / (2 - p.tau) * (x - s.x)
+    return State(x, x_f, y, Mty)
+
+
+def point(state: State) -> tuple[Array, Array]:
+    """(x_f, y)."""
+    return state.x_f, state.y
+
+
+class APAPC(Method):
+    """Accelerated proximal alternating predictor–corrector, for φ ≡ 0."""
+
+    name = "apapc"
+    title = "APAPC"
+    reference = "Salim, Condat, Kovalev and Richtárik 2022, Algorithm 3"
+    any_phi = False
+    record = Parameters
+    settings = staticmethod(theory.apapc)
+    first = staticmethod(init)
+    update = staticmethod(step)
+    point = staticmethod(point)

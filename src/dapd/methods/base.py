@@ -1,0 +1,119 @@
+"""What every method offers to people and to the loop; the mathematics is in each method's own file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dapd.arguments import vector
+from dapd.arrays import Array
+from dapd.engines.numpy_engine import Oracle
+from dapd.problem import Problem
+from dapd.spectrum import Spectrum, estimate_spectrum
+
+
+class Method:
+    """A method bound to a problem and its parameters.
+
+    Iterate by hand with `for state in method`; `method.point(state)` is the (x, y) that it stands for.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]  # for people
+    reference: ClassVar[str]
+    any_phi: ClassVar[bool] = True  # False: φ ≡ 0 only
+    needs_s_min: ClassVar[bool] = True  # its parameters use s_min, so that φ ≢ 0 asks for full row rank
+    record: ClassVar[type]  # the NamedTuple of its parameters
+    settings: ClassVar[Callable[..., Any]]  # the parameters by theory, from L, mu, s_max and s_min
+    first: ClassVar[Callable[..., Any]]  # the module's init(p, o, x, y)
+    update: ClassVar[Callable[..., Any]]  # the module's step(p, o, s)
+
+    def __init__(self, problem: Problem, parameters: Any, *, x0: Any = None, y0: Any = None) -> None:
+        self.check(problem)
+        if not isinstance(parameters, self.record):
+            raise TypeError(
+                f"parameters must be a dapd.theory.{self.record.__name__} for {self.name}, "
+                f"found {type(parameters).__name__}"
+            )
+        self.problem = problem
+        self.parameters: Any = parameters
+        self.oracle = Oracle(problem)
+        self.x0 = self._start("x0", x0, problem.columns)
+        self.y0 = self._start("y0", y0, problem.rows)
+
+    def _start(self, name: str, value: Any, size: int) -> Array:
+        if value is None:
+            return np.zeros(size, self.problem.dtype)
+        return vector(name, value, size).astype(self.problem.dtype)
+
+    @classmethod
+    def check(cls, problem: Problem) -> None:
+        """Raise an error that says what this method can't have, and which can."""
+        if not cls.any_phi and not problem.phi.is_zero:
+            from dapd.methods import METHODS  # which lists this class
+
+            able = ", ".join(name for name, method in METHODS.items() if method.any_phi)
+            raise ValueError(
+                f"method {cls.name!r} needs phi = Zero(), found {type(problem.phi).__name__}; methods for any φ: {able}"
+            )
+
+    @classmethod
+    def from_theory(
+        cls, problem: Problem, *, spectrum: Spectrum | None = None, x0: Any = None, y0: Any = None
+    ) -> Method:
+        """Bind the method to a problem with the parameters of its theorem."""
+        cls.check(problem)
+        spectrum = estimate_spectrum(problem.M) if spectrum is None else spectrum
+        if cls.needs_s_min:
+            spectrum = usable(problem, spectrum)
+        constants = {"L": problem.f.L, "mu": problem.f.mu, "s_max": spectrum.s_max, "s_min": spectrum.s_min}
+        parameters = cls.settings(**constants)
+        return cls(problem, parameters, x0=x0, y0=y0)
+
+    @property
+    def iterations_per_step(self) -> int:
+        """Pairs of products with M and Mᵀ in one `step`."""
+        return 1
+
+    def init(self) -> Any:
+        """The first state."""
+        return type(self).first(self.parameters, self.oracle, self.x0, self.y0)
+
+    def step(self, state: Any) -> Any:
+        """The next state."""
+        return type(self).update(self.parameters, self.oracle, state)
+
+    @staticmethod
+    def point(state: Any) -> tuple[Array, Array]:
+        """The (x, y) that a state stands for."""
+        return state.x, state.y
+
+    def run(self, state: Any, steps: int) -> Any:
+        """The state `steps` later."""
+        for _ in range(steps):
+            state = self.step(state)
+        return state
+
+    def __iter__(self) -> Iterator[Any]:
+        state = self.init()
+        while True:
+            yield state
+            state = self.step(state)
+
+
+def usable(problem: Problem, spectrum: Spectrum) -> Spectrum:
+    """Return a spectrum whose s_min the theory may use, or say that the rows of M are dependent."""
+    if spectrum.full_row_rank:
+        return spectrum
+    if not problem.phi.is_zero:
+        raise ValueError(
+            f"M ({problem.rows} × {problem.columns}) does not have full row rank (its least singular value is 0, or "
+            f"can't be told from 0 beside s_max = {spectrum.s_max:.3g}), and with φ = {type(problem.phi).__name__} the "
+            "theory needs it. Remove dependent rows, use method='papc' (which converges without a rate), or pass "
+            "spectrum=dapd.Spectrum(s_max, s_min) to run with an s_min of your choice"
+        )
+    if not spectrum.s_min_positive:
+        raise ValueError("spectrum has s_min = 0 and no s_min_positive; give the least positive singular value of M")
+    return Spectrum(spectrum.s_max, spectrum.s_min_positive, spectrum.s_bar_max, how=spectrum.how)

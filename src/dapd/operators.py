@@ -1,0 +1,328 @@
+"""The coupling M: `forward` (Mx), `adjoint` (Mᵀy) and the one primitive of every method, `dual_step`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dapd.arguments import consecutive, named, real, whole
+from dapd.arrays import Array
+from dapd.proximal import Phi
+
+PANEL = 1 << 18  # entries of M converted at a time when x has another dtype than M
+
+
+class Operator:
+    """A real linear map of `shape` (rows, columns)."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        raise TypeError(f"{type(self).__name__} has no forward(x)")
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy."""
+        raise TypeError(f"{type(self).__name__} has no adjoint(y)")
+
+    def dual_step(self, v: Array, base: Array, phi: Phi, step: float) -> tuple[Array, Array]:
+        """y⁺ = prox_{step·φ}(base + Mv), together with Mᵀy⁺."""
+        y = phi.prox(base + self.forward(v), step)
+        return y, self.adjoint(y)
+
+    def columns(self, block: slice) -> Operator:
+        """The map restricted to a block of columns."""
+        return _Columns(self, block)
+
+    def dense(self) -> Array:
+        """The matrix itself, one product for each row or column."""
+        rows, columns = self.shape
+        if rows <= columns:
+            return np.stack([self.adjoint(row) for row in _identity(rows)])
+        return np.stack([self.forward(column) for column in _identity(columns)], axis=1)
+
+    def outer(self) -> Array:
+        """MMᵀ as a dense array in float64."""
+        return Dense(self.dense()).outer()
+
+    def transposed(self) -> Operator:
+        """Mᵀ as an operator."""
+        return _Transpose(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.shape[0]} × {self.shape[1]}, {self.dtype})"
+
+
+class Dense(Operator):
+    """A NumPy array, kept without a copy."""
+
+    def __init__(self, matrix: Array) -> None:
+        self.matrix = matrix
+        self.shape = (matrix.shape[0], matrix.shape[1])
+        self.dtype = matrix.dtype
+
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        if x.dtype == self.dtype:
+            return self.matrix @ x
+        return np.concatenate([self.matrix[rows] @ x for rows in self._panels()])
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy, as y @ M."""
+        if y.dtype == self.dtype:
+            return y @ self.matrix
+        return np.sum([y[rows] @ self.matrix[rows] for rows in self._panels()], axis=0)
+
+    def _panels(self) -> Iterator[slice]:
+        """Row panels, so that a product in another precision never converts all of M at once."""
+        height = max(1, PANEL // self.shape[1])
+        return (slice(k, k + height) for k in range(0, self.shape[0], height))
+
+    def columns(self, block: slice) -> Operator:
+        """A view of the columns."""
+        return Dense(self.matrix[:, block])
+
+    def dense(self) -> Array:
+        """The array itself."""
+        return self.matrix
+
+    def outer(self) -> Array:
+        """MMᵀ, summed over panels of columns."""
+        rows, columns = self.shape
+        total = np.zeros((rows, rows))
+        width = max(rows, PANEL // rows)
+        for k in range(0, columns, width):
+            part = self.matrix[:, k : k + width].astype(np.float64, copy=False)
+            total += part @ part.T
+        return total
+
+    def transposed(self) -> Operator:
+        """A view of the transpose."""
+        return Dense(self.matrix.T)
+
+
+class Sparse(Operator):
+    """A SciPy sparse matrix or array, held as CSR; the transpose is a view of it."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix
+        self.transpose = matrix.T
+        self.shape = matrix.shape
+        self.dtype = matrix.dtype
+
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        return self.matrix @ x
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy."""
+        return self.transpose @ y
+
+    def columns(self, block: slice) -> Operator:
+        """The columns, copied."""
+        return Sparse(self.matrix[:, block])
+
+    def dense(self) -> Array:
+        """The matrix as an array."""
+        return self.matrix.toarray()
+
+    def outer(self) -> Array:
+        """MMᵀ."""
+        matrix = self.matrix.astype(np.float64)
+        return (matrix @ matrix.T).toarray()
+
+    def transposed(self) -> Operator:
+        """The transpose as CSR."""
+        return Sparse(self.transpose.tocsr())
+
+
+class MatrixFree(Operator):
+    """Anything with `shape`, `matvec` and `rmatvec`, such as SciPy's LinearOperator."""
+
+    def __init__(self, linear: Any) -> None:
+        self.linear = linear
+        self.shape = (int(linear.shape[0]), int(linear.shape[1]))
+        self.dtype = _float(getattr(linear, "dtype", None))
+
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        return np.asarray(self.linear.matvec(x)).reshape(self.shape[0])
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy."""
+        return np.asarray(self.linear.rmatvec(y)).reshape(self.shape[1])
+
+
+class Kronecker(Operator):
+    """A ⊗ B, never formed: (A ⊗ B)x = (A X Bᵀ) with x the rows of X one after the other.
+
+    In the column-by-column convention, vec(BXAᵀ) = (A ⊗ B) vec(X).
+
+    Parameters
+    ----------
+    A : dense matrix
+    B : dense matrix, or a whole number k for the k × k identity
+    """
+
+    @named
+    def __init__(self, A: Any, B: Any) -> None:
+        self.A = _matrix("A", A)
+        identity = isinstance(B, (int, np.integer))
+        self.B = None if identity else _matrix("B", B)
+        p, q = (whole("B", B, least=1),) * 2 if self.B is None else self.B.shape
+        self.shape = (self.A.shape[0] * p, self.A.shape[1] * q)
+        self.dtype = self.A.dtype if self.B is None else np.result_type(self.A, self.B)
+
+    def forward(self, x: Array) -> Array:
+        """A X Bᵀ."""
+        X = self.A @ x.reshape(self.A.shape[1], -1)
+        return (X if self.B is None else X @ self.B.T).ravel()
+
+    def adjoint(self, y: Array) -> Array:
+        """Aᵀ Y B."""
+        Y = self.A.T @ y.reshape(self.A.shape[0], -1)
+        return (Y if self.B is None else Y @ self.B).ravel()
+
+    def factors(self) -> list[Operator]:
+        """The factors that are not an identity: the singular values of A ⊗ B are the products of theirs."""
+        return [Dense(factor) for factor in (self.A, self.B) if factor is not None]
+
+
+class ColumnBlocks(Operator):
+    """(M_1 … M_N) side by side, each of any kind; the blocks of x follow."""
+
+    @named
+    def __init__(self, blocks: Sequence[Any]) -> None:
+        if len(blocks) == 0:
+            raise ValueError("blocks is empty; give at least one matrix")
+        self.operators = [as_operator(block, name=f"blocks[{i}]") for i, block in enumerate(blocks)]
+        rows = {operator.shape[0] for operator in self.operators}
+        if len(rows) > 1:
+            raise ValueError(f"blocks have different numbers of rows: {sorted(rows)}")
+        self.blocks = consecutive(operator.shape[1] for operator in self.operators)
+        self.shape = (rows.pop(), self.blocks[-1].stop)
+        self.dtype = np.result_type(*(operator.dtype for operator in self.operators))
+
+    def forward(self, x: Array) -> Array:
+        """Σ M_i x_i."""
+        total = np.zeros(self.shape[0], np.result_type(self.dtype, x))
+        for operator, block in zip(self.operators, self.blocks, strict=True):
+            total += operator.forward(x[block])
+        return total
+
+    def adjoint(self, y: Array) -> Array:
+        """M_iᵀy, joined."""
+        return np.concatenate([operator.adjoint(y) for operator in self.operators])
+
+    def columns(self, block: slice) -> Operator:
+        """The block's own matrix where the blocks agree."""
+        for operator, own in zip(self.operators, self.blocks, strict=True):
+            if own == block:
+                return operator
+        return super().columns(block)
+
+    def dense(self) -> Array:
+        """The blocks side by side in one array."""
+        return np.concatenate([operator.dense() for operator in self.operators], axis=1)
+
+    def outer(self) -> Array:
+        """Σ M_i M_iᵀ."""
+        total = np.zeros((self.shape[0],) * 2)
+        for operator in self.operators:
+            total += operator.outer()
+        return total
+
+
+class _Columns(Operator):
+    """A block of columns of a map that is known by its products alone."""
+
+    def __init__(self, inner: Operator, block: slice) -> None:
+        start, stop, _ = block.indices(inner.shape[1])
+        self.inner, self.block = inner, slice(start, stop)
+        self.shape = (inner.shape[0], stop - start)
+        self.dtype = inner.dtype
+
+    def forward(self, x: Array) -> Array:
+        """M applied to x set into zeros."""
+        full = np.zeros(self.inner.shape[1], x.dtype)
+        full[self.block] = x
+        return self.inner.forward(full)
+
+    def adjoint(self, y: Array) -> Array:
+        """The block's part of Mᵀy."""
+        return self.inner.adjoint(y)[self.block]
+
+
+class _Transpose(Operator):
+    """Mᵀ of a map that is known by its products alone."""
+
+    def __init__(self, inner: Operator) -> None:
+        self.inner = inner
+        self.shape = (inner.shape[1], inner.shape[0])
+        self.dtype = inner.dtype
+
+    def forward(self, x: Array) -> Array:
+        """Mᵀx."""
+        return self.inner.adjoint(x)
+
+    def adjoint(self, y: Array) -> Array:
+        """My."""
+        return self.inner.forward(y)
+
+
+def as_operator(M: Any, *, name: str = "M") -> Operator:
+    """Return M as an Operator: an array, a sparse matrix, or anything with shape, matvec and rmatvec."""
+    if isinstance(M, Operator):
+        return M
+    if sp.issparse(M):
+        return Sparse(as_sparse(name, M))
+    if all(hasattr(M, need) for need in ("shape", "matvec", "rmatvec")):
+        _shape(name, M.shape)
+        if np.issubdtype(getattr(M, "dtype", None) or np.float64, np.complexfloating):
+            raise TypeError(f"{name} must be real, found dtype {M.dtype}; split it into real and imaginary parts")
+        return MatrixFree(M)
+    if callable(M):
+        raise TypeError(f"{name} is a function; give an object with shape, matvec and rmatvec (LinearOperator)")
+    return Dense(_matrix(name, M))
+
+
+def as_sparse(name: str, M: Any) -> Any:
+    """Return a checked CSR array; the caller's own where it is one already."""
+    _shape(name, M.shape)
+    matrix = sp.csr_array(M)
+    real(f"{name}.data", matrix.data if matrix.nnz else np.zeros(1))
+    if matrix.dtype not in (np.float32, np.float64):
+        matrix = matrix.astype(np.float64)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()  # the caller's may share these arrays
+        matrix.sum_duplicates()
+    return matrix
+
+
+def _matrix(name: str, value: Any) -> Array:
+    array = real(name, value)
+    _shape(name, array.shape)
+    return array
+
+
+def _shape(name: str, shape: Sequence[int]) -> None:
+    if len(shape) != 2:
+        raise ValueError(f"{name} must be a matrix, found shape {tuple(shape)}")
+    if min(shape) < 1:
+        raise ValueError(f"{name} is empty (shape {tuple(shape)}); give it at least one row and one column")
+
+
+def _float(dtype: Any) -> np.dtype[Any]:
+    """float32 stays, everything else is float64."""
+    return np.dtype(np.float32 if dtype == np.float32 else np.float64)
+
+
+def _identity(size: int) -> Iterator[Array]:
+    for k in range(size):
+        unit = np.zeros(size)
+        unit[k] = 1.0
+        yield unit

@@ -1,0 +1,92 @@
+"""The problem: min_x max_y f(x) + yᵀMx − bᵀy − φ(y)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dapd.arguments import named, partition, vector
+from dapd.arrays import Array
+from dapd.operators import ColumnBlocks, as_operator
+from dapd.proximal import Phi, Zero
+from dapd.smooth import Function, Separable
+
+
+class Problem:
+    """min_x max_y f(x) + yᵀMx − bᵀy − φ(y), equivalently min_x f(x) + φ*(Mx − b).
+
+    Its solution (x, y) satisfies ∇f(x) + Mᵀy = 0 and y = prox_φ(y + Mx − b). With φ ≡ 0 that is Mx = b, with
+    φ = NonNegative() Mx ≤ b; y has these signs whichever method finds it.
+
+    Parameters
+    ----------
+    f : Function
+        Smooth and strongly convex: Quadratic, PseudoHuber, LeastSquares, Logistic, Separable or Smooth.
+    M : array, sparse matrix, Kronecker, ColumnBlocks, or anything with shape, matvec and rmatvec
+        Kept without a copy: leave it unchanged while the problem lives.
+    b : vector, one entry for each row of M
+    phi : Phi
+        Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack.
+    blocks : int or list of slices, optional
+        How x divides into consecutive blocks.
+    x_star, y_star : vector, optional
+        The solution where it is known, for the history's relative error.
+    """
+
+    @named
+    def __init__(
+        self,
+        f: Function,
+        M: Any,
+        b: Any,
+        phi: Phi | None = None,
+        *,
+        blocks: int | list[slice] | None = None,
+        x_star: Any = None,
+        y_star: Any = None,
+    ) -> None:
+        if not isinstance(f, Function):
+            raise TypeError(f"f must be a dapd function, found {type(f).__name__}; wrap yours in dapd.Smooth")
+        phi = Zero() if phi is None else phi
+        if not isinstance(phi, Phi):
+            raise TypeError(f"phi must be a dapd.Phi, found {type(phi).__name__}; subclass dapd.Phi or use Conjugate")
+        self.M = as_operator(M)
+        self.rows, self.columns = self.M.shape
+        self.b: Array = vector("b", b, self.rows)
+        self.phi = phi.sized(self.rows)
+        self.blocks = self._divide(f, blocks)
+        self.f = self._fit(f)
+        # float32 only when both say so: a float64 b must not lose digits unasked
+        self.dtype = np.result_type(self.M.dtype, self.b.dtype)
+        self.x_star = None if x_star is None else vector("x_star", x_star, self.columns)
+        self.y_star = None if y_star is None else vector("y_star", y_star, self.rows)
+
+    def _divide(self, f: Function, blocks: int | list[slice] | None) -> list[slice] | None:
+        if blocks is not None:
+            return partition("blocks", blocks, self.columns)
+        if isinstance(self.M, ColumnBlocks):
+            return self.M.blocks
+        return f.blocks if isinstance(f, Separable) else None
+
+    def _fit(self, f: Function) -> Function:
+        if isinstance(f, Separable):
+            if f.blocks is None and self.blocks is not None:
+                f = Separable(f.functions, sizes=[block.stop - block.start for block in self.blocks])
+            if f.blocks is not None and f.blocks != self.blocks:
+                raise ValueError("f has other blocks than the problem; make Separable's sizes and blocks= agree")
+        return f.sized(self.columns)
+
+    def objective(self, x: Array) -> float:
+        """f(x) + φ*(Mx − b): inf where x breaks a constraint, however little."""
+        return self.f.value(x) + self.phi.conjugate(self.M.forward(x) - self.b)
+
+    def with_solution(self, x_star: Any, y_star: Any = None) -> Problem:
+        """The same problem, knowing its solution."""
+        return Problem(self.f, self.M, self.b, self.phi, blocks=self.blocks, x_star=x_star, y_star=y_star)
+
+    def __repr__(self) -> str:
+        parts = [repr(self.f), repr(self.M), type(self.phi).__name__]
+        if self.blocks is not None:
+            parts.append(f"{len(self.blocks)} blocks")
+        return f"Problem({', '.join(parts)})"

@@ -1,0 +1,113 @@
+"""What a solve shows while it runs: a bar on a terminal, a log table elsewhere, or nothing."""
+
+from __future__ import annotations
+
+import math
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from dapd.certificate import Certificate
+
+
+class Display(Protocol):
+    """Something to show progress on."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def show(self, iteration: int, seconds: float, certificate: Certificate, remaining: float) -> None:
+        """Show the last look: `remaining` is the predicted number of iterations to go, nan where unknown."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def show(self, iteration: int, seconds: float, certificate: Certificate, remaining: float) -> None:
+        """Nothing."""
+
+
+class Bar(Silent):
+    """A bar that fills up as the error falls towards the tolerance (or the iterations towards their limit)."""
+
+    def __init__(self, console: Console, title: str, tol: float, limit: int) -> None:
+        self.tol, self.limit = tol, limit
+        self.first = math.nan
+        self.bar = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[text]}"),
+            TimeElapsedColumn(),
+            console=console,
+        )
+        self.task = self.bar.add_task(title, total=1.0, text="")
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def show(self, iteration: int, seconds: float, certificate: Certificate, remaining: float) -> None:
+        """Move the bar."""
+        error = certificate.error
+        if math.isnan(self.first):
+            self.first = error
+        if 0 < self.tol < self.first and error > 0:
+            done = math.log(self.first / max(error, self.tol)) / math.log(self.first / self.tol)
+        else:
+            done = iteration / self.limit
+        residuals = f"stationarity {certificate.stationarity:.1e}, feasibility {certificate.feasibility:.1e}"
+        text = f"iteration {iteration:,}, {residuals}"
+        if math.isfinite(remaining) and iteration:
+            text += f", {seconds / iteration * remaining:.0f} s to go"
+        self.bar.update(self.task, completed=max(0.0, done), text=text)
+
+
+class Table(Silent):
+    """A row now and then, as OSQP and SCS print."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self.console, self.title = console, title
+        self.last = (-1, 0.0)  # iteration and time of the last row
+
+    def __enter__(self) -> Self:
+        self.console.print(
+            f"{self.title}\n{'iteration':>10} {'stationarity':>13} {'feasibility':>12} {'gap':>9} {'time':>9}"
+        )
+        return self
+
+    def show(self, iteration: int, seconds: float, certificate: Certificate, remaining: float) -> None:
+        """Print a row if enough has happened since the last."""
+        if iteration < 1.5 * self.last[0] and seconds < self.last[1] + 5.0:
+            return
+        self.last = (iteration, seconds)
+        self.console.print(
+            f"{iteration:>10,} {certificate.stationarity:>13.2e} {certificate.feasibility:>12.2e} "
+            f"{certificate.gap:>9.1e} {seconds:>8.2f}s",
+            highlight=False,
+        )
+
+
+def display(wanted: bool, title: str, tol: float, limit: int) -> Display:
+    """Choose what fits: nothing, a bar on a terminal, a table off it."""
+    if not wanted:
+        return Silent()
+    console = Console()
+    return Bar(console, title, tol, limit) if console.is_terminal else Table(console, title)

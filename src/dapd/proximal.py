@@ -1,0 +1,395 @@
+"""The dual term φ: `value` (inf outside the domain), `prox`, and φ* (`conjugate`), which is what it adds to the primal.
+
+Every class is stateless and works on NumPy and JAX arrays alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from dapd.arguments import bound, consecutive, named, partition, whole
+from dapd.arrays import Array, namespace
+
+
+def support(z: Array, lower: Any, upper: Any) -> float:
+    """sup{zᵀy : lower ≤ y ≤ upper}; infinite bounds cost nothing where z is zero."""
+    lower, upper = np.broadcast_to(lower, z.shape), np.broadcast_to(upper, z.shape)
+    up, down = z > 0, z < 0
+    return float(np.sum(upper[up] * z[up]) + np.sum(lower[down] * z[down]))
+
+
+def indicator(inside: Any) -> float:
+    """0 where the condition holds, inf otherwise."""
+    return 0.0 if inside else np.inf
+
+
+class Phi:
+    """A closed convex φ with a prox. Subclass it with `value` and `prox` to bring your own.
+
+    `size` is the number of rows it is made for (None: any). `conjugate(z)` is φ*(z); `recession(d)` is the slope
+    of φ along d at infinity. Both are optional: without them a result has no primal objective, and a solve on an
+    infeasible problem ends at its limit instead of with the status `infeasible`.
+    """
+
+    size: int | None = None
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether φ ≡ 0, the case of equality constraints."""
+        return False
+
+    def value(self, y: Array) -> float:
+        """φ(y), inf outside the domain."""
+        raise TypeError(f"{type(self).__name__} has no value(y); define it to evaluate φ")
+
+    def prox(self, v: Array, step: float) -> Array:
+        """argmin_y φ(y) + ‖y − v‖²/(2·step)."""
+        raise TypeError(f"{type(self).__name__} has no prox(v, step); a φ needs one")
+
+    def conjugate(self, z: Array) -> float:
+        """φ*(z) = sup_y zᵀy − φ(y); nan where unknown."""
+        return np.nan
+
+    def recession(self, d: Array) -> float:
+        """Lim φ(y + td)/t for t → ∞; nan where unknown."""
+        return np.nan
+
+    def sized(self, rows: int) -> Phi:
+        """Return this φ for a vector of `rows` entries, or say why it does not fit."""
+        if self.size is not None and self.size != rows:
+            raise ValueError(f"phi is made for {self.size} rows, but M has {rows}")
+        return self
+
+    def __repr__(self) -> str:
+        shown = (f"{k}={v!r}" for k, v in vars(self).items() if not k.startswith("_") and k != "size")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class Zero(Phi):
+    """φ ≡ 0: the constraint Mx = b."""
+
+    @property
+    def is_zero(self) -> bool:
+        """Always true."""
+        return True
+
+    def value(self, y: Array) -> float:
+        """0."""
+        return 0.0
+
+    def prox(self, v: Array, step: float) -> Array:
+        """The identity."""
+        return v
+
+    def conjugate(self, z: Array) -> float:
+        """The indicator of z = 0."""
+        return indicator(not np.any(z))
+
+    def recession(self, d: Array) -> float:
+        """0."""
+        return 0.0
+
+
+class NonNegative(Phi):
+    """Indicator of y ≥ 0: the constraint Mx ≤ b."""
+
+    def value(self, y: Array) -> float:
+        """0 where y ≥ 0."""
+        return indicator(np.all(y >= 0))
+
+    def prox(self, v: Array, step: float) -> Array:
+        """max(v, 0)."""
+        return namespace(v).maximum(v, 0 * v)
+
+    def conjugate(self, z: Array) -> float:
+        """The indicator of z ≤ 0."""
+        return indicator(np.all(z <= 0))
+
+    def recession(self, d: Array) -> float:
+        """φ itself, which is a cone's indicator."""
+        return self.value(d)
+
+
+class Box(Phi):
+    """Indicator of lower ≤ y ≤ upper (numbers or vectors, infinite where unbounded)."""
+
+    @named
+    def __init__(self, lower: Any, upper: Any) -> None:
+        self.lower, self.upper = bound("lower", lower), bound("upper", upper)
+        self.size = _common_size(self.lower, self.upper)
+        if np.any(np.asarray(self.lower) > self.upper):
+            raise ValueError("lower must not be above upper; some entry is")
+
+    def value(self, y: Array) -> float:
+        """0 inside the box."""
+        return indicator(np.all(y >= self.lower) and np.all(y <= self.upper))
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Clip v to the box."""
+        return namespace(v).clip(v, _like(self.lower, v), _like(self.upper, v))
+
+    def conjugate(self, z: Array) -> float:
+        """sup{zᵀy : lower ≤ y ≤ upper}."""
+        return support(z, self.lower, self.upper)
+
+    def recession(self, d: Array) -> float:
+        """The indicator of the directions in which the box is unbounded."""
+        inside = ((d <= 0) | (self.upper == np.inf)) & ((d >= 0) | (self.lower == -np.inf))
+        return indicator(np.all(inside))
+
+
+class Interval(Phi):
+    """φ(y) = sup{zᵀy : lower ≤ z ≤ upper}: the constraint lower ≤ Mx − b ≤ upper, row by row.
+
+    Equal bounds make an equation, one infinite bound an inequality, two a free row.
+    """
+
+    @named
+    def __init__(self, lower: Any, upper: Any) -> None:
+        self.lower, self.upper = bound("lower", lower), bound("upper", upper)
+        self.size = _common_size(self.lower, self.upper)
+        if np.any(np.asarray(self.lower) > self.upper):
+            raise ValueError("lower must not be above upper; some entry is")
+        if np.any(self.lower == np.inf) or np.any(self.upper == -np.inf):
+            raise ValueError("lower must be below +inf and upper above -inf in every row")
+
+    def value(self, y: Array) -> float:
+        """sup{zᵀy : lower ≤ z ≤ upper}."""
+        return support(y, self.lower, self.upper)
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Shrink v towards zero by step·upper from above and step·lower from below."""
+        return _shrink(v, step * _like(self.lower, v), step * _like(self.upper, v))
+
+    def conjugate(self, z: Array) -> float:
+        """The indicator of lower ≤ z ≤ upper."""
+        return indicator(np.all(z >= self.lower) and np.all(z <= self.upper))
+
+    def recession(self, d: Array) -> float:
+        """φ itself, which is positively homogeneous."""
+        return self.value(d)
+
+
+class L1(Phi):
+    """φ(y) = Σ nuᵢ|yᵢ|: the constraint |Mx − b| ≤ nu, row by row."""
+
+    @named
+    def __init__(self, nu: Any) -> None:
+        self.nu = bound("nu", nu)
+        self.size = _common_size(self.nu)
+        if np.any(np.asarray(self.nu) < 0) or not np.all(np.isfinite(self.nu)):
+            raise ValueError("nu must be finite and >= 0; some entry is not")
+
+    def value(self, y: Array) -> float:
+        """Σ nuᵢ|yᵢ|."""
+        return np.sum(self.nu * abs(y))  # type: ignore[no-any-return]  # a scalar of y's own kind
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Soft thresholding at step·nu."""
+        threshold = step * _like(self.nu, v)
+        return _shrink(v, -threshold, threshold)
+
+    def conjugate(self, z: Array) -> float:
+        """The indicator of |z| ≤ nu."""
+        return indicator(np.all(abs(z) <= self.nu))
+
+    def recession(self, d: Array) -> float:
+        """φ itself, which is positively homogeneous."""
+        return self.value(d)
+
+
+class GroupBall(Phi):
+    """Indicator of ‖y_t‖₂ ≤ radius for each group t of rows: adds Σ_t radius‖(Mx − b)_t‖₂ to f.
+
+    Parameters
+    ----------
+    radius : float or vector
+        One for all groups, or one each.
+    groups : int or list of slices
+        The size of consecutive equal groups, or the groups themselves (consecutive, covering all rows).
+    """
+
+    @named
+    def __init__(self, radius: Any, groups: int | list[slice]) -> None:
+        self.radius = bound("radius", radius)
+        if np.any(np.asarray(self.radius) <= 0) or not np.all(np.isfinite(self.radius)):
+            raise ValueError("radius must be finite and > 0; some entry is not")
+        count = None if isinstance(self.radius, float) else len(self.radius)
+        if isinstance(groups, list):
+            if not groups:
+                raise ValueError("groups is an empty list; give at least one slice")
+            self.groups: int | list[slice] = partition("groups", groups, groups[-1].stop)
+            sizes = [piece.stop - piece.start for piece in self.groups]
+            self.size = sum(sizes)
+            self._owner = np.repeat(np.arange(len(sizes)), sizes)
+            if count is not None and count != len(sizes):
+                raise ValueError(f"radius has {count} entries for {len(sizes)} groups")
+        else:
+            self.groups = whole("groups", groups, least=1)
+            self.size = None if count is None else count * self.groups
+
+    def sized(self, rows: int) -> Phi:
+        """Check that the groups divide the rows."""
+        if not isinstance(self.groups, list) and rows % self.groups:
+            raise ValueError(f"phi has groups of {self.groups} rows, which do not divide the {rows} rows of M")
+        return super().sized(rows)
+
+    def _norms(self, v: Array) -> Array:
+        """The Euclidean norm of each group."""
+        xp = namespace(v)
+        if not isinstance(self.groups, list):
+            return xp.sqrt(xp.sum(xp.reshape(v * v, (-1, self.groups)), axis=1))
+        known = {} if xp is np else {"length": len(self.groups)}  # JAX wants the number of bins ahead
+        return xp.sqrt(xp.bincount(self._owner, v * v, **known).astype(v.dtype))
+
+    def value(self, y: Array) -> float:
+        """0 where every group lies in its ball, up to the rounding of its norm."""
+        slack = 64 * np.finfo(y.dtype).eps if y.dtype.kind == "f" else 0
+        return indicator(np.all(self._norms(y) <= self.radius * (1 + slack)))
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Scale each group back to its ball."""
+        xp = namespace(v)
+        radius = _like(self.radius, v)
+        scale = radius / xp.maximum(self._norms(v), radius)
+        if isinstance(self.groups, list):
+            return v * scale[self._owner]
+        return xp.reshape(xp.reshape(v, (-1, self.groups)) * scale[:, None], v.shape)
+
+    def conjugate(self, z: Array) -> float:
+        """Σ_t radius‖z_t‖₂."""
+        return float(np.sum(self.radius * self._norms(z)))
+
+    def recession(self, d: Array) -> float:
+        """The indicator of zero: the balls are bounded."""
+        return indicator(not np.any(d))
+
+
+class HasProx(Protocol):
+    """A convex g with `value(z)` and `prox(v, step)`, such as any φ of this module."""
+
+    def value(self, z: Array) -> float:
+        """g(z)."""
+
+    def prox(self, v: Array, step: float) -> Array:
+        """argmin_z g(z) + ‖z − v‖²/(2·step)."""
+
+
+class Conjugate(Phi):
+    """φ = g*, so that the problem is min f(x) + g(Mx − b); its prox comes from that of g by Moreau."""
+
+    @named
+    def __init__(self, g: HasProx) -> None:
+        for need in ("value", "prox"):
+            if not callable(getattr(g, need, None)):
+                raise TypeError(f"g must have a method {need}; {type(g).__name__} has none")
+        self.g = g
+        self.size = getattr(g, "size", None)
+
+    def value(self, y: Array) -> float:
+        """g*(y); nan where g has no `conjugate` of its own."""
+        known = getattr(self.g, "conjugate", None)
+        return np.nan if known is None else known(y)
+
+    def prox(self, v: Array, step: float) -> Array:
+        """V − step·prox_{g/step}(v/step)."""
+        return v - step * self.g.prox(v / step, 1 / step)
+
+    def conjugate(self, z: Array) -> float:
+        """g(z)."""
+        return self.g.value(z)
+
+    def sized(self, rows: int) -> Phi:
+        """Size g."""
+        inner = self.g.sized(rows) if isinstance(self.g, Phi) else self.g
+        return self if inner is self.g else Conjugate(inner)
+
+
+class Stack(Phi):
+    """A different φ for different rows: φ(y) = Σ_k φ_k(y_k), y cut into consecutive pieces.
+
+    Parameters
+    ----------
+    parts : list of φ
+        In the order of the rows.
+    sizes : list of int, optional
+        Rows of each part; None for a part that knows its own size, or for the one part that takes what is left.
+    """
+
+    @named
+    def __init__(self, parts: Sequence[Phi], *, sizes: Sequence[int | None] | None = None) -> None:
+        if not parts:
+            raise ValueError("parts is empty; give at least one φ")
+        for part in parts:
+            if not isinstance(part, Phi):
+                raise TypeError(f"parts must be φ objects, found {part!r}")
+        if sizes is not None and len(sizes) != len(parts):
+            raise ValueError(f"sizes has {len(sizes)} entries for {len(parts)} parts")
+        given = sizes or [None] * len(parts)
+        self.sizes = [part.size if n is None else n for part, n in zip(parts, given, strict=True)]
+        self.parts = [p if n is None else p.sized(n) for p, n in zip(parts, self.sizes, strict=True)]
+        unknown = self.sizes.count(None)
+        if unknown > 1:
+            raise ValueError(f"{unknown} of the parts have no size; give sizes=[...], at most one of them None")
+        self.size = None if unknown else sum(n for n in self.sizes if n is not None)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether every part is."""
+        return all(part.is_zero for part in self.parts)
+
+    def sized(self, rows: int) -> Phi:
+        """Give the rows that are left to the part without a size."""
+        if self.size is not None:
+            return super().sized(rows)
+        left = rows - sum(n for n in self.sizes if n is not None)
+        if left < 1:
+            raise ValueError(f"the parts of phi take {rows - left} rows or more, but M has {rows}")
+        return Stack(self.parts, sizes=[left if n is None else n for n in self.sizes])
+
+    def _pieces(self, v: Array) -> list[Array]:
+        return [v[piece] for piece in consecutive(n for n in self.sizes if n is not None)]
+
+    def _sum(self, name: str, v: Array) -> float:
+        values = (getattr(part, name)(piece) for part, piece in zip(self.parts, self._pieces(v), strict=True))
+        return sum(values, 0.0)
+
+    def value(self, y: Array) -> float:
+        """Σ_k φ_k(y_k)."""
+        return self._sum("value", y)
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Part by part."""
+        pieces = zip(self.parts, self._pieces(v), strict=True)
+        return namespace(v).concat([part.prox(piece, step) for part, piece in pieces])
+
+    def conjugate(self, z: Array) -> float:
+        """Σ_k φ_k*(z_k)."""
+        return self._sum("conjugate", z)
+
+    def recession(self, d: Array) -> float:
+        """Σ_k of the parts'."""
+        return self._sum("recession", d)
+
+
+def _shrink(v: Array, low: Any, high: Any) -> Array:
+    """V − clip(v, low, high), written so that it is exactly zero in between, infinite bounds included."""
+    xp = namespace(v)
+    zero = 0 * v
+    return xp.maximum(v - high, zero) + xp.minimum(v - low, zero)
+
+
+def _like(value: Any, v: Array) -> Any:
+    """A vector in v's dtype, so that float32 stays float32; Python numbers already do."""
+    return value.astype(v.dtype) if isinstance(value, np.ndarray) and value.dtype != v.dtype else value
+
+
+def _common_size(*values: float | np.ndarray) -> int | None:
+    """The length of the vectors among `values`, None if all are numbers."""
+    sizes = {len(value) for value in values if isinstance(value, np.ndarray)}
+    if len(sizes) > 1:
+        raise ValueError(f"bounds of different lengths: {sorted(sizes)}")
+    return sizes.pop() if sizes else None

@@ -1,0 +1,135 @@
+"""What a solve returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dapd.arrays import Array
+from dapd.certificate import Certificate
+from dapd.spectrum import Spectrum
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Status(StrEnum):
+    """How a solve ended."""
+
+    optimal = "optimal"
+    iteration_limit = "iteration_limit"
+    time_limit = "time_limit"
+    interrupted = "interrupted"
+    diverged = "diverged"
+    infeasible = "infeasible"
+
+
+SENTENCES = {
+    Status.optimal: "The certificate meets the tolerance.",
+    Status.iteration_limit: "Stopped at the iteration limit before the certificate met the tolerance.",
+    Status.time_limit: "Stopped at the time limit before the certificate met the tolerance.",
+    Status.interrupted: "Interrupted; this is the best point seen so far.",
+    Status.diverged: "The iterates ran away, so L or s_max is too small or a gradient is wrong; "
+    "this is the best point seen. Check f with dapd.testing.check_gradient and check_strong_convexity.",
+    Status.infeasible: "No x satisfies the constraints: the dual runs off along a direction that proves it.",
+}
+
+
+@dataclass(frozen=True)
+class History:
+    """A solve as it went, at log-spaced iterations; `error` is ‖x − x*‖/‖x*‖ where the problem knows x*."""
+
+    iterations: Array
+    time: Array
+    stationarity: Array
+    feasibility: Array
+    error: Array | None
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """A solution with its certificate.
+
+    `gradients` and `products` (with M and with Mᵀ, each counted) are what the method spent; the certificate's own
+    are not among them. `solve_time` is without `setup_time` (the spectrum) and without the recording of a history.
+    """
+
+    x: Array
+    y: Array
+    status: Status
+    message: str
+    iterations: int
+    gradients: int
+    products: int
+    block_products: int
+    certificate: Certificate
+    solve_time: float
+    setup_time: float
+    history: History | None
+    method: str
+    parameters: Any
+    spectrum: Spectrum | None
+
+    @property
+    def converged(self) -> bool:
+        """Whether the certificate meets the tolerance."""
+        return self.status is Status.optimal
+
+    def __repr__(self) -> str:
+        c = self.certificate
+        return (
+            f"Result({self.status} by {self.method} in {self.iterations:,} iterations, {self.solve_time:.3g} s: "
+            f"stationarity {c.stationarity:.2e}, feasibility {c.feasibility:.2e}, gap {c.gap:.2e})"
+        )
+
+    def summary(self) -> str:
+        """A page for people."""
+        c = self.certificate
+        rows = [
+            ("status", f"{self.status}: {self.message}"),
+            ("method", self.method),
+            ("iterations", f"{self.iterations:,}"),
+            ("gradients", f"{self.gradients:,}"),
+            ("products", f"{self.products:,}"),
+            ("stationarity", f"{c.stationarity:.3e}  (scale {c.stationarity_scale:.3g})"),
+            ("feasibility", f"{c.feasibility:.3e}  (scale {c.feasibility_scale:.3g})"),
+            ("gap", f"{c.gap:.3e}"),
+            ("solve time", f"{self.solve_time:.4g} s"),
+            ("set-up time", f"{self.setup_time:.4g} s"),
+        ]
+        if self.block_products:
+            rows.insert(5, ("block products", f"{self.block_products:,}"))
+        if self.spectrum is not None:
+            rows.append(("singular values", f"s_max {self.spectrum.s_max:.6g}, s_min {self.spectrum.s_min:.6g}"))
+            how = self.spectrum.how.get("s_max")
+            if how is not None:
+                rows.append(("", f"by {how.method}, {self.spectrum.products} products"))
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:>{width}}  {text}" for name, text in rows)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the convergence; needs `history=True` and matplotlib (the extra `plot`)."""
+        if self.history is None:
+            raise ValueError("there is no history to plot; solve with history=True")
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            ax = plt.subplots(layout="constrained")[1]
+        h = self.history
+        curves = [
+            ("stationarity", h.stationarity),
+            ("feasibility", h.feasibility),
+            ("relative error", h.error),
+        ]
+        for label, values in curves:
+            if values is not None:
+                # a log scale has no place for an exact zero
+                ax.semilogy(h.iterations, np.where(values > 0, values, np.nan), label=label)
+        ax.set_xlabel("iterations")
+        ax.set_title(self.method)
+        ax.grid(visible=True, which="major", alpha=0.3)
+        ax.legend()
+        return ax

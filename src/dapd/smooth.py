@@ -1,0 +1,255 @@
+"""The smooth part f: `value`, `grad`, and its constants mu and L."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from dapd.arguments import consecutive, named, number, real, vector
+from dapd.arrays import Array, namespace
+from dapd.operators import Operator, as_operator, as_sparse
+from dapd.spectrum import singular_range, symmetric_extremes
+
+
+class Function:
+    """A μ-strongly convex, L-smooth f. `size` is the number of its variables (None: any)."""
+
+    mu: float
+    L: float
+    size: int | None = None
+
+    def value(self, x: Array) -> float:
+        """f(x)."""
+        raise TypeError(f"{type(self).__name__} has no value(x)")
+
+    def grad(self, x: Array) -> Array:
+        """∇f(x)."""
+        raise TypeError(f"{type(self).__name__} has no grad(x)")
+
+    def sized(self, variables: int) -> Function:
+        """Return f for a vector of `variables` entries, or say why it does not fit."""
+        if self.size is not None and self.size != variables:
+            raise ValueError(f"f has {self.size} variables, but M has {variables} columns")
+        return self
+
+    def _constants(self, mu: Any, L: Any) -> None:
+        self.mu = number("mu", mu, above=0.0)
+        self.L = number("L", L, above=0.0)
+        if self.mu > self.L:
+            raise ValueError(f"L must be >= mu, found L = {self.L:g} and mu = {self.mu:g}")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(mu={self.mu:.3g}, L={self.L:.3g})"
+
+
+class Quadratic(Function):
+    """½xᵀHx − cᵀx.
+
+    Parameters
+    ----------
+    H : vector (the diagonal), dense or sparse symmetric matrix, or LinearOperator
+        Positive definite.
+    c : vector, optional
+        Zero where left out.
+    mu, L : float, optional
+        Bounds on the eigenvalues of H; computed where left out, needed for a LinearOperator.
+    """
+
+    @named
+    def __init__(self, H: Any, c: Any = None, *, mu: float | None = None, L: float | None = None) -> None:
+        if isinstance(H, LinearOperator):
+            if mu is None or L is None:
+                raise ValueError("mu and L must be given when H is a LinearOperator: they can't be computed safely")
+            self.H: Any = H
+        elif sp.issparse(H):
+            self.H = as_sparse("H", H)
+        else:
+            self.H = real("H", H)
+        shape = self.H.shape
+        if not (len(shape) == 1 or (len(shape) == 2 and shape[0] == shape[1])):
+            raise ValueError(f"H must be a vector (its diagonal) or a square matrix, found shape {shape}")
+        self.size = shape[0]
+        self.c = np.zeros(self.size) if c is None else vector("c", c, self.size)
+        if mu is None or L is None:
+            low, high = (self.H.min(), self.H.max()) if len(shape) == 1 else symmetric_extremes(self.H, name="H")
+            if mu is None and low <= 0:
+                raise ValueError(
+                    f"H must be positive definite for f to be strongly convex (mu > 0); its least eigenvalue "
+                    f"is {low:.3g} (or can't be told from zero). Add a ridge to H, or pass mu= if you know it"
+                )
+            mu, L = low if mu is None else mu, high if L is None else L
+        self._constants(mu, L)
+
+    def _times(self, x: Array) -> Array:
+        if isinstance(self.H, LinearOperator):
+            return self.H.matvec(x)
+        return self.H * x if self.H.ndim == 1 else self.H @ x
+
+    def value(self, x: Array) -> float:
+        """½xᵀHx − cᵀx."""
+        return float(x @ (0.5 * self._times(x) - self.c))
+
+    def grad(self, x: Array) -> Array:
+        """Hx − c."""
+        return self._times(x) - self.c
+
+
+class PseudoHuber(Function):
+    """Σ √(x² + e²) + (e/2)x², a smooth strongly convex stand-in for ‖x‖₁; mu = e, L = 1/e + e."""
+
+    @named
+    def __init__(self, e: float) -> None:
+        self.e = number("e", e, above=0.0)
+        self._constants(self.e, 1 / self.e + self.e)
+
+    @classmethod
+    def with_condition(cls, kappa: float) -> PseudoHuber:
+        """Choose e so that L/mu = kappa."""
+        return cls((number("kappa", kappa, above=1.0) - 1) ** -0.5)
+
+    def value(self, x: Array) -> float:
+        """Σ √(x² + e²) + (e/2)x²."""
+        return float(np.sum(np.sqrt(x * x + self.e**2) + (self.e / 2) * x * x))
+
+    def grad(self, x: Array) -> Array:
+        """x/√(x² + e²) + ex, entry by entry."""
+        return x / namespace(x).sqrt(x * x + self.e**2) + self.e * x
+
+    def hessian_diagonal(self, x: Array) -> Array:
+        """e²/(x² + e²)^{3/2} + e, entry by entry."""
+        return self.e**2 / (x * x + self.e**2) ** 1.5 + self.e
+
+
+class LeastSquares(Function):
+    """½‖Ax − d‖² + (ridge/2)‖x‖²; A of any kind that a coupling may have."""
+
+    @named
+    def __init__(self, A: Any, d: Any, ridge: float = 0.0, *, mu: float | None = None, L: float | None = None) -> None:
+        self.A: Operator = as_operator(A, name="A")
+        rows, self.size = self.A.shape
+        self.d = vector("d", d, rows)
+        self.ridge = number("ridge", ridge, least=0.0)
+        if L is None or (mu is None and self.ridge == 0.0):
+            least, greatest = singular_range(self.A)
+            L = greatest**2 + self.ridge if L is None else L
+            mu = least**2 + self.ridge if mu is None and rows >= self.size else mu
+        mu = self.ridge if mu is None else mu
+        if mu <= 0:
+            raise ValueError("mu is 0: the columns of A are dependent, so f is not strongly convex; give ridge > 0")
+        self._constants(mu, L)
+
+    def value(self, x: Array) -> float:
+        """½‖Ax − d‖² + (ridge/2)‖x‖²."""
+        r = self.A.forward(x) - self.d
+        return float(0.5 * (r @ r) + 0.5 * self.ridge * (x @ x))
+
+    def grad(self, x: Array) -> Array:
+        """Aᵀ(Ax − d) + ridge·x."""
+        return self.A.adjoint(self.A.forward(x) - self.d) + self.ridge * x
+
+
+class Logistic(Function):
+    """Σ log(1 + exp(−labelᵢ·aᵢᵀx)) + (ridge/2)‖x‖², labels ±1; mu = ridge."""
+
+    @named
+    def __init__(self, A: Any, labels: Any, ridge: float, *, L: float | None = None) -> None:
+        self.A: Operator = as_operator(A, name="A")
+        rows, self.size = self.A.shape
+        self.labels = vector("labels", labels, rows)
+        if not np.all(np.abs(self.labels) == 1):
+            raise ValueError(f"labels must be +1 or -1, found {np.unique(self.labels)[:5]}")
+        self.ridge = number("ridge", ridge, above=0.0)
+        if L is None:
+            L = singular_range(self.A)[1] ** 2 / 4 + self.ridge
+        self._constants(self.ridge, L)
+
+    def value(self, x: Array) -> float:
+        """Σ log(1 + exp(−labelᵢ·aᵢᵀx)) + (ridge/2)‖x‖²."""
+        margins = self.labels * self.A.forward(x)
+        return float(np.sum(np.logaddexp(0.0, -margins)) + 0.5 * self.ridge * (x @ x))
+
+    def grad(self, x: Array) -> Array:
+        """−Aᵀ(label/(1 + exp(label·Ax))) + ridge·x."""
+        margins = self.labels * self.A.forward(x)
+        # 1/(1 + e^m) = ½(1 − tanh(m/2)) never overflows
+        pull = -0.5 * self.labels * (1.0 - namespace(x).tanh(0.5 * margins))
+        return self.A.adjoint(pull) + self.ridge * x
+
+
+class Separable(Function):
+    """Σ f_i(x_i), x cut into consecutive blocks, one function each.
+
+    `sizes` gives the length of each block where a function does not know it (PseudoHuber); a Problem with
+    `blocks=` fills them in.
+    """
+
+    @named
+    def __init__(self, functions: Sequence[Function], *, sizes: Sequence[int] | None = None) -> None:
+        if not functions:
+            raise ValueError("functions is empty; give one function a block")
+        if sizes is not None and len(sizes) != len(functions):
+            raise ValueError(f"sizes has {len(sizes)} entries for {len(functions)} functions")
+        if sizes is not None:
+            functions = [f.sized(n) for f, n in zip(functions, sizes, strict=True)]
+        self.functions = list(functions)
+        known = list(sizes) if sizes is not None else [f.size for f in functions if f.size is not None]
+        self.blocks = consecutive(known) if len(known) == len(functions) else None
+        self.size = None if self.blocks is None else self.blocks[-1].stop
+        self._constants(min(f.mu for f in functions), max(f.L for f in functions))
+
+    def sized(self, variables: int) -> Function:
+        """Check the blocks too."""
+        self._known_blocks()
+        return super().sized(variables)
+
+    def _known_blocks(self) -> list[slice]:
+        if self.blocks is None:
+            raise ValueError("f has blocks of unknown size: give Separable sizes=[...], or the Problem blocks=")
+        return self.blocks
+
+    def _pieces(self, x: Array) -> list[tuple[Function, Array]]:
+        return [(f, x[block]) for f, block in zip(self.functions, self._known_blocks(), strict=True)]
+
+    def value(self, x: Array) -> float:
+        """Σ f_i(x_i)."""
+        return sum(f.value(piece) for f, piece in self._pieces(x))
+
+    def grad(self, x: Array) -> Array:
+        """The blocks' gradients, joined."""
+        return namespace(x).concat([f.grad(piece) for f, piece in self._pieces(x)])
+
+
+class Smooth(Function):
+    """Any other f, from `value(x)`, `grad(x)` and its constants.
+
+    `grad` must return a new array and leave x alone.
+    """
+
+    @named
+    def __init__(
+        self,
+        value: Callable[[Array], float],
+        grad: Callable[[Array], Array],
+        mu: float,
+        L: float,
+        *,
+        size: int | None = None,
+    ) -> None:
+        for name, call in (("value", value), ("grad", grad)):
+            if not callable(call):
+                raise TypeError(f"{name} must be callable, found {type(call).__name__}")
+        self._value, self._grad = value, grad
+        self.size = size
+        self._constants(mu, L)
+
+    def value(self, x: Array) -> float:
+        """The caller's."""
+        return self._value(x)
+
+    def grad(self, x: Array) -> Array:
+        """The caller's."""
+        return self._grad(x)

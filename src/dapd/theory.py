@@ -1,0 +1,395 @@
+"""Parameters, rates and Lyapunov functions, theorem by theorem, in the paper's letters.
+
+The source is Li and Grigas, "Direct Spectral Acceleration of First-Order Methods for Saddle Point Problems with
+Bilinear Coupling" (2026), whose appendix holds the full settings. Every record that belongs to a theorem has its Pi:
+Ψ shrinks by 1 − 1/Pi an iteration (in expectation for the block-coordinate methods).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from dapd.arguments import named, number, whole
+from dapd.arrays import Array
+
+
+class SaddlePoint:
+    """The distances that the Lyapunov functions are made of, measured from a solution (x*, y*) of a problem."""
+
+    def __init__(self, problem: Any, x: Array, y: Array) -> None:
+        self.problem, self.x, self.y = problem, x, y
+        self._grad = problem.f.grad(x)
+        self._slope = problem.M.forward(x) - problem.b  # g* ∈ ∂φ(y*)
+
+    def bregman_f(self, x: Array) -> Any:
+        """D_f(x, x*)."""
+        f = self.problem.f
+        return f.value(x) - f.value(self.x) - self._grad @ (x - self.x)
+
+    def bregman_phi(self, y: Array) -> Any:
+        """D_φ(y, y*)."""
+        phi = self.problem.phi
+        return phi.value(y) - phi.value(self.y) - self._slope @ (y - self.y)
+
+    def primal(self, x: Array) -> Any:
+        """‖x − x*‖²."""
+        d = x - self.x
+        return d @ d
+
+    def coupled(self, y: Array) -> Any:
+        """‖Mᵀ(y − y*)‖²."""
+        d = self.problem.M.adjoint(y - self.y)
+        return d @ d
+
+    def dual(self, y: Array, c: Any) -> Any:
+        """‖y − y*‖² in the norm of I − cMMᵀ."""
+        d = y - self.y
+        return d @ d - c * self.coupled(y)
+
+
+class XDapd(NamedTuple):
+    """x-DAPD (Algorithm 1, full version of Theorem 2.3 in the appendix)."""
+
+    t: float  # primal step
+    s: float  # dual step
+    s_hat: float  # weight of the dual correction, 1/s_max²
+    chi: float  # damping of the dual step
+    xi: float  # extrapolation that the dual sees
+    gamma: float  # primal momentum
+    tau: float  # v = (1 + tau)z − tau·x
+    alpha: float
+    Pi: float  # 1/(1 − rate)
+    Xi_f: float  # weights of Ψ
+    Xi_y: float
+    Xi_v: float
+
+    def lyapunov(self, at: SaddlePoint, x: Array, v: Array, y: Array) -> Any:
+        """Ψ at (x, v, y)."""
+        dual = at.dual(y, (1 - 2 * self.alpha) * self.s_hat)
+        return self.Xi_y * dual + self.Xi_f * at.bregman_f(x) + self.Xi_v * at.primal(v)
+
+
+class YDapd(NamedTuple):
+    """y-DAPD (Algorithm 2, full version of Theorem 2.4 in the appendix)."""
+
+    t: float
+    t_tilde: float  # primal step
+    s: float  # dual step
+    s_hat: float  # weight of the dual correction, 1/s_max²
+    xi: float
+    gamma: float  # dual momentum: w = (1 + gamma)y⁺ − gamma·y
+    tau: float  # u = (1 + tau)w − tau·y
+    alpha: float
+    Pi: float
+    Xi_h: float
+    Xi_u: float
+    Xi_x: float
+
+    def lyapunov(self, at: SaddlePoint, x: Array, y: Array, u: Array) -> Any:
+        """Ψ at (x, y, u)."""
+        primal = at.primal(x) - 2 * (self.t - self.t_tilde) * at.bregman_f(x)
+        dual = self.Xi_h * at.coupled(y) / 2 + at.bregman_phi(y) / self.t
+        return self.Xi_x * primal + dual + self.Xi_u * at.dual(u, self.alpha * self.s_hat)
+
+
+class XSbc(NamedTuple):
+    """x-SBC-DAPD (Algorithm 3, the corollary of its theorem in the appendix)."""
+
+    t: float
+    s: float
+    s_hat: float
+    chi: float
+    xi: float
+    gamma: float
+    tau: float
+    alpha: float
+    Pi: float
+    Xi_f: float
+    Xi_y: float
+    Xi_v: float
+    N: int  # number of blocks
+
+    def lyapunov(self, at: SaddlePoint, x: Array, v: Array, y: Array) -> Any:
+        """Ψ at (x, v, y)."""
+        dual = at.dual(y, (1 - 2 * self.alpha) * self.s_hat / self.N)
+        return self.Xi_y * dual + self.Xi_f * at.bregman_f(x) + self.Xi_v * at.primal(v)
+
+
+class XSbcNonseparable(NamedTuple):
+    """x-SBC-DAPD for a nonseparable f (the appendix's last algorithm)."""
+
+    t: float
+    s: float
+    s_hat: float
+    chi: float
+    xi: float
+    gamma: float
+    tau: float
+    alpha: float
+    omega: float  # how far z follows the block that moved
+    Pi: float
+    Xi_f: float
+    Xi_y: float
+    Xi_v: float
+    N: int
+
+    def lyapunov(self, at: SaddlePoint, x: Array, v: Array, y: Array) -> Any:
+        """Ψ at (x, v, y), with the terms of x-SBC-DAPD."""
+        return XSbc.lyapunov(self, at, x, v, y)  # type: ignore[arg-type]  # the same fields
+
+
+class YSbc(NamedTuple):
+    """y-SBC-DAPD (Algorithm 4, the corollary of its theorem in the appendix)."""
+
+    t: float
+    t_tilde: float
+    s: float
+    s_hat: float
+    xi: float
+    tau: float
+    alpha: float
+    Pi: float
+    Xi_h: float
+    Xi_u: float
+    Xi_x: float
+    N: int
+
+    def lyapunov(self, at: SaddlePoint, x: Array, y: Array, u: Array) -> Any:
+        """Ψ at (x, y, u)."""
+        primal = at.primal(x) - 2 * (self.t - self.t_tilde) * at.bregman_f(x)
+        dual = self.Xi_h * at.coupled(y) / 2 + self.Xi_u * at.dual(u, self.alpha * self.s_hat / self.N)
+        return self.Xi_x * primal + dual
+
+
+class Papc(NamedTuple):
+    """PAPC with t = 1/L, s = 1/(t·s_max²).
+
+    From ‖x⁺−x*‖² + (t/s)‖y⁺−y*‖² ≤ ‖(x−t∇f(x)) − (x*−t∇f(x*))‖² + (t/s)‖y−y*‖² in the norm of I − stMMᵀ, the rate is
+    max((1 − tμ)², 1 − st·s_min²).
+    """
+
+    t: float
+    s: float
+    Pi: float  # inf where the rows of M are dependent: then there is convergence but no rate
+
+    def lyapunov(self, at: SaddlePoint, x: Array, y: Array) -> Any:
+        """Ψ at (x, y)."""
+        return at.primal(x) + self.t / self.s * at.dual(y, 0)
+
+
+class CondatVu(NamedTuple):
+    """Condat–Vũ without a primal prox, at the edge 1/t − s·s_max² = L/2 of its step sizes."""
+
+    t: float
+    s: float
+
+
+class Apapc(NamedTuple):
+    """Accelerated PAPC (Salim et al. 2022, Algorithm 3)."""
+
+    tau: float
+    eta: float  # primal step
+    theta: float  # dual step
+    alpha: float  # μ
+
+
+class Capd(NamedTuple):
+    """CAPD (Salim et al. 2022, Algorithm 1): accelerated PAPC on a Chebyshev polynomial of MᵀM."""
+
+    tau: float
+    eta: float
+    theta: float
+    alpha: float
+    N: int  # inner Chebyshev iterations
+    rho: float  # (λmax − λmin)²/16 of MᵀM's positive spectrum
+    nu: float  # (λmax + λmin)/2
+
+
+class HasPi(Protocol):
+    """A record that belongs to a theorem."""
+
+    @property
+    def Pi(self) -> float:
+        """1/(1 − rate)."""
+
+
+def iterations(parameters: HasPi, accuracy: float) -> float:
+    """The number of iterations after which the theorem promises Ψ ≤ accuracy·Ψ⁰."""
+    accuracy = number("accuracy", accuracy, above=0.0)
+    if accuracy >= 1:
+        return 0.0
+    if math.isinf(parameters.Pi):
+        return math.inf
+    return float(math.ceil(math.log(accuracy) / math.log1p(-1 / parameters.Pi)))
+
+
+class Side(NamedTuple):
+    """Which deterministic method a problem favours."""
+
+    method: str  # "x-dapd" or "y-dapd"
+    factor: float  # how many times fewer iterations it needs than the other side, by the theorems
+    x: XDapd
+    y: YDapd
+
+
+@named
+def favoured(*, L: float, mu: float, s_max: float, s_min: float) -> Side:
+    """Compare the rates of x-DAPD and y-DAPD."""
+    x = x_dapd(L=L, mu=mu, s_max=s_max, s_min=s_min)
+    y = y_dapd(L=L, mu=mu, s_max=s_max, s_min=s_min)
+    if x.Pi <= y.Pi:
+        return Side("x-dapd", y.Pi / x.Pi, x, y)
+    return Side("y-dapd", x.Pi / y.Pi, x, y)
+
+
+@named
+def x_dapd(*, L: float, mu: float, s_max: float, s_min: float) -> XDapd:
+    """Parameters of x-DAPD."""
+    L, mu, s_max, s_min = _constants(L, mu, s_max, s_min)
+    ratio = s_max / s_min
+    s_hat = 1 / s_max**2
+    alpha = min(1 / 5, ratio * math.sqrt(mu / (8 * L)))
+    t = (1 - 4 * alpha) / (L + 4 * L * alpha)
+    Pi = max(ratio**2 / (2 * alpha), math.sqrt(1 / (mu * t)) + L / mu * 4 * alpha)
+    return XDapd(alpha=alpha, Pi=Pi, Xi_f=1.0, **_x_side(t, s_hat, Pi, 4 * L * alpha * t))
+
+
+@named
+def y_dapd(*, L: float, mu: float, s_max: float, s_min: float) -> YDapd:
+    """Parameters of y-DAPD."""
+    L, mu, s_max, s_min = _constants(L, mu, s_max, s_min)
+    ratio = s_max / s_min
+    xi = max(1.0, ratio * math.sqrt(mu / (2 * L)))
+    Pi = max(2 / xi * ratio**2, 4 * xi * L / mu)
+    tau = (xi - 1) / (1 - 1 / Pi)
+    return YDapd(gamma=(xi - 1) / (tau + 1), tau=tau, **_y_side(L, 1 / s_max**2, xi, Pi))
+
+
+@named
+def x_sbc(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int) -> XSbc:
+    """Parameters of x-SBC-DAPD; L is the greatest of the blocks'."""
+    L, mu, s_bar_max, s_min, N = _block_constants(L, mu, s_bar_max, s_min, N)
+    ratio = s_bar_max / s_min
+    alpha = min(1 / 10, math.sqrt(4 / 7) * ratio * math.sqrt(mu / L))
+    t = (1 - 8 * alpha) / (2 + 8 * alpha) / L
+    round_Pi = max(ratio**2 * 16 / (7 * alpha), math.sqrt(14 * L / mu) + L / mu * 4 * alpha)
+    side = _x_side(t, 7 / 32 / s_bar_max**2, round_Pi, 4 * L * alpha * t)
+    return XSbc(alpha=alpha, Pi=N * round_Pi, Xi_f=1.0, N=N, **side)
+
+
+@named
+def x_sbc_nonseparable(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int) -> XSbcNonseparable:
+    """Parameters of x-SBC-DAPD for a nonseparable f.
+
+    The paper leaves alpha, beta and s_hat free here; these are those of the separable case, which meet its conditions.
+    """
+    L, mu, s_bar_max, s_min, N = _block_constants(L, mu, s_bar_max, s_min, N)
+    ratio = s_bar_max / s_min
+    alpha = min(1 / 10, math.sqrt(4 / 7) * ratio * math.sqrt(mu / L))
+    s_hat = 7 / 32 / s_bar_max**2
+    t = (1 / 2 - 4 * alpha) / (L + 4 * L * alpha / N)
+    Pi = N * max(ratio**2 * 16 / (7 * alpha), math.sqrt(1 / (mu * t)) + L / mu * 4 * alpha)
+    side = _x_side(t, s_hat, Pi, 4 * L * alpha / N * t)
+    # v moves N times as far as in the separable case, and only one block of x moves
+    Xi_v = N**2 * side.pop("Xi_v")
+    chi = N * side.pop("chi")
+    omega = (side["tau"] + side["xi"] / N) / ((1 + side["gamma"]) * (1 + side["tau"]))
+    return XSbcNonseparable(alpha=alpha, omega=omega, Pi=Pi, Xi_f=1.0, Xi_v=Xi_v, chi=chi, N=N, **side)
+
+
+@named
+def y_sbc(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int) -> YSbc:
+    """Parameters of y-SBC-DAPD; L is the greatest of the blocks'."""
+    L, mu, s_bar_max, s_min, N = _block_constants(L, mu, s_bar_max, s_min, N)
+    ratio = s_bar_max / s_min
+    xi = max(1 / (1 - math.sqrt(2 / 3)), math.sqrt(2) * ratio * math.sqrt(mu / L))
+    Pi = N * max(8 / xi * ratio**2, 4 * xi * L / mu)
+    return YSbc(tau=(xi - 1) / (1 - 1 / Pi), N=N, **_y_side(L, 1 / 4 / s_bar_max**2, xi, Pi))
+
+
+@named
+def papc(*, L: float, mu: float, s_max: float, s_min: float = 0.0) -> Papc:
+    """Parameters of PAPC; s_min enters the rate alone."""
+    L, mu, s_max = _positive(L=L, mu=mu, s_max=s_max)
+    progress = min(1 - (1 - mu / L) ** 2, (number("s_min", s_min, least=0.0) / s_max) ** 2)
+    return Papc(t=1 / L, s=L / s_max**2, Pi=1 / progress if progress > 0 else math.inf)
+
+
+@named
+def condat_vu(*, L: float, mu: float, s_max: float, s_min: float = 0.0) -> CondatVu:
+    """Parameters of Condat–Vũ, which use L and s_max alone."""
+    L, mu, s_max = _positive(L=L, mu=mu, s_max=s_max)
+    return CondatVu(t=1 / L, s=L / (2 * s_max**2))
+
+
+@named
+def apapc(*, L: float, mu: float, s_max: float, s_min: float) -> Apapc:
+    """Parameters of accelerated PAPC."""
+    L, mu, s_max, s_min = _constants(L, mu, s_max, s_min)
+    tau = min(1.0, 0.5 * s_max / s_min * math.sqrt(mu / L))
+    eta = 1 / (4 * tau * L)
+    return Apapc(tau=tau, eta=eta, theta=1 / (eta * s_max**2), alpha=mu)
+
+
+@named
+def capd(*, L: float, mu: float, s_max: float, s_min: float) -> Capd:
+    """Parameters of CAPD."""
+    L, mu, s_max, s_min = _constants(L, mu, s_max, s_min)
+    tau = min(1.0, 0.5 * math.sqrt(19 / 15 * mu / L))
+    eta = 1 / (4 * tau * L)
+    # the margin keeps a ratio of 1000 from becoming 1001 iterations when it is known to 12 digits
+    N = max(1, math.ceil(s_max / s_min * (1 - 1e-9)))
+    rho = (s_max**2 - s_min**2) ** 2 / 16
+    return Capd(tau=tau, eta=eta, theta=15 / (19 * eta), alpha=mu, N=N, rho=rho, nu=(s_max**2 + s_min**2) / 2)
+
+
+def _x_side(t: float, s_hat: float, Pi: float, excess: float) -> dict[str, float]:
+    """What the x-side theorems share; `excess` is their 4Lαt. Where blocks are separate, Pi counts rounds of N."""
+    xi = (1 + excess) / (1 / Pi + excess)
+    tau = (xi - 1) / (1 - 1 / Pi)
+    Xi_v = (1 + excess) / (2 * xi**2 * t)
+    s = s_hat / t
+    return {
+        "t": t, "s": s, "s_hat": s_hat, "xi": xi, "tau": tau, "gamma": (xi - 1) / (tau + 1),
+        "chi": 2 * Xi_v * xi * t, "Xi_y": 1 / (2 * s), "Xi_v": Xi_v,
+    }  # fmt: skip
+
+
+def _y_side(L: float, s_hat: float, xi: float, Pi: float) -> dict[str, float]:
+    """What the y-side theorems share, with alpha = 1/2."""
+    t = 1 / (2 * L)
+    return {
+        "t": t, "t_tilde": t / (2 * xi), "s": s_hat / t, "s_hat": s_hat, "xi": xi, "alpha": 0.5, "Pi": Pi,
+        "Xi_h": 1.0, "Xi_u": 1 / (2 * xi**2 * s_hat), "Xi_x": 1 / t**2,
+    }  # fmt: skip
+
+
+def _positive(**values: Any) -> list[float]:
+    return [number(name, value, above=0.0) for name, value in values.items()]
+
+
+def _constants(L: Any, mu: Any, s_max: Any, s_min: Any) -> list[float]:
+    values = _positive(L=L, mu=mu, s_max=s_max, s_min=s_min)
+    _ordered(L=values[0], mu=values[1])
+    _ordered(s_max=values[2], s_min=values[3])
+    return values
+
+
+def _block_constants(L: Any, mu: Any, s_bar_max: Any, s_min: Any, N: Any) -> tuple[float, float, float, float, int]:
+    L, mu, s_bar_max, s_min = _positive(L=L, mu=mu, s_bar_max=s_bar_max, s_min=s_min)
+    _ordered(L=L, mu=mu)
+    N = whole("N", N, least=1)
+    if s_bar_max * np.sqrt(N) < s_min * (1 - 1e-12):
+        raise ValueError(
+            f"s_bar_max·√N = {s_bar_max * N**0.5:g} must be >= s_min = {s_min:g}, since ‖M‖² <= N·s_bar_max²"
+        )
+    return L, mu, s_bar_max, s_min, N
+
+
+def _ordered(**pair: float) -> None:
+    (upper, high), (lower, low) = pair.items()
+    if high < low:
+        raise ValueError(f"{upper} must be >= {lower}, found {upper} = {high:g} and {lower} = {low:g}")
