@@ -14,7 +14,7 @@ from dapd.arguments import named, near_miss, number, whole
 from dapd.arrays import Array
 from dapd.certificate import Certificate, certify, proves_infeasible
 from dapd.methods import METHODS, Method
-from dapd.methods.base import usable
+from dapd.methods.base import require_rank
 from dapd.problem import Problem
 from dapd.progress import Display, display
 from dapd.result import SENTENCES, History, Result, Status
@@ -150,10 +150,11 @@ def _bind(
         return METHODS[name](problem, parameters, x0=x0, y0=y0), spectrum, note
     if name != "auto":
         METHODS[name].check(problem)
-    spectrum = estimate_spectrum(problem.M) if spectrum is None else spectrum
+    if spectrum is None:
+        spectrum = estimate_spectrum(problem.M, positive=problem.phi.is_zero)
     if name == "auto":
-        least = usable(problem, spectrum)
-        side = theory.favoured(L=problem.f.L, mu=problem.f.mu, s_max=least.s_max, s_min=least.s_min)
+        require_rank(problem, spectrum)
+        side = theory.favoured(L=problem.f.L, mu=problem.f.mu, s_max=spectrum.s_max, s_min=spectrum.s_min)
         name = side.method
         note = [f"Chose {METHODS[name].title}: the theorems ask {side.factor:.3g} times more of the other side."]
     return METHODS[name].from_theory(problem, spectrum=spectrum, x0=x0, y0=y0), spectrum, note

@@ -2,7 +2,7 @@
 
 Bounds are safe: s_max errs upwards and s_min downwards. Exact (dense eigenvalues or singular values) up to
 EXACT rows; beyond that a Lanczos process without reorthogonalisation, which keeps three vectors, so that memory stays
-proportional to M, and bounds its own error by the last component of each Ritz vector.
+proportional to M, and measures its own error (`_ritz`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ EXACT = 3_000  # rows (or columns, if fewer) up to which dense linear algebra is
 PRODUCTS = 2_000  # products with M or Mᵀ that an iterative estimate may spend
 SVD_ENTRIES = 50_000_000  # entries of M up to which singular values are computed without squaring
 RESOLVED = 0.05  # relative error bound on a squared singular value at which Lanczos stops
+MARGIN = 0.04  # taken off an iterative s_min, for an eigenvalue not yet found just below
+UNRESOLVED = 0.1  # relative error of a squared singular value that is too much
 NEGLIGIBLE = 1e-12  # a squared singular value below this part of the greatest counts as zero in Lanczos
 
 
@@ -48,7 +50,8 @@ class Spectrum:
     s_max : float
         At least the greatest singular value.
     s_min : float
-        At most the least of the singular values that belong to the rows; 0 when the rows are dependent.
+        At most the least of the singular values that belong to the rows, so 0 when the rows are dependent. Where φ ≡ 0
+        and y⁰ is in the range of M, the least positive one may stand here.
     s_bar_max : float, optional
         At least the greatest singular value of any block of columns.
     """
@@ -56,9 +59,6 @@ class Spectrum:
     s_max: float
     s_min: float
     s_bar_max: float | None = None
-    s_min_positive: float | None = (
-        None  # at most the least positive singular value; s_min where the rows are independent
-    )
     how: dict[str, Estimate] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -68,13 +68,6 @@ class Spectrum:
             raise ValueError(f"s_min must not exceed s_max, found {self.s_min:g} and {self.s_max:g}")
         if self.s_bar_max is not None:
             number("s_bar_max", self.s_bar_max, above=0.0)
-        if self.s_min_positive is None and self.s_min > 0:
-            object.__setattr__(self, "s_min_positive", self.s_min)
-
-    @property
-    def full_row_rank(self) -> bool:
-        """Whether the rows of M are independent, as far as numbers can tell."""
-        return self.s_min > 0
 
     @property
     def products(self) -> int:
@@ -83,21 +76,24 @@ class Spectrum:
 
 
 @named
-def estimate_spectrum(M: Any, blocks: int | list[slice] | None = None) -> Spectrum:
-    """Estimate the singular values of M, and of its blocks of columns where `blocks` says what they are."""
+def estimate_spectrum(M: Any, blocks: int | list[slice] | None = None, *, positive: bool = False) -> Spectrum:
+    """Estimate the singular values of M, and of its blocks of columns where `blocks` says what they are.
+
+    With `positive`, s_min is the least positive singular value: all that a problem with φ ≡ 0 needs.
+    """
     operator = as_operator(M)
     if isinstance(operator, ColumnBlocks) and blocks is None:
         blocks = operator.blocks
-    found = _whole(operator)
+    found = _whole(operator, positive)
     if blocks is None:
         return found
     greatest, how = _block_norm(operator, partition("blocks", blocks, operator.shape[1]))
-    return Spectrum(found.s_max, found.s_min, greatest, found.s_min_positive, how={**found.how, "s_bar_max": how})
+    return Spectrum(found.s_max, found.s_min, greatest, how={**found.how, "s_bar_max": how})
 
 
 def singular_range(operator: Operator) -> tuple[float, float]:
     """Safe bounds on the least and the greatest of the min(rows, columns) singular values."""
-    found = _whole(operator if operator.shape[0] <= operator.shape[1] else operator.transposed())
+    found = _whole(operator if operator.shape[0] <= operator.shape[1] else operator.transposed(), positive=False)
     return found.s_min, found.s_max
 
 
@@ -115,18 +111,18 @@ def symmetric_extremes(H: Any, *, name: str) -> tuple[float, float]:
     return low.value - low.error, high.value + high.error
 
 
-def _whole(operator: Operator) -> Spectrum:
+def _whole(operator: Operator, positive: bool) -> Spectrum:
     if isinstance(operator, Kronecker):
-        return _kronecker(operator)
+        return _kronecker(operator, positive)
     affordable = isinstance(operator, (Dense, Sparse, ColumnBlocks)) or min(operator.shape) <= PRODUCTS
     if min(operator.shape) <= EXACT and affordable:
-        return _exact(operator)
-    return _iterative(operator)
+        return _exact(operator, positive)
+    return _iterative(operator, positive)
 
 
-def _kronecker(operator: Kronecker) -> Spectrum:
+def _kronecker(operator: Kronecker, positive: bool) -> Spectrum:
     """The singular values of A ⊗ B are the products of those of A and of B."""
-    parts = [_whole(factor) for factor in operator.factors()]
+    parts = [_whole(factor, positive) for factor in operator.factors()]
     how = {
         key: Estimate(
             "product over the Kronecker factors; " + parts[0].how[key].method,
@@ -135,15 +131,11 @@ def _kronecker(operator: Kronecker) -> Spectrum:
         )
         for key in ("s_max", "s_min")
     }
-    return Spectrum(
-        float(np.prod([part.s_max for part in parts])),
-        float(np.prod([part.s_min for part in parts])),
-        s_min_positive=float(np.prod([part.s_min_positive or 0.0 for part in parts])),
-        how=how,
-    )
+    s_max, s_min = (float(np.prod([getattr(part, key) for part in parts])) for key in ("s_max", "s_min"))
+    return Spectrum(s_max, s_min, how=how)
 
 
-def _exact(operator: Operator) -> Spectrum:
+def _exact(operator: Operator, positive: bool) -> Spectrum:
     rows, columns = operator.shape
     wide = operator if rows <= columns else operator.transposed()
     products = 0 if isinstance(operator, (Dense, Sparse, ColumnBlocks)) else min(operator.shape)
@@ -165,64 +157,58 @@ def _exact(operator: Operator) -> Spectrum:
         zero = np.sqrt(2 * error)
     if values[-1] == 0.0:
         raise ValueError("M is zero: there is no coupling to solve for")
-    positive = np.flatnonzero(values > zero)[0]
-    independent = rows <= columns and positive == 0
-    relative = float(values[positive] - low[positive]) / float(values[positive])
+    first = int(np.flatnonzero(values > zero)[0])
     how = {
         "s_max": Estimate(method, products, float(high / values[-1] - 1)),
-        "s_min": Estimate(method, 0, relative),
+        "s_min": Estimate(method, 0, float(1 - low[first] / values[first])),
     }
-    least = float(low[positive])
-    return Spectrum(float(high), least if independent else 0.0, s_min_positive=least, how=how)
+    dependent = rows > columns or first > 0
+    return Spectrum(float(high), 0.0 if dependent and not positive else float(low[first]), how=how)
 
 
 class _Ritz(NamedTuple):
     value: float  # a Ritz value
-    error: float  # an eigenvalue lies this near to it
+    error: float  # how far the eigenvalue is from it
 
 
-def _iterative(operator: Operator) -> Spectrum:
+def _iterative(operator: Operator, positive: bool) -> Spectrum:
     rows, columns = operator.shape
     wide = operator if rows <= columns else operator.transposed()
-
-    def square(v: Array) -> Array:
-        return wide.forward(wide.adjoint(v))
-
-    low, high, steps = _lanczos(square, _start(wide.shape[0]), PRODUCTS // 2)
-    dependent = low.value <= NEGLIGIBLE * high.value
-    if dependent:
-        # from a start in the range of M the process sees the positive singular values alone
-        start = wide.forward(_start(wide.shape[1]))
-        floor = 100 * NEGLIGIBLE * high.value
-        low, _, more = _lanczos(square, start / np.linalg.norm(start), PRODUCTS // 2, floor=floor)
-    else:
-        more = 0
-    resolved = low.error <= 0.2 * low.value
-    if not resolved:
+    start, extra = _start(wide.shape[0]), 0
+    if positive and rows <= columns:
+        # from the range of M the process sees the positive singular values alone
+        start, extra = wide.forward(_start(wide.shape[1])), 1
+        start /= np.linalg.norm(start)
+    limit = (PRODUCTS - extra) // 2
+    low, high, steps = _lanczos(lambda v: wide.forward(wide.adjoint(v)), start, limit, positive=positive)
+    dependent = rows > columns or low.value <= NEGLIGIBLE * high.value
+    least = (1 - MARGIN) * max(low.value - low.error, 0.0) ** 0.5
+    if dependent and not positive:
+        least = 0.0
+    elif low.error > UNRESOLVED * low.value:
+        least = low.value**0.5 / 2
         warnings.warn(
-            f"the least singular value was not resolved in {2 * (steps + more)} products (it is at most "
+            f"the least singular value was not resolved in {2 * steps} products (it is at most "
             f"{low.value**0.5:.3g}); half of that is used. Pass spectrum=Spectrum(s_max, s_min) if you know it",
             SpectrumWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
-    least = ((low.value - low.error) if resolved else low.value / 4) ** 0.5
-    greatest = (high.value + high.error) ** 0.5
     how = {
-        "s_max": Estimate("Lanczos", 2 * steps, high.error / high.value / 2),
-        "s_min": Estimate("Lanczos", 2 * more, low.error / low.value / 2),
+        "s_max": Estimate("Lanczos", 2 * steps + extra, high.error / high.value / 2),
+        "s_min": Estimate("Lanczos, in the same run", 0, low.error / low.value / 2 if low.value > 0 else 0.0),
     }
-    independent = rows <= columns and not dependent
-    return Spectrum(greatest, least if independent else 0.0, s_min_positive=least, how=how)
+    return Spectrum((high.value + high.error) ** 0.5, least, how=how)
 
 
 def _lanczos(
-    apply: Callable[[Array], Array], start: Array, limit: int, *, floor: float = -np.inf
+    apply: Callable[[Array], Array], start: Array, limit: int, *, positive: bool = False
 ) -> tuple[_Ritz, _Ritz, int]:
-    """Return the extreme Ritz values (the least one above `floor`) and the steps taken."""
+    """Return the extreme Ritz values (with `positive` the least that does not count as zero) and the steps taken."""
     diagonal: list[float] = []
     beside: list[float] = []
     before, v, beta = np.zeros_like(start), start, 0.0
-    settled = 0
+    since = limit  # the step from which the values have looked settled
+    seen: list[tuple[int, float, float]] = []  # steps and the extreme Ritz values at earlier looks
     while True:
         w = apply(v) - beta * before
         alpha = float(v @ w)
@@ -234,17 +220,29 @@ def _lanczos(
         # an invariant subspace: every Ritz value is an eigenvalue
         over = steps == limit or beta <= 1e-14 * max(map(abs, diagonal))
         if over or steps % max(10, steps // 10) == 0:
-            values, vectors = scipy.linalg.eigh_tridiagonal(diagonal, beside[:-1])
-            errors = np.abs(beta * vectors[-1])
-            first = min(int(np.searchsorted(values, floor)), steps - 1)
-            low = _Ritz(float(values[first]), float(errors[first]))
-            high = _Ritz(float(values[-1]), float(errors[-1]))
+            values = scipy.linalg.eigvalsh_tridiagonal(diagonal, beside[:-1])
+            first = min(int(np.searchsorted(values, 100 * NEGLIGIBLE * values[-1])), steps - 1) if positive else 0
+            then = next((look for look in reversed(seen) if 2 * look[0] <= steps), (0, np.inf, -np.inf))
+            low = _ritz(diagonal, beside, first, then[1])
+            high = _ritz(diagonal, beside, steps - 1, then[2])
+            seen.append((steps, low.value, high.value))
             done = low.error <= RESOLVED * abs(low.value) and high.error <= RESOLVED / 10 * high.value
-            # a Ritz value may rest near an eigenvalue before it finds the extreme one: wait for a second look
-            settled = settled + 1 if done else 0
-            if over or settled == 3 or (floor == -np.inf and abs(low.value) <= NEGLIGIBLE * high.value):
+            # a Ritz value may rest near an eigenvalue before it finds the extreme one: go on half as far again
+            since = min(since, steps) if done else limit
+            if over or steps >= 1.5 * since or abs(low.value) <= NEGLIGIBLE * high.value:
                 return low, high, steps
         before, v = v, w / beta
+
+
+def _ritz(diagonal: list[float], beside: list[float], index: int, then: float) -> _Ritz:
+    """A Ritz value with its error: the residual of its vector, or where that is less, how far it came since `then`.
+
+    In a cluster of eigenvalues the residual stays large long after the value is right; but there the value nears the
+    edge as 1/steps², so that it has a third of the way since half the steps still to go.
+    """
+    value, vector = scipy.linalg.eigh_tridiagonal(diagonal, beside[:-1], select="i", select_range=(index, index))
+    residual = abs(beside[-1] * float(vector[-1, 0]))
+    return _Ritz(float(value[0]), min(residual, abs(then - float(value[0]))))
 
 
 def _start(size: int) -> Array:
@@ -268,5 +266,5 @@ def _norm(operator: Operator) -> tuple[float, int, float]:
         square = float(scipy.linalg.eigvalsh(wide.outer(), subset_by_index=[size - 1, size - 1])[0])
         relative = 4 * size * float(np.finfo(np.float64).eps)
         return (square * (1 + relative)) ** 0.5, 0, relative
-    found = _whole(wide)
+    found = _whole(wide, positive=False)
     return found.s_max, found.products, found.how["s_max"].residual

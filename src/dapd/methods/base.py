@@ -65,9 +65,10 @@ class Method:
     ) -> Method:
         """Bind the method to a problem with the parameters of its theorem."""
         cls.check(problem)
-        spectrum = estimate_spectrum(problem.M) if spectrum is None else spectrum
+        if spectrum is None:
+            spectrum = estimate_spectrum(problem.M, positive=problem.phi.is_zero)
         if cls.needs_s_min:
-            spectrum = usable(problem, spectrum)
+            require_rank(problem, spectrum)
         constants = {"L": problem.f.L, "mu": problem.f.mu, "s_max": spectrum.s_max, "s_min": spectrum.s_min}
         parameters = cls.settings(**constants)
         return cls(problem, parameters, x0=x0, y0=y0)
@@ -103,17 +104,12 @@ class Method:
             state = self.step(state)
 
 
-def usable(problem: Problem, spectrum: Spectrum) -> Spectrum:
-    """Return a spectrum whose s_min the theory may use, or say that the rows of M are dependent."""
-    if spectrum.full_row_rank:
-        return spectrum
-    if not problem.phi.is_zero:
+def require_rank(problem: Problem, spectrum: Spectrum) -> None:
+    """Raise an error if s_min = 0, so that the theory has no rate for the problem."""
+    if spectrum.s_min == 0:
         raise ValueError(
             f"M ({problem.rows} × {problem.columns}) does not have full row rank (its least singular value is 0, or "
             f"can't be told from 0 beside s_max = {spectrum.s_max:.3g}), and with φ = {type(problem.phi).__name__} the "
             "theory needs it. Remove dependent rows, use method='papc' (which converges without a rate), or pass "
             "spectrum=dapd.Spectrum(s_max, s_min) to run with an s_min of your choice"
         )
-    if not spectrum.s_min_positive:
-        raise ValueError("spectrum has s_min = 0 and no s_min_positive; give the least positive singular value of M")
-    return Spectrum(spectrum.s_max, spectrum.s_min_positive, spectrum.s_bar_max, how=spectrum.how)
