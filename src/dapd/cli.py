@@ -30,7 +30,7 @@ def reproduce(
     full: Annotated[
         bool, typer.Option("--full/--quick", help="The paper's budgets, or smaller ones that take a few minutes.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Where report, pictures and CSV go; a killed run goes on from here.")] = Path(
+    out: Annotated[Path, typer.Option(help="Where report, pictures and CSV go; runs found there are kept.")] = Path(
         "report"
     ),
     seeds: Annotated[
@@ -60,8 +60,8 @@ def reproduce(
     page = paper.write_report(outcome, out)
     judged = outcome.judgements()
     console.print(
-        f"{judged.count(True)} checks agree with the paper, {judged.count(False)} differ, {judged.count(None)} not decided "
-        f"by this budget. Took {monotonic() - began:.0f} s.\nReport: {page}",
+        f"{judged.count(True)} checks agree with the paper, {judged.count(False)} differ, {judged.count(None)} are not "
+        f"decided by this budget. Took {monotonic() - began:.0f} s.\nReport: {page}",
         highlight=False,
         soft_wrap=True,
     )

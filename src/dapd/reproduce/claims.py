@@ -81,7 +81,7 @@ class First(Claim):
     def _at(level: float, names: Sequence[str], curves: Curves, unit: str) -> str:
         def when(name: str) -> str:
             at = curves[name].reaches(level)
-            return f"{title(name)} {at:,.0f}" if math.isfinite(at) else f"{title(name)} not in {curves[name].at[-1]:,.0f}"
+            return f"{title(name)} " + (f"{at:,.0f}" if math.isfinite(at) else f"not in {curves[name].at[-1]:,.0f}")
 
         return f"{unit} to an error of {level:.0e}: " + ", ".join(when(name) for name in names)
 
@@ -102,8 +102,8 @@ class Alike(Claim):
         level = max(errors)
         ways = a.reaches(level * (1 + 1e-9)), b.reaches(level * (1 + 1e-9))
         spread = [max(pair) / min(pair) for pair in (errors, ways)]
-        told = f"after {end:,.0f} {unit} {title(self.one)} is at {errors[0]:.1e}, {title(self.other)} at {errors[1]:.1e}"
-        told += f"; the way to {level:.1e} differs by a factor of {spread[1]:.2g}"
+        told = f"after {end:,.0f} {unit} {title(self.one)} is at {errors[0]:.1e}, "
+        told += f"{title(self.other)} at {errors[1]:.1e}; the way to {level:.1e} differs by a factor of {spread[1]:.2g}"
         return min(spread) <= self.factor, told
 
 

@@ -68,7 +68,8 @@ def _compare(table: Table, method: str, errors: list[float], same: bool) -> Row:
         return Row(method, errors, ours, paper, None, remark)
     if ours.high < paper.low:
         factor = paper.low / ours.high
-        return Row(method, errors, ours, paper, True, f"{name} is better here by a factor of {factor:.2g}. {table.note}")
+        remark = f"{name} is better here by a factor of {factor:.2g}. {table.note}".rstrip()
+        return Row(method, errors, ours, paper, True, remark)
     if ours.low > paper.high:
         factor = ours.low / paper.high
         return Row(method, errors, ours, paper, False, f"{name} is worse here by a factor of {factor:.2g}.")

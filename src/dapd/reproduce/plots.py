@@ -76,7 +76,6 @@ def picture(records: Sequence[Record], *, axis: str, measure: str) -> str:
     """One panel as SVG text; the same records give the same bytes."""
     try:
         import matplotlib
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
     except ImportError:
         raise ModuleNotFoundError(
@@ -86,5 +85,5 @@ def picture(records: Sequence[Record], *, axis: str, measure: str) -> str:
         figure = Figure(figsize=(5.2, 3.6), layout="constrained")
         draw(figure.subplots(), records, axis=axis, measure=measure)
         text = io.StringIO()
-        FigureCanvasSVG(figure).print_svg(text, metadata={"Date": None})
+        figure.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()

@@ -78,7 +78,8 @@ def write_report(outcome: Outcome, out: Path) -> Path:
     page = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>dapd: the paper reproduced</title>\n<style>\n{css}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        f"<title>dapd: the paper reproduced</title>\n<style>\n{css}</style>\n</head>\n"
+        f"<body>\n{body}\n</body>\n</html>\n"
     )
     write(out / "index.html", page)
     return out / "index.html"
@@ -88,8 +89,8 @@ def _head(outcome: Outcome) -> str:
     judged = outcome.judgements()
     agree, differ, open_ = (judged.count(kind) for kind in (True, False, None))
     mode = (
-        f"This is the quick report: the paper's problems with smaller budgets and {_seeds(outcome.seeds)}. What needs more "
-        "is marked as not decided; <code>dapd reproduce --full</code> decides it."
+        f"This is the quick report: the paper's problems with smaller budgets and {_seeds(outcome.seeds)}. What needs "
+        "more is marked as not decided; <code>dapd reproduce --full</code> decides it."
         if outcome.quick
         else f"This is the full report, with the paper's budgets and {_seeds(outcome.seeds)}."
     )
@@ -104,9 +105,9 @@ def _head(outcome: Outcome) -> str:
     return (
         "<h1>The paper's experiments, reproduced by dapd</h1>\n"
         f'<p class="soft">{escape(published.PAPER)}</p>\n<p>{mode} Errors are measured by references that none of the '
-        "methods shown has touched; their own residuals are at the end.</p>\n<ul class=\"summary\">"
+        'methods shown has touched; their own residuals are at the end.</p>\n<ul class="summary">'
         + "".join(f"<li><b>{number}</b>{text}</li>" for number, text in cards)
-        + f"</ul>\n<nav><ul>{links}<li><a href=\"#references\">References</a></li>"
+        + f'</ul>\n<nav><ul>{links}<li><a href="#references">References</a></li>'
         '<li><a href="#times">Times</a></li><li><a href="#machine">Machine</a></li></ul></nav>'
     )
 
@@ -162,8 +163,8 @@ def _table(outcome: Outcome, table: Table, out: Path) -> str:
             f'<td class="number">{row.paper}</td><td><span class="mark">{mark}</span> {escape(row.remark)}</td></tr>'
         )
     return (
-        f'<h2 id="{table.name}">{escape(_title(table))}</h2>\n<p class="soft">95 % confidence interval of the relative error '
-        f"after {iterations:,} iterations over {_seeds(outcome.seeds)}, computed on its logarithm.</p>\n"
+        f'<h2 id="{table.name}">{escape(_title(table))}</h2>\n<p class="soft">95 % confidence interval of the relative '
+        f"error after {iterations:,} iterations over {_seeds(outcome.seeds)}, computed on its logarithm.</p>\n"
         '<div class="scroll"><table><thead><tr><th>method</th><th class="number">here</th><th class="number">paper</th>'
         f"<th></th></tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
@@ -210,8 +211,8 @@ def _times(outcome: Outcome) -> str:
     budget = "Budgets here are smaller than the paper's, so that the times don't compare. " if outcome.quick else ""
     return (
         f'<h2 id="times">Times</h2>\n<p>{budget}Here: the sum over runs, each on one core of {escape(processor())}; '
-        f"{outcome.jobs} of them at a time, so that about {total / outcome.jobs:,.0f} s went by. Paper: wall-clock seconds "
-        f'of its notebooks on all cores of its machine ({escape(published.MACHINE)}).</p>\n<div class="scroll"><table>'
+        f"{outcome.jobs} of them at a time, so that about {total / outcome.jobs:,.0f} s went by. Paper: wall-clock "
+        f'seconds of its notebooks on all cores of its machine ({escape(published.MACHINE)}).</p>\n<div class="scroll"><table>'
         '<thead><tr><th>part</th><th class="number">here</th><th class="number">paper</th></tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
