@@ -15,37 +15,42 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainin
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-import dapd
 from dapd import reproduce as paper
 from dapd.reproduce import machine
 
 QUICK_SEEDS, FULL_SEEDS = 1, 20
+NAMES = f"Any of {', '.join(paper.ITEMS)}; or all, which is the default."
 
-app = typer.Typer(name="dapd", help=dapd.__doc__, no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    name="dapd",
+    help="The optimal first-order solver for strongly convex problems with linear coupling.",
+    no_args_is_help=True,
+    add_completion=False,
+)
 
 
-@app.command(help=f"Compute the paper's figures and tables again. NAMES: all, or any of {', '.join(paper.ITEMS)}.")
+@app.command()
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(help="Figures and tables; all of them by default.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help=NAMES, show_default=False)] = None,
     full: Annotated[
         bool, typer.Option("--full/--quick", help="The paper's budgets, or smaller ones that take a few minutes.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Where report, pictures and CSV go; runs found there are kept.")] = Path(
-        "report"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Where report, pictures and CSV go. Runs that are already there are not repeated.")
+    ] = Path("report"),
     seeds: Annotated[
         int | None, typer.Option(min=1, help=f"Seeds of the tables: {FULL_SEEDS} with --full, else {QUICK_SEEDS}.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes, one thread each; one a core by default.")] = None,
 ) -> None:
-    """See the decorator: the help lists the names."""
-    console = Console()
+    """Compute the paper's figures and tables again, beside the published ones."""
     try:
         items = paper.choose(names or [])
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="NAMES") from None
     if out.exists() and not out.is_dir():
         raise typer.BadParameter(f"{out} is a file; give a folder", param_hint="--out")
+    console = Console()
     seeds = seeds or (FULL_SEEDS if full else QUICK_SEEDS)
     jobs = jobs or machine.cores()
     runs = [run for item in items for run in item.runs(quick=not full, seeds=seeds)]
@@ -58,19 +63,13 @@ def reproduce(
         raise typer.Exit(130) from None
     outcome = paper.Outcome(items, records, quick=not full, seeds=seeds, jobs=jobs)
     page = paper.write_report(outcome, out)
-    judged = outcome.judgements()
-    console.print(
-        f"{judged.count(True)} checks agree with the paper, {judged.count(False)} differ, {judged.count(None)} are not "
-        f"decided by this budget. Took {monotonic() - began:.0f} s.\nReport: {page}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    _summary(console, outcome)
+    console.print(f"Took {monotonic() - began:.0f} s. Report: {page}", highlight=False, soft_wrap=True)
 
 
 @app.command()
 def info() -> None:
-    """Show versions, cores, threads, engines and devices."""
-    console = Console()
+    """Show versions, cores, threads, engine and device."""
     table = Table(show_header=False, box=None)
     for name, text in machine.versions().items():
         table.add_row(name, text)
@@ -78,7 +77,27 @@ def info() -> None:
     table.add_row("threads", os.environ.get("OMP_NUM_THREADS", "as many as the BLAS library takes"))
     table.add_row("engine", "numpy")
     table.add_row("device", "CPU")
-    console.print(table)
+    Console().print(table)
+
+
+def _summary(console: Console, outcome: paper.Outcome) -> None:
+    """Print the tables, and how many checks agree."""
+    shown = Table("table", "method", "here", "paper", "", title="Relative errors, 95 % intervals")
+    marks = {True: "[green]agrees[/]", False: "[red]differs[/]", None: "not compared"}
+    for item in outcome.items:
+        if isinstance(item, paper.Table):
+            for row in outcome.rows(item):
+                here = str(row.ours) if row.ours else ", ".join(f"{error:.1e}" for error in row.errors)
+                shown.add_row(item.name, paper.title(row.method), here, str(row.paper), marks[row.agrees])
+    if shown.row_count:
+        console.print(shown)
+    judged = outcome.judgements()
+    console.print(
+        f"{judged.count(True)} checks agree with the paper, {judged.count(False)} differ, {judged.count(None)} are not "
+        "decided by this budget.",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 class _Lines:

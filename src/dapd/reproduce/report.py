@@ -212,9 +212,9 @@ def _times(outcome: Outcome) -> str:
     return (
         f'<h2 id="times">Times</h2>\n<p>{budget}Here: the sum over runs, each on one core of {escape(processor())}; '
         f"{outcome.jobs} of them at a time, so that about {total / outcome.jobs:,.0f} s went by. Paper: wall-clock "
-        f'seconds of its notebooks on all cores of its machine ({escape(published.MACHINE)}).</p>\n<div class="scroll"><table>'
-        '<thead><tr><th>part</th><th class="number">here</th><th class="number">paper</th></tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table></div>"
+        f"seconds of its notebooks on all cores of its machine ({escape(published.MACHINE)}).</p>\n"
+        '<div class="scroll"><table><thead><tr><th>part</th><th class="number">here</th><th class="number">paper</th>'
+        f"</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
 
 
