@@ -54,7 +54,7 @@ def _feed(digest: Any, value: Any) -> None:
 def load(place: Path) -> tuple[Array, Array] | None:
     """Return x and y, or None where there is no readable file."""
     try:
-        with np.load(place, allow_pickle=False) as kept:
+        with place.open("rb") as file, np.load(file, allow_pickle=False) as kept:
             return kept["x"], kept["y"]
     except (OSError, KeyError, ValueError, zipfile.BadZipFile):  # absent, cut short, or something else
         return None
