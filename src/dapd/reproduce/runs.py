@@ -104,7 +104,7 @@ def perform(run: Run, experiment: Experiment, tell: Callable[[float], None] | No
         run=run,
         version=dapd.__version__,
         iterations=history.iterations.tolist(),
-        products=(history.iterations * (spent / result.iterations)).tolist(),
+        products=(history.iterations * (spent / max(1, result.iterations))).tolist(),
         seconds=history.time.tolist(),
         error=history.error.tolist() if history.error is not None else [],
         kkt=[max(pair) for pair in zip(history.stationarity.tolist(), history.feasibility.tolist(), strict=True)],
