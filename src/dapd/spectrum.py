@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,6 +93,16 @@ def estimate_spectrum(M: Any, blocks: int | list[slice] | None = None) -> Spectr
         return found
     greatest, how = _block_norm(operator, partition("blocks", blocks, operator.shape[1]))
     return Spectrum(found.s_max, found.s_min, greatest, found.s_min_positive, how={**found.how, "s_bar_max": how})
+
+
+def with_block_norm(spectrum: Spectrum | None, M: Operator, blocks: list[slice]) -> Spectrum:
+    """A spectrum that knows s_bar_max of these blocks, whatever it knew before."""
+    if spectrum is None:
+        return estimate_spectrum(M, blocks)
+    if spectrum.s_bar_max is not None:
+        return spectrum
+    greatest, how = _block_norm(M, blocks)
+    return replace(spectrum, s_bar_max=greatest, how={**spectrum.how, "s_bar_max": how})
 
 
 def singular_range(operator: Operator) -> tuple[float, float]:

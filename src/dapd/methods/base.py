@@ -24,6 +24,7 @@ class Method:
     title: ClassVar[str]  # for people
     reference: ClassVar[str]
     any_phi: ClassVar[bool] = True  # False: φ ≡ 0 only
+    draws: ClassVar[bool] = False  # a block-coordinate method, which takes seed and shared_sample
     needs_s_min: ClassVar[bool] = True  # its parameters use s_min, so that φ ≢ 0 asks for full row rank
     record: ClassVar[type]  # the NamedTuple of its parameters
     settings: ClassVar[Callable[..., Any]]  # the parameters by theory, from L, mu, s_max and s_min
@@ -39,7 +40,7 @@ class Method:
             )
         self.problem = problem
         self.parameters: Any = parameters
-        self.oracle = Oracle(problem)
+        self.oracle: Any = Oracle(problem)
         self.x0 = self._start("x0", x0, problem.columns)
         self.y0 = self._start("y0", y0, problem.rows)
 
@@ -75,6 +76,11 @@ class Method:
     @property
     def iterations_per_step(self) -> int:
         """Pairs of products with M and Mᵀ in one `step`."""
+        return 1
+
+    @property
+    def round(self) -> int:
+        """Iterations that touch as much of M as one pass over it."""
         return 1
 
     def init(self) -> Any:
