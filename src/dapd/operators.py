@@ -303,6 +303,22 @@ def as_sparse(name: str, M: Any) -> Any:
     return matrix
 
 
+def cut(matrix: Any, blocks: list[slice]) -> list[Any]:
+    """The blocks of columns of an array or a sparse matrix."""
+    by_column = matrix.tocsc() if sp.issparse(matrix) else matrix
+    return [by_column[:, block] for block in blocks]
+
+
+def pieces(M: Operator, blocks: list[slice]) -> list[Any] | None:
+    """The blocks of M as arrays or sparse matrices; None where M is known by its products alone."""
+    if isinstance(M, (Dense, Sparse)):
+        return cut(M.matrix, blocks)
+    if isinstance(M, ColumnBlocks) and M.blocks == blocks:
+        matrices = [operator.matrix for operator in M.operators if isinstance(operator, (Dense, Sparse))]
+        return matrices if len(matrices) == len(blocks) else None
+    return None
+
+
 def _matrix(name: str, value: Any) -> Array:
     array = real(name, value)
     _shape(name, array.shape)

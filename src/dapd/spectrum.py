@@ -18,10 +18,11 @@ import scipy.sparse as sp
 
 from dapd.arguments import named, number, partition
 from dapd.arrays import Array
-from dapd.operators import ColumnBlocks, Dense, Kronecker, Operator, Sparse, as_operator
+from dapd.operators import ColumnBlocks, Dense, Kronecker, Operator, Sparse, as_operator, pieces
 
 EXACT = 3_000  # rows (or columns, if fewer) up to which dense linear algebra is used
 PRODUCTS = 2_000  # products with M or Mᵀ that an iterative estimate may spend
+STACK = 4_000_000  # entries of blocks whose norms are computed together
 SVD_ENTRIES = 50_000_000  # entries of M up to which singular values are computed without squaring
 RESOLVED = 0.05  # relative error bound on a squared singular value at which Lanczos stops
 NEGLIGIBLE = 1e-12  # a squared singular value below this part of the greatest counts as zero in Lanczos
@@ -265,9 +266,32 @@ def _start(size: int) -> Array:
 
 def _block_norm(operator: Operator, blocks: list[slice]) -> tuple[float, Estimate]:
     """The greatest norm of a block of columns."""
+    method = "the greatest of the blocks' norms"
+    matrices = pieces(operator, blocks)
+    if matrices is not None and all(_small(matrix.shape) for matrix in matrices):
+        return _stacked_norm(matrices), Estimate(method, 0, 4 * EXACT * float(np.finfo(np.float64).eps))
     found = [_norm(operator.columns(block)) for block in blocks]
     value, _, residual = max(found)
-    return value, Estimate("the greatest of the blocks' norms", sum(products for _, products, _ in found), residual)
+    return value, Estimate(method, sum(products for _, products, _ in found), residual)
+
+
+def _small(shape: tuple[int, int]) -> bool:
+    """Whether a block may be made dense and its Gram matrix decomposed."""
+    return min(shape) <= EXACT and shape[0] * shape[1] <= SVD_ENTRIES
+
+
+def _stacked_norm(matrices: list[Any]) -> float:
+    """The greatest ‖B_i‖ from above: the Gram matrices of blocks of one width are decomposed together."""
+    greatest = 0.0
+    for width in {matrix.shape[1] for matrix in matrices}:
+        alike = [matrix for matrix in matrices if matrix.shape[1] == width]
+        together = max(1, STACK // (width * alike[0].shape[0]))
+        for k in range(0, len(alike), together):
+            stack = np.stack([m.toarray() if sp.issparse(m) else m for m in alike[k : k + together]]).astype(np.float64)
+            turned = stack.transpose(0, 2, 1)
+            gram = turned @ stack if width <= stack.shape[1] else stack @ turned
+            greatest = max(greatest, float(np.linalg.eigvalsh(gram)[:, -1].max()))
+    return float((greatest * (1 + 4 * EXACT * float(np.finfo(np.float64).eps))) ** 0.5)
 
 
 def _norm(operator: Operator) -> tuple[float, int, float]:

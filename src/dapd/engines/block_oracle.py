@@ -23,6 +23,10 @@ class BlockOracle:
         self.dtype = problem.dtype
         self.counts = np.zeros(2, np.int64)  # block products and block gradients; compiled code adds to them too
 
+    def reset(self) -> None:
+        """Count anew."""
+        self.counts[:] = 0
+
     @property
     def block_products(self) -> int:
         """Products with an M_i or its transpose so far."""

@@ -18,6 +18,10 @@ class Oracle:
         self.products = 0  # with M and with Mᵀ, each counted
         self.block_products = 0  # never any here
 
+    def reset(self) -> None:
+        """Count anew."""
+        self.gradients = self.products = 0
+
     def grad(self, x: Array) -> Array:
         """∇f(x)."""
         self.gradients += 1

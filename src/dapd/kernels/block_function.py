@@ -11,9 +11,9 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arguments import consecutive
 from dapd.arrays import Array
-from dapd.kernels.block_matrix import BlockMatrix, add, cut, dots, pack
+from dapd.kernels.block_matrix import BlockMatrix, add, dots, pack
 from dapd.kernels.compiled import compiled
-from dapd.operators import Dense, Sparse
+from dapd.operators import Dense, Sparse, cut
 from dapd.smooth import Function, LeastSquares, Logistic, PseudoHuber, Quadratic
 
 HUBER, DIAGONAL, MATRIX, SQUARES, LOGISTIC, SEPARABLE = range(6)

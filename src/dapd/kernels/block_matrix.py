@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.kernels.compiled import compiled
-from dapd.operators import ColumnBlocks, Dense, Operator, Sparse
 
 
 class BlockMatrix(NamedTuple):
@@ -103,22 +102,6 @@ def product(B: BlockMatrix, v: Array, out: Array) -> None:
     out[:] = 0.0
     for i in range(B.rows.size):
         add(B, i, v[B.first[i] : B.first[i + 1]], out)
-
-
-def cut(matrix: Any, blocks: list[slice]) -> list[Any]:
-    """The blocks of columns of an array or a sparse matrix."""
-    by_column = matrix.tocsc() if sp.issparse(matrix) else matrix
-    return [by_column[:, block] for block in blocks]
-
-
-def pieces(M: Operator, blocks: list[slice]) -> list[Any] | None:
-    """The blocks of M as arrays or sparse matrices; None where M is known by its products alone."""
-    if isinstance(M, (Dense, Sparse)):
-        return cut(M.matrix, blocks)
-    if isinstance(M, ColumnBlocks) and M.blocks == blocks:
-        matrices = [operator.matrix for operator in M.operators if isinstance(operator, (Dense, Sparse))]
-        return matrices if len(matrices) == len(blocks) else None
-    return None
 
 
 def pack(matrices: Sequence[Any], dtype: Any) -> BlockMatrix:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numba
 
@@ -12,5 +12,4 @@ F = TypeVar("F", bound=Callable[..., object])
 
 def compiled(function: F) -> F:
     """Compile with Numba; NaN and infinity keep their meaning, only the order of sums is free."""
-    jitted: F = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})(function)
-    return jitted
+    return cast(F, numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})(function))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dapd.kernels.compiled import compiled
@@ -13,6 +15,15 @@ SECOND = np.uint64(0x94D049BB133111EB)
 # what a draw of one iteration is for
 DUAL, PRIMAL, COIN = 0, 1, 2
 DRAWS = 4  # counters kept for each iteration
+
+
+class Plan(NamedTuple):
+    """What decides the draws and the refreshes of a run, beside the iteration."""
+
+    key: np.uint64
+    shared: bool  # j = i
+    period: int  # iterations between exact refreshes of the maintained products
+    rebase: int  # iterations between those of powers kept apart, where there are any
 
 
 @compiled
@@ -27,7 +38,7 @@ def mix(word: np.uint64) -> np.uint64:
 def draw(key: np.uint64, iteration: int, purpose: int, count: int) -> int:
     """A block among 0, …, count − 1 (count < 2³²)."""
     word = mix(key + GOLDEN * np.uint64(DRAWS * iteration + purpose))
-    return np.int64(((word >> np.uint64(32)) * np.uint64(count)) >> np.uint64(32))
+    return int(((word >> np.uint64(32)) * np.uint64(count)) >> np.uint64(32))
 
 
 def key_of(seed: int) -> np.uint64:

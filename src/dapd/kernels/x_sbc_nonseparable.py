@@ -16,125 +16,92 @@ from typing import Any
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.kernels.block_function import MATRIX, SEPARABLE, BlockFunctions, Coupled, block_grad, pull
-from dapd.kernels.block_matrix import BlockMatrix, add, dots, product
+from dapd.kernels.block_function import MATRIX, SEPARABLE, block_grad, pull
+from dapd.kernels.block_matrix import add, dots, product
 from dapd.kernels.compiled import compiled
-from dapd.kernels.draw import DUAL, PRIMAL, draw
+from dapd.kernels.draw import DUAL, PRIMAL, Plan, draw
 
 
 @compiled
-def chunk(
-    q: Any,
-    M: BlockMatrix,
-    f: BlockFunctions,
-    b: Array,
-    coupled: Coupled,
-    p: Array,
-    e: Array,
-    y: Array,
-    Mp: Array,
-    Me: Array,
-    Ap: Array,
-    Ae: Array,
-    scale: Array,
-    k: int,
-    steps: int,
-    key: np.uint64,
-    shared: bool,
-    period: int,
-    rebase: int,
-    counts: Array,
-) -> None:
-    """Iterations k, …, k + steps − 1, in place; q are the parameters."""
-    widest = np.max(M.first[1:] - M.first[:-1])
-    v, d = np.empty(widest, y.dtype), np.empty(widest, y.dtype)
-    z, g, dy = np.empty(widest, y.dtype), np.empty(widest, y.dtype), np.empty_like(y)
-    image = np.empty(max(Ap.size, np.max(f.matrix.rows)), y.dtype)
-    back = q.gamma / (1 - q.gamma)  # z = p − back·scale·e
-    ahead = q.xi - 1 / (1 - q.gamma)  # x̂ = p + ahead·scale·e
-    z_follows, e_follows = (1 + q.gamma) * q.omega, (1 + q.gamma) * q.omega - 1
-    for now in range(k, k + steps):
-        if coupled.kind != SEPARABLE and coupled.kind != MATRIX:
-            for l in range(Ap.size):
-                image[l] = Ap[l] - back * scale[0] * Ae[l]
-            pull(coupled.kind, image[: Ap.size], coupled.target)
+def chunk(q: Any, data: Any, s: Any, plan: Plan, steps: int, counts: Array) -> None:
+    """`steps` iterations from the state s on, in its arrays; q are the parameters."""
+    M, b, A, kind = data.M, data.b, data.coupled.matrix, data.coupled.kind
+    y, scale = s.y, s.scale
+    v = np.empty(np.max(M.first[1:] - M.first[:-1]), y.dtype)
+    z, g, d = np.empty_like(v), np.empty_like(v), np.empty_like(v)
+    dy, image = np.empty_like(y), np.empty(max(s.Ap.size, np.max(data.f.matrix.rows)), y.dtype)
+    back = q.gamma / (1 - q.gamma)
+    ahead = q.xi - 1 / (1 - q.gamma)
+    e_moves = (1 + q.gamma) * q.omega - 1
+    p_moves = (1 + q.gamma) * q.omega + back * e_moves
+    for k in range(s.k, s.k + steps):
+        if kind != SEPARABLE and kind != MATRIX:
+            for r in range(s.Ap.size):
+                image[r] = s.Ap[r] - back * scale[0] * s.Ae[r]
+            pull(kind, image[: s.Ap.size], data.coupled.target)
 
-        i = draw(key, now, DUAL, q.N)
-        _partial(f, coupled, M.first, i, p, e, Ap, Ae, back * scale[0], z, g, image)
+        i = draw(plan.key, k, DUAL, q.N)
+        _partial(data, s, i, back * scale[0], z, g, image)
         dots(M, i, y, v)
         for r in range(M.first[i + 1] - M.first[i]):
             v[r] += g[r]
         dy[:] = 0.0
         add(M, i, v, dy)
-        for l in range(y.size):
-            y[l] += q.chi * q.s / q.N * (Mp[l] + ahead * scale[0] * Me[l] - b[l]) - q.s_hat * dy[l]
+        for r in range(y.size):
+            Mx_hat = s.Mp[r] + ahead * scale[0] * s.Me[r]
+            y[r] += q.chi * q.s / q.N * (Mx_hat - b[r]) - q.s_hat * dy[r]
 
-        j = i if shared else draw(key, now, PRIMAL, q.N)
+        j = i if plan.shared else draw(plan.key, k, PRIMAL, q.N)
         if j != i:
-            _partial(f, coupled, M.first, j, p, e, Ap, Ae, back * scale[0], z, g, image)
+            _partial(data, s, j, back * scale[0], z, g, image)
             counts[1] += 1
         dots(M, j, y, v)
         scale[0] *= q.gamma
-        p_follows = z_follows + back * e_follows
         first, size = M.first[j], M.first[j + 1] - M.first[j]
         for r in range(size):
             d[r] = -q.t * (g[r] + v[r])
-            p[first + r] += p_follows * d[r]
-            e[first + r] += e_follows / scale[0] * d[r]
         dy[:] = 0.0
         add(M, j, d, dy)
-        for l in range(y.size):
-            Mp[l] += p_follows * dy[l]
-            Me[l] += e_follows / scale[0] * dy[l]
-        if coupled.kind != SEPARABLE:
-            for r in range(size):
-                v[r] = p_follows * d[r]
-                d[r] *= e_follows / scale[0]
-            add(coupled.matrix, j, v, Ap)
-            add(coupled.matrix, j, d, Ae)
+        for r in range(y.size):
+            s.Mp[r] += p_moves * dy[r]
+            s.Me[r] += e_moves / scale[0] * dy[r]
+        for r in range(size):
+            v[r] = p_moves * d[r]
+            d[r] = e_moves / scale[0] * d[r]
+            s.p[first + r] += v[r]
+            s.e[first + r] += d[r]
+        if kind != SEPARABLE:
+            add(A, j, v, s.Ap)
+            add(A, j, d, s.Ae)
         counts[0] += 4
         counts[1] += 1
 
-        if (now + 1) % rebase == 0 or (now + 1) % period == 0:
-            e *= scale[0]
-            Me *= scale[0]
-            Ae *= scale[0]
+        if (k + 1) % plan.rebase == 0 or (k + 1) % plan.period == 0:
+            for part in (s.e, s.Me, s.Ae):
+                part *= scale[0]
             scale[0] = 1.0
-        if (now + 1) % period == 0:
-            product(M, p, Mp)
-            product(M, e, Me)
+        if (k + 1) % plan.period == 0:
+            product(M, s.p, s.Mp)
+            product(M, s.e, s.Me)
             counts[0] += 2 * q.N
-            if coupled.kind != SEPARABLE:
-                product(coupled.matrix, p, Ap)
-                product(coupled.matrix, e, Ae)
+            if kind != SEPARABLE:
+                product(A, s.p, s.Ap)
+                product(A, s.e, s.Ae)
 
 
 @compiled
-def _partial(
-    f: BlockFunctions,
-    coupled: Coupled,
-    first: Array,
-    i: int,
-    p: Array,
-    e: Array,
-    Ap: Array,
-    Ae: Array,
-    lag: float,
-    z: Array,
-    g: Array,
-    image: Array,
-) -> None:
-    """Set g = ∇_i f(z) for z = p − lag·e; `image` holds the derivative of the loss at Az where f has one."""
-    start, size = first[i], first[i + 1] - first[i]
-    if coupled.kind == MATRIX:
+def _partial(data: Any, s: Any, i: int, lag: float, z: Array, g: Array, image: Array) -> None:
+    """Set g = ∇_i f(z) for z = p − lag·ε; `image` holds the derivative of the loss at Az where f has one."""
+    start, size = data.M.first[i], data.M.first[i + 1] - data.M.first[i]
+    if data.coupled.kind == MATRIX:
         for r in range(size):
-            g[r] = Ap[start + r] - lag * Ae[start + r] - coupled.target[start + r]
+            g[r] = s.Ap[start + r] - lag * s.Ae[start + r] - data.coupled.target[start + r]
         return
     for r in range(size):
-        z[r] = p[start + r] - lag * e[start + r]
-    if coupled.kind == SEPARABLE:
-        block_grad(f, i, z[:size], g[:size], image)
+        z[r] = s.p[start + r] - lag * s.e[start + r]
+    if data.coupled.kind == SEPARABLE:
+        block_grad(data.f, i, z[:size], g[:size], image)
         return
-    dots(coupled.matrix, i, image, g)
+    dots(data.coupled.matrix, i, image, g)
     for r in range(size):
-        g[r] += coupled.ridge * z[r]
+        g[r] += data.coupled.ridge * z[r]

@@ -7,60 +7,44 @@ from typing import Any
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.kernels.block_function import BlockFunctions, block_grad
+from dapd.kernels.block_function import block_grad
 from dapd.kernels.block_matrix import BlockMatrix, add, dots
 from dapd.kernels.compiled import compiled
-from dapd.kernels.draw import COIN, DUAL, PRIMAL, draw
+from dapd.kernels.draw import COIN, DUAL, PRIMAL, Plan, draw
 
 
 @compiled
-def chunk(
-    p: Any,
-    M: BlockMatrix,
-    f: BlockFunctions,
-    b: Array,
-    MMt: Array,
-    x: Array,
-    g: Array,
-    y: Array,
-    w: Array,
-    forward: Array,
-    MMty: Array,
-    k: int,
-    steps: int,
-    key: np.uint64,
-    shared: bool,
-    period: int,
-    counts: Array,
-) -> None:
-    """Iterations k, …, k + steps − 1, in place; MMt is empty where M is to be used instead."""
-    widest = np.max(M.first[1:] - M.first[:-1])
-    v, g_new = np.empty(widest, y.dtype), np.empty(widest, y.dtype)
-    u, dy, image = np.empty_like(y), np.empty_like(y), np.empty(np.max(f.matrix.rows), y.dtype)
-    for now in range(k, k + steps):
-        i = draw(key, now, DUAL, p.N)
-        for l in range(y.size):
-            u[l] = w[l] - y[l]
+def chunk(p: Any, data: Any, s: Any, plan: Plan, steps: int, counts: Array) -> None:
+    """`steps` iterations from the state s on, in its arrays."""
+    M, f, b = data.M, data.f, data.b
+    x, g, y, w, forward, MMty = s.x, s.g, s.y, s.w, s.forward, s.MMty
+    v = np.empty(np.max(M.first[1:] - M.first[:-1]), y.dtype)
+    g_new, image = np.empty_like(v), np.empty(np.max(f.matrix.rows), y.dtype)
+    u, y_new = np.empty_like(y), np.empty_like(y)
+    for k in range(s.k, s.k + steps):
+        i = draw(plan.key, k, DUAL, p.N)
+        for r in range(y.size):
+            u[r] = w[r] - y[r]
         dots(M, i, u, v)
-        dy[:] = 0.0
-        add(M, i, v, dy)
-        for l in range(y.size):
-            # ỹ, in the place of its last correction
-            dy[l] = w[l] + p.s / p.N * (forward[l] - b[l]) - p.s_hat / p.N * MMty[l] - p.s_hat * dy[l]
-            u[l] = p.xi * dy[l] - (p.xi - 1) * y[l]
-        if draw(key, now, COIN, p.N) == 0:
-            y[:] = dy
-            counts[0] += _square(M, MMt, y, MMty, v)
-        for l in range(y.size):
-            w[l] = (p.tau * y[l] + u[l]) / (1 + p.tau)
+        y_new[:] = 0.0
+        add(M, i, v, y_new)
+        for r in range(y.size):
+            variance = p.s_hat * y_new[r]
+            y_new[r] = w[r] + p.s / p.N * (forward[r] - b[r]) - p.s_hat / p.N * MMty[r] - variance
+            u[r] = p.xi * y_new[r] - (p.xi - 1) * y[r]
+        if draw(plan.key, k, COIN, p.N) == 0:
+            y[:] = y_new
+            counts[0] += _square(M, data.MMt, y, MMty, v)
+        for r in range(y.size):
+            w[r] = (p.tau * y[r] + u[r]) / (1 + p.tau)
 
-        j = i if shared else draw(key, now, PRIMAL, p.N)
+        j = i if plan.shared else draw(plan.key, k, PRIMAL, p.N)
         first, last = M.first[j], M.first[j + 1]
         dots(M, j, u, v)
         for r in range(last - first):
-            old = x[first + r]
-            x[first + r] = old - p.t_tilde * (g[first + r] + v[r])
-            v[r] = x[first + r] - old
+            x_new = x[first + r] - p.t_tilde * (g[first + r] + v[r])
+            v[r] = x_new - x[first + r]
+            x[first + r] = x_new
         block_grad(f, j, x[first:last], g_new, image)
         for r in range(last - first):
             v[r] -= p.t * (g_new[r] - g[first + r])
@@ -69,7 +53,7 @@ def chunk(
         counts[0] += 4
         counts[1] += 1
 
-        if (now + 1) % period == 0:
+        if (k + 1) % plan.period == 0:
             forward[:] = 0.0
             for j in range(p.N):
                 first, last = M.first[j], M.first[j + 1]
@@ -81,16 +65,14 @@ def chunk(
 
 @compiled
 def _square(M: BlockMatrix, MMt: Array, y: Array, out: Array, v: Array) -> int:
-    """Set out = MMᵀy; return the block products spent."""
+    """Set out = MMᵀy, by the blocks where MMᵀ is not at hand; return the block products spent."""
+    out[:] = 0.0
     if MMt.size > 0:
         for row in range(y.size):
-            total = 0.0
-            for l in range(y.size):
-                total += MMt[row, l] * y[l]
-            out[row] = total
+            for column in range(y.size):
+                out[row] += MMt[row, column] * y[column]
         return 0
-    out[:] = 0.0
-    for i in range(M.rows.size):
+    for i in range(len(M.rows)):
         dots(M, i, y, v)
         add(M, i, v, out)
-    return 2 * M.rows.size
+    return 2 * len(M.rows)

@@ -24,7 +24,6 @@ class Method:
     title: ClassVar[str]  # for people
     reference: ClassVar[str]
     any_phi: ClassVar[bool] = True  # False: φ ≡ 0 only
-    draws: ClassVar[bool] = False  # a block-coordinate method, which takes seed and shared_sample
     needs_s_min: ClassVar[bool] = True  # its parameters use s_min, so that φ ≢ 0 asks for full row rank
     record: ClassVar[type]  # the NamedTuple of its parameters
     settings: ClassVar[Callable[..., Any]]  # the parameters by theory, from L, mu, s_max and s_min

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,13 +12,14 @@ from dapd.arguments import whole
 from dapd.arrays import Array
 from dapd.engines.block_oracle import BlockOracle
 from dapd.kernels.block_function import BlockFunctions, tabulate
-from dapd.kernels.block_matrix import BlockMatrix, pack, pieces
-from dapd.kernels.draw import COIN, DUAL, PRIMAL, draw, key_of
+from dapd.kernels.block_matrix import BlockMatrix, pack
+from dapd.kernels.draw import COIN, DUAL, PRIMAL, Plan, draw, key_of
 from dapd.methods.base import Method, usable
+from dapd.operators import pieces
 from dapd.problem import Problem
 from dapd.spectrum import Spectrum, with_block_norm
 
-REFRESH = 1_000  # rounds of N iterations after which maintained products are computed afresh, so that rounding can't add up
+REFRESH = 1_000  # rounds of N iterations after which maintained products are computed anew: rounding must not add up
 
 
 class Draw(NamedTuple):
@@ -36,8 +38,9 @@ class BlockMethod(Method):
     """
 
     any_phi = False
-    draws = True
     separable: ClassVar[bool] = True  # needs f(x) = Σ f_i(x_i)
+    refresh: ClassVar[Callable[..., None]]  # the module's refresh(p, o, s), in place
+    chunk: ClassVar[Callable[..., None]]  # the kernel's chunk(p, data, s, plan, steps, counts), in place
 
     def __init__(
         self,
@@ -51,12 +54,12 @@ class BlockMethod(Method):
     ) -> None:
         super().__init__(problem, parameters, x0=x0, y0=y0)
         blocks = problem.blocks or []
-        if parameters.N != len(blocks):
+        if len(blocks) != parameters.N:
             raise ValueError(f"parameters are for N = {parameters.N} blocks, but the problem has {len(blocks)}")
         self.blocks = blocks
         self.seed = secrets.randbits(32) if seed is None else whole("seed", seed, least=0)
-        self.key = key_of(self.seed)
-        self.shared_sample = bool(shared_sample)
+        period = REFRESH * len(blocks)
+        self.plan = Plan(key_of(self.seed), bool(shared_sample), period, self._rebase(period))
         self.functions = problem.f.split(blocks)
         self.oracle: Any = BlockOracle(problem, self.functions)
         self.packed = self._pack()
@@ -87,7 +90,7 @@ class BlockMethod(Method):
         y0: Any = None,
         seed: int | None = None,
         shared_sample: bool = False,
-    ) -> Method:
+    ) -> BlockMethod:
         """Bind the method to a problem with the parameters of its theorem."""
         cls.check(problem)
         parameters = cls.by_theory(problem, with_block_norm(spectrum, problem.M, problem.blocks or []))
@@ -117,38 +120,37 @@ class BlockMethod(Method):
     def _pack(self) -> Any:
         """What compiled chunks read; None where M or an f_i is known to Python alone."""
         matrices = pieces(self.problem.M, self.blocks)
-        functions = self.functions and tabulate(self.functions, self.blocks, self.problem.dtype)
-        if matrices is None or functions is None:
+        table = None if self.functions is None else tabulate(self.functions, self.blocks, self.problem.dtype)
+        if matrices is None or table is None:
             return None
-        return Packed(pack(matrices, self.problem.dtype), functions, self.oracle.b)
+        return Packed(pack(matrices, self.problem.dtype), table, self.oracle.b)
+
+    def _rebase(self, period: int) -> int:
+        """The plan's `rebase`; there is nothing to rebase but in one method."""
+        return period
 
     def drawn(self, k: int) -> Draw:
         """The draws of iteration k."""
         N = len(self.blocks)
-        i = draw(self.key, k, DUAL, N)
-        j = i if self.shared_sample else draw(self.key, k, PRIMAL, N)
-        return Draw(i, j, draw(self.key, k, COIN, N) == 0)
+        i = draw(self.plan.key, k, DUAL, N)
+        j = i if self.plan.shared else draw(self.plan.key, k, PRIMAL, N)
+        return Draw(i, j, draw(self.plan.key, k, COIN, N) == 0)
 
     def run(self, state: Any, steps: int) -> Any:
         """The state `steps` later, in the same arrays."""
-        return self._chunk(state, steps) if self.compiled else self._plain(state, steps)
+        if self.compiled:
+            type(self).chunk(self.parameters, self.packed, state, self.plan, steps, self.oracle.counts)
+            return state._replace(k=state.k + steps)
+        return self.run_plain(state, steps)
 
-    def _chunk(self, state: Any, steps: int) -> Any:
-        raise TypeError(f"{type(self).__name__} has no compiled chunk")
-
-    def _plain(self, state: Any, steps: int) -> Any:
-        """The same in Python."""
+    def run_plain(self, state: Any, steps: int) -> Any:
+        """The same in Python, whatever the problem."""
         p, o = self.parameters, self.oracle
         for k in range(state.k, state.k + steps):
             type(self).update(p, o, state, self.drawn(k))
-            if (k + 1) % self.refresh_period == 0:
+            if (k + 1) % self.plan.period == 0:
                 type(self).refresh(p, o, state)
         return state._replace(k=state.k + steps)
-
-    @property
-    def refresh_period(self) -> int:
-        """Iterations between exact refreshes of the maintained products."""
-        return REFRESH * len(self.blocks)
 
     def step(self, state: Any) -> Any:
         """The next state; this one stays as it is."""

@@ -56,9 +56,4 @@ class XSBC(BlockMethod):
     first = staticmethod(init)
     update = staticmethod(step)
     refresh = staticmethod(refresh)
-
-    def _chunk(self, s: State, steps: int) -> State:
-        arrays = s[:-1]
-        chunk(self.parameters, *self.packed, *arrays, s.k, steps, self.key, self.shared_sample,
-              self.refresh_period, self.oracle.counts)  # fmt: skip
-        return s._replace(k=s.k + steps)
+    chunk = staticmethod(chunk)

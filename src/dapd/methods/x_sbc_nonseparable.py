@@ -9,10 +9,11 @@ import numpy as np
 
 from dapd import theory
 from dapd.arrays import Array
-from dapd.kernels.block_function import couple, tabulate, uncoupled
-from dapd.kernels.block_matrix import pack, pieces, product
+from dapd.kernels.block_function import BlockFunctions, Coupled, couple, tabulate, uncoupled
+from dapd.kernels.block_matrix import BlockMatrix, pack, product
 from dapd.kernels.x_sbc_nonseparable import chunk
 from dapd.methods.block import BlockMethod, Draw
+from dapd.operators import pieces
 from dapd.problem import Problem
 from dapd.smooth import PseudoHuber
 
@@ -82,6 +83,15 @@ def refresh(p: Parameters, o: Any, s: State) -> None:
     s.Mx[:], s.Mz[:] = o.image(s.x), o.image(s.z)
 
 
+class PackedCoupled(NamedTuple):
+    """A problem in the layout of the kernel: f is in the table, or coupled."""
+
+    M: BlockMatrix
+    f: BlockFunctions | None
+    b: Array
+    coupled: Coupled
+
+
 class XSBCNonseparable(BlockMethod):
     """x-side stochastic block-coordinate method for an f that does not separate; with N = 1 it is x-DAPD."""
 
@@ -94,6 +104,7 @@ class XSBCNonseparable(BlockMethod):
     first = staticmethod(init)
     update = staticmethod(step)
     refresh = staticmethod(refresh)
+    chunk = staticmethod(chunk)
 
     @classmethod
     def check(cls, problem: Problem) -> None:
@@ -108,32 +119,25 @@ class XSBCNonseparable(BlockMethod):
         """With f as a table of blocks where it separates, else as one function of Hx or Ax."""
         f, dtype = self.problem.f, self.problem.dtype
         matrices = pieces(self.problem.M, self.blocks)
-        table = self.functions and tabulate(self.functions, self.blocks, dtype)
-        coupled = uncoupled(self.blocks, dtype) if table else couple(f, self.blocks, dtype)
+        table = None if self.functions is None else tabulate(self.functions, self.blocks, dtype)
+        coupled = couple(f, self.blocks, dtype) if table is None else uncoupled(self.blocks, dtype)
         if matrices is None or coupled is None:
             return None
         unread = tabulate([PseudoHuber(1.0)] * len(self.blocks), self.blocks, dtype)
-        return pack(matrices, dtype), table or unread, self.oracle.b, coupled
+        return PackedCoupled(pack(matrices, dtype), table or unread, self.oracle.b, coupled)
 
     def init(self) -> Any:
         """The first state; x⁰ = z⁰, so e = 0."""
         s = super().init()
         if not self.compiled:
             return s
-        A = self.packed[-1].matrix
+        A = self.packed.coupled.matrix
         Ap = np.zeros(int(A.rows.max()), self.problem.dtype)
         product(A, s.x, Ap)
         e, Me, Ae = (np.zeros_like(part) for part in (s.x, s.Mx, Ap))
         return Lazy(s.x, e, s.y, s.Mx, Me, Ap, Ae, np.ones(1), 1 / (1 - self.parameters.gamma), 0)
 
-    @property
-    def rebase_period(self) -> int:
+    def _rebase(self, period: int) -> int:
         """Iterations after which the power of γ goes back into e, well before it underflows."""
         least = float(np.finfo(self.problem.dtype).tiny) ** 0.5
-        return max(1, int(math.log(least) / math.log(self.parameters.gamma)))
-
-    def _chunk(self, s: Lazy, steps: int) -> Lazy:
-        arrays = s[:-2]
-        chunk(self.parameters, *self.packed, *arrays, s.k, steps, self.key, self.shared_sample,
-              self.refresh_period, self.rebase_period, self.oracle.counts)  # fmt: skip
-        return s._replace(k=s.k + steps)
+        return min(period, max(1, int(math.log(least) / math.log(self.parameters.gamma))))

@@ -1,4 +1,4 @@
-"""y-SBC-DAPD: y-DAPD by blocks, with a dual anchor y that a coin of probability 1/N moves (loopless variance reduction)."""
+"""y-SBC-DAPD: y-DAPD by blocks, around a dual anchor y that moves with probability 1/N (variance reduction)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 
 from dapd import theory
 from dapd.arrays import Array
+from dapd.kernels.block_function import BlockFunctions
+from dapd.kernels.block_matrix import BlockMatrix
 from dapd.kernels.y_sbc import chunk
 from dapd.methods.block import BlockMethod, Draw
 
@@ -53,6 +55,15 @@ def refresh(p: Parameters, o: Any, s: State) -> None:
     s.forward[:] = o.image(s.x - p.t * s.g)
 
 
+class PackedSquare(NamedTuple):
+    """`Packed`, with MMᵀ."""
+
+    M: BlockMatrix
+    f: BlockFunctions
+    b: Array
+    MMt: Array  # empty where it is larger than M
+
+
 class YSBC(BlockMethod):
     """y-side stochastic block-coordinate directly accelerated primal–dual method; with N = 1 it is y-DAPD."""
 
@@ -64,18 +75,13 @@ class YSBC(BlockMethod):
     first = staticmethod(init)
     update = staticmethod(step)
     refresh = staticmethod(refresh)
+    chunk = staticmethod(chunk)
 
     def _pack(self) -> Any:
         """With MMᵀ where it is smaller than M: then a move of y costs no block product."""
         packed = super()._pack()
         if packed is None:
             return None
-        rows = self.problem.rows
-        square = self.problem.M.outer() if 2 * rows**2 <= packed.M.entries else np.zeros((0, 0))
-        return (*packed, square.astype(self.problem.dtype))
-
-    def _chunk(self, s: State, steps: int) -> State:
-        arrays = s[:-1]
-        chunk(self.parameters, *self.packed, *arrays, s.k, steps, self.key, self.shared_sample,
-              self.refresh_period, self.oracle.counts)  # fmt: skip
-        return s._replace(k=s.k + steps)
+        small = 2 * self.problem.rows**2 <= packed.M.entries
+        MMt = self.problem.M.outer() if small else np.zeros((0, 0))
+        return PackedSquare(packed.M, packed.f, packed.b, MMt.astype(self.problem.dtype))
