@@ -35,28 +35,30 @@ def chunk(q: Any, data: Any, s: Any, plan: Plan, steps: int, counts: Array) -> N
     e_moves = (1 + q.gamma) * q.omega - 1
     p_moves = (1 + q.gamma) * q.omega + back * e_moves
     for k in range(s.k, s.k + steps):
+        lag, lead = back * scale[0], ahead * scale[0]
         if kind != SEPARABLE and kind != MATRIX:
             for r in range(s.Ap.size):
-                image[r] = s.Ap[r] - back * scale[0] * s.Ae[r]
+                image[r] = s.Ap[r] - lag * s.Ae[r]
             pull(kind, image[: s.Ap.size], data.coupled.target)
 
         i = draw(plan.key, k, DUAL, q.N)
-        _partial(data, s, i, back * scale[0], z, g, image)
+        _partial(data, s, i, lag, z, g, image)
         dots(M, i, y, v)
         for r in range(M.first[i + 1] - M.first[i]):
             v[r] += g[r]
         dy[:] = 0.0
         add(M, i, v, dy)
         for r in range(y.size):
-            Mx_hat = s.Mp[r] + ahead * scale[0] * s.Me[r]
+            Mx_hat = s.Mp[r] + lead * s.Me[r]
             y[r] += q.chi * q.s / q.N * (Mx_hat - b[r]) - q.s_hat * dy[r]
 
         j = i if plan.shared else draw(plan.key, k, PRIMAL, q.N)
         if j != i:
-            _partial(data, s, j, back * scale[0], z, g, image)
+            _partial(data, s, j, lag, z, g, image)
             counts[1] += 1
         dots(M, j, y, v)
         scale[0] *= q.gamma
+        e_by = e_moves / scale[0]
         first, size = M.first[j], M.first[j + 1] - M.first[j]
         for r in range(size):
             d[r] = -q.t * (g[r] + v[r])
@@ -64,10 +66,10 @@ def chunk(q: Any, data: Any, s: Any, plan: Plan, steps: int, counts: Array) -> N
         add(M, j, d, dy)
         for r in range(y.size):
             s.Mp[r] += p_moves * dy[r]
-            s.Me[r] += e_moves / scale[0] * dy[r]
+            s.Me[r] += e_by * dy[r]
         for r in range(size):
             v[r] = p_moves * d[r]
-            d[r] = e_moves / scale[0] * d[r]
+            d[r] = e_by * d[r]
             s.p[first + r] += v[r]
             s.e[first + r] += d[r]
         if kind != SEPARABLE:
