@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,7 @@ class ExactBregman(SaddlePoint):
 
 def blocks_of(N: int) -> list[slice]:
     ends = np.cumsum([0, *SIZES[N]])
-    return [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
 
 
 def coupling(rng: np.random.Generator, rows: int, columns: int, ratio: float) -> Any:
@@ -102,7 +103,9 @@ def literal_y_sbc(method: Any, steps: int) -> tuple[Any, Any]:
         i, j, refreshed = method.drawn(k)
         i, j = problem.blocks[i], problem.blocks[j]
         g = problem.f.grad(x)
-        tilde = w + p.s / p.N * (M @ x - b) - p.s_hat / p.N * M @ (M.T @ y + g) - p.s_hat * M[:, i] @ M[:, i].T @ (w - y)
+        tilde = (
+            w + p.s / p.N * (M @ x - b) - p.s_hat / p.N * M @ (M.T @ y + g) - p.s_hat * M[:, i] @ M[:, i].T @ (w - y)
+        )
         new_y = tilde if refreshed else y
         u = p.xi * tilde - (p.xi - 1) * y
         w = p.tau / (1 + p.tau) * new_y + 1 / (1 + p.tau) * u

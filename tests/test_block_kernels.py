@@ -7,9 +7,9 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from block_instances import LITERAL, blocks_of, instance
 
 import dapd
+from block_instances import LITERAL, blocks_of, instance
 from dapd.kernels import block_function, block_matrix
 from dapd.kernels.draw import draw, key_of
 

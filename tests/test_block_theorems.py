@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from block_instances import blocks_of, coupling, instance
 
 import dapd
+from block_instances import blocks_of, coupling, instance
 from dapd import theory
 from dapd.methods.block import Draw, copy_of
 

@@ -48,12 +48,12 @@ class Lazy(NamedTuple):
     @property
     def x(self) -> Array:
         """The paper's x."""
-        return self.p - self.reach * self.scale * self.e
+        return self.p - self.reach * float(self.scale[0]) * self.e
 
     @property
     def z(self) -> Array:
         """The paper's z."""
-        return self.p - (self.reach - 1) * self.scale * self.e
+        return self.p - (self.reach - 1) * float(self.scale[0]) * self.e
 
 
 def init(p: Parameters, o: Any, x: Array, y: Array) -> State:
