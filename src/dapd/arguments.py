@@ -29,7 +29,7 @@ def near_miss(word: str, known: Iterable[str]) -> str:
 
 def named(call: Callable[P, R]) -> Callable[P, R]:
     """Make an unknown keyword an error that names the near miss."""
-    known = [name for name in inspect.signature(call).parameters if name != "self"]
+    known = [name for name in inspect.signature(call).parameters if name not in ("self", "cls")]
     label = call.__qualname__.removesuffix(".__init__")
 
     @functools.wraps(call)

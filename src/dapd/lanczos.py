@@ -14,7 +14,6 @@ from dapd.arrays import Array
 RESOLVED = 0.05  # relative error of an eigenvalue at which the process stops
 NEGLIGIBLE = 1e-12  # an eigenvalue below this part of the greatest counts as zero
 NOT_NUMBERS = "{} gives NaN or infinite products, or numbers too large to square; check it, or rescale"
-NOTHING = "{} is zero, or too small to square; check it, or rescale"
 
 
 class Ritz(NamedTuple):
@@ -45,8 +44,6 @@ def extremes(
         low, high = min(low, run.low), max(high, run.high)
         if same:
             break
-    if high.value <= 0 and positive:
-        raise ValueError(NOTHING.format(name))
     return low, high, steps
 
 

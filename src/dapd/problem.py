@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dapd.arguments import named, partition, vector
+from dapd.arguments import named, number, partition, vector
 from dapd.arrays import Array
 from dapd.operators import ColumnBlocks, as_operator
 from dapd.proximal import Phi, Zero
@@ -57,6 +57,9 @@ class Problem:
         self.phi = phi.sized(self.rows)
         self.blocks = self._divide(f, blocks)
         self.f = self._fit(f)
+        L, mu = (number(f"f.{name}", getattr(f, name, None), above=0.0) for name in ("L", "mu"))
+        if mu > L:
+            raise ValueError(f"f.L must be >= f.mu, found L = {L:g} and mu = {mu:g}")
         # float32 only when both say so: a float64 b must not lose digits unasked
         self.dtype = np.result_type(self.M.dtype, self.b.dtype)
         self.x_star = None if x_star is None else vector("x_star", x_star, self.columns)

@@ -60,7 +60,7 @@ class Quadratic(Function):
     Parameters
     ----------
     H : vector (the diagonal), dense or sparse symmetric matrix, or LinearOperator
-        Positive definite.
+        Positive definite; kept without a copy where it is an array of floats already.
     c : vector, optional
         Zero where left out.
     mu, L : float, optional
@@ -128,6 +128,7 @@ class PseudoHuber(Function):
         self._constants(self.e, 1 / self.e + self.e)
 
     @classmethod
+    @named
     def with_condition(cls, kappa: float) -> PseudoHuber:
         """Choose e so that L/mu = kappa."""
         return cls((number("kappa", kappa, above=1.0) - 1) ** -0.5)
@@ -168,7 +169,10 @@ class LeastSquares(Function):
             mu = least**2 + self.ridge if mu is None and rows >= self.size else mu
         mu = self.ridge if mu is None else mu
         if mu <= 0:
-            raise ValueError("mu is 0: the columns of A are dependent, so f is not strongly convex; give ridge > 0")
+            raise ValueError(
+                "mu is 0: the columns of A are dependent, or too nearly so to tell, so f is not known to be strongly "
+                "convex; give ridge > 0, or mu= if you know it"
+            )
         self._constants(mu, L)
 
     def value(self, x: Array) -> float:
@@ -230,6 +234,9 @@ class Separable(Function):
     def __init__(self, functions: Sequence[Function], *, sizes: Sequence[int] | None = None) -> None:
         if not functions:
             raise ValueError("functions is empty; give one function a block")
+        for f in functions:
+            if not isinstance(f, Function):
+                raise TypeError(f"functions must be dapd functions, found {type(f).__name__}; wrap it in dapd.Smooth")
         if sizes is not None and len(sizes) != len(functions):
             raise ValueError(f"sizes has {len(sizes)} entries for {len(functions)} functions")
         if sizes is not None:

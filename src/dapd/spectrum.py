@@ -18,10 +18,12 @@ import scipy.sparse as sp
 
 from dapd.arguments import named, number, partition, warn
 from dapd.arrays import Array
-from dapd.lanczos import NEGLIGIBLE, NOT_NUMBERS, NOTHING, extremes, random_start
+from dapd.lanczos import NEGLIGIBLE, NOT_NUMBERS, extremes, random_start
 from dapd.operators import ColumnBlocks, Dense, Kronecker, Operator, as_operator, pieces
 
 T = TypeVar("T")
+
+NOTHING = "{} is zero, or too small to square; check it, or rescale"
 
 EXACT = 3_000  # rows (or columns, if fewer) up to which dense linear algebra is used
 PRODUCTS = 2_000  # products with M or Mᵀ that an iterative estimate may spend
@@ -131,7 +133,7 @@ def singular_range(operator: Operator, *, name: str) -> tuple[float, float]:
     return found.s_min if found.resolved else 0.0, found.s_max
 
 
-def symmetricextremes(H: Any, *, name: str) -> tuple[float, float]:
+def symmetric_extremes(H: Any, *, name: str) -> tuple[float, float]:
     """Safe bounds on the eigenvalues of a symmetric dense or sparse matrix; the lower is 0 where unresolved."""
     epsilon = float(np.finfo(H.dtype).eps)
     if abs(H - H.T).max() > max(1e-10, 100 * epsilon) * abs(H).max():
@@ -189,7 +191,9 @@ def _exact(operator: Operator, name: str, positive: bool) -> Spectrum:
     probes = operator.probes
     written = Dense(operator.dense()) if probes else operator
     wide = written if rows <= columns else written.transposed()
-    squares = _squared(wide.outer(), name)
+    with np.errstate(over="ignore", invalid="ignore"):  # said better below
+        gram = wide.outer()
+    squares = _squared(gram, name)
     epsilon = float(np.finfo(np.float64).eps)
     error = 4 * min(rows, columns) * epsilon * squares[-1]
     method = "eigenvalues of the smaller Gram matrix"
@@ -238,6 +242,8 @@ def _iterative(operator: Operator, name: str, *, positive: bool, least: bool = T
     low, high, steps = extremes(
         lambda v: wide.forward(wide.adjoint(v)), start, (PRODUCTS - 1) // 2, name, positive=positive, least=least
     )
+    if high.value <= 0:
+        raise ValueError(NOTHING.format(name))
     s_max = (1 + MARGIN_ABOVE) * (high.value + high.error) ** 0.5
     how = {"s_max": Estimate("Lanczos", 2 * steps + extra, high.error / high.value / 2)}
     if not least:
