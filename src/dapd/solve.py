@@ -80,7 +80,7 @@ def solve(
     x0, y0 : vector, optional
         Where to start; zero where left out.
     spectrum : Spectrum, optional
-        Bounds on the singular values of M; estimated where left out.
+        Bounds on the singular values of M; where left out, the problem's own if it knows them, else estimated.
     parameters : record of `dapd.theory`, optional
         The method's parameters outright, instead of those of its theorem.
     engine : str
@@ -150,7 +150,7 @@ def _bind(
         return METHODS[name](problem, parameters, x0=x0, y0=y0), spectrum, note
     if name != "auto":
         METHODS[name].check(problem)
-    spectrum = estimate_spectrum(problem.M) if spectrum is None else spectrum
+    spectrum = spectrum or problem.spectrum or estimate_spectrum(problem.M)
     if name == "auto":
         least = usable(problem, spectrum)
         side = theory.favoured(L=problem.f.L, mu=problem.f.mu, s_max=least.s_max, s_min=least.s_min)

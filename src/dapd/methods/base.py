@@ -65,7 +65,7 @@ class Method:
     ) -> Method:
         """Bind the method to a problem with the parameters of its theorem."""
         cls.check(problem)
-        spectrum = estimate_spectrum(problem.M) if spectrum is None else spectrum
+        spectrum = spectrum or problem.spectrum or estimate_spectrum(problem.M)
         if cls.needs_s_min:
             spectrum = usable(problem, spectrum)
         constants = {"L": problem.f.L, "mu": problem.f.mu, "s_max": spectrum.s_max, "s_min": spectrum.s_min}
