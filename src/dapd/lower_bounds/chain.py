@@ -148,6 +148,11 @@ class Bounded:
         places = np.arange(1, chains.shape[1] + 1)
         return int(np.max(np.where(chains != 0, places, 0), axis=1).sum())
 
+    @property
+    def chain_length(self) -> int:
+        """Coordinates of all N chains."""
+        return int(self._chain_of(self.y_star).size)
+
     @cached_property
     def _unseen(self) -> Array:
         """‖(y*_{j+1}, …)‖² of one copy, for j = 0, 1, …, all."""

@@ -134,6 +134,6 @@ def _alpha(L: float, mu: float, s_max: float, s_min: float) -> float:
 
 def _constants(L: Any, mu: Any, s_max: Any, s_min: Any) -> tuple[float, float, float, float]:
     L, mu = number("L", L, above=0.0), number("mu", mu, above=0.0)
-    if L < mu:
+    if mu > L:
         raise ValueError(f"L must be >= mu, found L = {L:g} and mu = {mu:g}")
     return L, mu, *coupling(s_max, s_min)

@@ -16,14 +16,16 @@ from dapd.operators import Sparse
 
 
 class ConvexConcave(Bounded):
-    """min_x max_y (L_x/2)‖x₁‖² + yᵀMx − (L_y/2)‖y₁‖² + hᵀy₂ with M = (ŝA, s_min I; −s_min I, ŝA), x and y of 2l entries.
+    """min_x max_y (L_x/2)‖x₁‖² + yᵀMx − (L_y/2)‖y₁‖² + hᵀy₂ with M = (ŝA, s_min I; −s_min I, ŝA).
+
+    x = (x₁, x₂) and y = (y₁, y₂) have 2l entries each.
 
     α and β (`alpha`, `beta`) are the paper's: q is the root nearest 1 of its quartic, which factors into
     (q + 1/q − 2)² − α(q + 1/q − 2) + β = 0. The second root of that quadratic cancels against h, so that y₂* is the
     exact solution of a single chain.
     """
 
-    def __init__(self, L_x: float, L_y: float, s_max: float, s_min: float, l: int) -> None:
+    def __init__(self, L_x: float, L_y: float, s_max: float, s_min: float, l: int) -> None:  # noqa: E741 - the paper's ℓ
         self.L_x, self.L_y = number("L_x", L_x, above=0.0), number("L_y", L_y, above=0.0)
         self.s_max, self.s_min = coupling(s_max, s_min)
         self.l = whole("l", l, least=2)
@@ -101,7 +103,7 @@ class ConvexConcave(Bounded):
 
 
 @named
-def convex_concave(*, L_x: float, L_y: float, s_max: float, s_min: float, l: int) -> ConvexConcave:
+def convex_concave(*, L_x: float, L_y: float, s_max: float, s_min: float, l: int) -> ConvexConcave:  # noqa: E741
     """Make the instance on which methods need Ω(√(s_max²/s_min² + L_xL_y s_max²/s_min⁴) log(1/ε)) rounds.
 
     Parameters
