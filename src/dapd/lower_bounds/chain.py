@@ -135,7 +135,10 @@ class Bounded:
         return k
 
     def tail(self, k: int) -> float:
-        """The least ‖y − y*‖ over all y that k rounds can reach on this very instance; bound(k) ≤ tail(k)."""
+        """‖y*‖ over the coordinates that k rounds can't have reached: bound(k) ≤ tail(k) ≤ ‖y^k − y*‖.
+
+        It holds for every k. On `affine` and `block` the best y of the span attains it.
+        """
         unseen = self._unseen
         least, more = divmod(self._revealed_by(whole("k", k, least=0)), self.N)
         a, b = (float(unseen[min(j, len(unseen) - 1)]) for j in (least, least + 1))

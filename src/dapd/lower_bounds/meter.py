@@ -53,7 +53,7 @@ def walk(method: AnyMethod, instance: Instance) -> Walk:
             raise TypeError(f"a class given as method must be a dapd.methods.Method, found {method.__name__}")
         if not isinstance(instance, HardProblem):
             raise TypeError(f"method {method.name!r} solves problems with b; for {instance!r} give extragradient")
-        bound = method.from_theory(instance)
+        bound = method.from_theory(instance, spectrum=instance.spectrum)
         return Walk(bound.name, (bound.point(state) for state in bound), bound.iterations_per_step)
     if not callable(method):
         raise TypeError(f"method must be a name, a Method or a function that yields (x, y), found {method!r}")

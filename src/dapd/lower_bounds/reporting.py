@@ -57,13 +57,15 @@ class Report:
         if ax is None:
             ax = plt.subplots(layout="constrained")[1]
         for run in self.runs:
+            result = "not reached" if run.iterations is None else f"{run.times:.3g} times the optimum"
             # rounds on a log scale have no place for the start
-            ax.loglog(run.at[1:], run.error[1:], label=f"{run.method}: {run.times:.3g} times the optimum")
+            ax.loglog(run.at[1:], run.error[1:], label=f"{run.method}: {result}")
         start = float(np.linalg.norm(self.instance.y_star))
         k = np.unique(np.geomspace(1, self.instance.reach, 400).astype(int))
         ax.loglog(k, self.instance.bound(k) / start, "k--", label="the theorem's bound")
         floor = np.array([self.instance.tail(int(j)) for j in k]) / start
-        ax.loglog(k, floor, "k:", label="least possible on this instance")
+        ax.loglog(k, floor, "k:", label="the part of y* not yet seen")
+        ax.set_xlim(left=max(1.0, self.needed / 100))
         ax.set_ylim(self.eps / 2, 2)
         ax.set_xlabel("rounds (products with M or Mᵀ)")
         ax.set_ylabel("‖y − y*‖ / ‖y*‖")
