@@ -117,7 +117,7 @@ def landscape(
 
     Parameters
     ----------
-    methods : sequence of str, Method or function
+    methods : sequence of str or function
         As for `report`.
     conditions, ratios : sequence of float
         L/μ ≥ 1 and s_max/s_min ≥ √5.

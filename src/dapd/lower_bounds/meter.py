@@ -1,4 +1,4 @@
-"""Rounds, measured: how fast a method moves along the zero chain, and how long it takes to an accuracy."""
+"""Rounds, measured: what an iteration of a method spends, and how many it takes to an accuracy."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import numpy as np
 
 from dapd.arguments import named, near_miss
 from dapd.arrays import Array
-from dapd.lower_bounds.instances import HardProblem, affine
+from dapd.lower_bounds.instances import HardProblem, block
 from dapd.lower_bounds.saddle import ConvexConcave
-from dapd.methods import METHODS, Method
+from dapd.methods import METHODS
+from dapd.solve import solve
 
 Instance = HardProblem | ConvexConcave
 Runner = Callable[[Any], Iterable[tuple[Array, Array]]]  # from an instance, its iterates (x, y), the start among them
-AnyMethod = str | type[Method] | Runner
+AnyMethod = str | Runner
 
-WATCHED = 16  # steps that the meter watches; more would let the newest coordinate underflow
+WATCHED = 16  # iterations that the meter watches; more would let the newest coordinate underflow
 SPACING = 1.02  # between two recorded points of a curve
 
 
@@ -43,49 +44,65 @@ class Run(NamedTuple):
 
 
 def walk(method: AnyMethod, instance: Instance) -> Walk:
-    """Start a method, given by name, by class or as a function that yields iterates, on an instance."""
+    """Start a method, given by name or as a function that yields iterates, on an instance."""
     if isinstance(method, str):
-        if method not in METHODS:
-            raise ValueError(f"unknown method {method!r}{near_miss(method, METHODS)}")
-        method = METHODS[method]
-    if isinstance(method, type):
-        if not issubclass(method, Method):
-            raise TypeError(f"a class given as method must be a dapd.methods.Method, found {method.__name__}")
         if not isinstance(instance, HardProblem):
-            raise TypeError(f"method {method.name!r} solves problems with b; for {instance!r} give extragradient")
-        bound = method.from_theory(instance, spectrum=instance.spectrum)
+            raise TypeError(f"method {method!r} solves problems with b; for {instance!r} give extragradient")
+        bound = METHODS[_known(method)].from_theory(instance, spectrum=instance.spectrum)
         return Walk(bound.name, (bound.point(state) for state in bound), bound.iterations_per_step)
     if not callable(method):
-        raise TypeError(f"method must be a name, a Method or a function that yields (x, y), found {method!r}")
+        raise TypeError(f"method must be a name or a function that yields (x, y), found {method!r}")
     return Walk(getattr(method, "__name__", repr(method)), iter(method(instance)), 1)
 
 
 @named
 def rounds(method: AnyMethod, instance: Instance | None = None) -> float:
-    """How many rounds of the linear-span model one iteration spends, read off the zeros of y on a hard instance.
+    """How many rounds of the linear-span model one iteration spends.
 
-    Two rounds, a product with M and one with Mᵀ, move a chain by one coordinate. A round of `block` touches one block,
-    so that an iteration with all of M spends 2N there.
+    For a method of this package, the products that it counts: each is a round, since each waits for the one before.
+    For a function, what the zeros of y show on a hard instance: two rounds move the chain by one coordinate. Gradients
+    are free, which can only flatter a method. A round of `block` touches one block, so that an iteration with all of M
+    spends 2N there.
 
     Parameters
     ----------
-    method : str, Method or function
-        A name of `dapd.METHODS`, a class like those in it, or a function that takes the instance and yields (x, y),
-        first the start (zero), then once an iteration.
+    method : str or function
+        A name of `dapd.METHODS`, or a function that takes the instance and yields (x, y), first the start (zero), then
+        once an iteration.
     instance : HardProblem or ConvexConcave, optional
         Where to measure; a small `affine` one where left out.
     """
-    if instance is None:
-        instance = affine(L=10.0, mu=1.0, s_max=3.0, s_min=1.0, n=256)
+    if isinstance(method, str):
+        return _counted(_known(method), 1 if instance is None else instance.N)
+    # with ŝ = 1 products with M are exact, and so are the zeros, also where multiply and add are fused
+    instance = block(L=10.0, mu=1.0, s_max=math.sqrt(5), s_min=1.0, n=64, N=1) if instance is None else instance
+    return _observed(method, instance)
+
+
+def _known(name: str) -> str:
+    if name not in METHODS:
+        raise ValueError(f"unknown method {name!r}{near_miss(name, METHODS)}")
+    return name
+
+
+def _counted(name: str, N: int) -> float:
+    """The products of an iteration, those with all of M counted once for each block."""
+    problem = block(L=10.0, mu=1.0, s_max=3.0, s_min=1.0, n=8 * N, N=N)
+    result = solve(problem, name, tol=0.0, max_iterations=WATCHED * N, spectrum=problem.spectrum, seed=0)
+    return (N * result.products + result.block_products) / result.iterations
+
+
+def _observed(method: Runner, instance: Instance) -> float:
+    """Twice the coordinates that an iteration reveals."""
     on_the_way = walk(method, instance)
-    end = instance.chain_length
     seen = [instance.revealed(y) for _, y in itertools.islice(on_the_way.points, 1, WATCHED + 2)]
-    seen = list(itertools.takewhile(lambda count: count < end, seen))
+    seen = list(itertools.takewhile(lambda count: count < instance.chain_length, seen))
     if len(seen) < 2:
         raise ValueError(
-            f"instance has {end} coordinates, too few to watch two iterations of {on_the_way.label}; make it larger"
+            f"instance has {instance.chain_length} coordinates, too few to watch two iterations of "
+            f"{on_the_way.label}; make it larger"
         )
-    return 2 * (seen[-1] - seen[0]) / (len(seen) - 1) / on_the_way.iterations_per_step
+    return 2 * (seen[-1] - seen[0]) / (len(seen) - 1)
 
 
 def race(method: AnyMethod, instance: Instance, eps: float, limit: int) -> Run:

@@ -87,8 +87,8 @@ def report(
 
     Parameters
     ----------
-    methods : sequence of str, Method or function
-        Names of `dapd.METHODS`, classes like those in it, or functions that take the instance and yield (x, y).
+    methods : sequence of str or function
+        Names of `dapd.METHODS`, or functions that take the instance and yield (x, y).
     instance : HardProblem or ConvexConcave, optional
         Where left out, `affine` with L/μ = 1000 and s_max/s_min = 10.
     eps : float
