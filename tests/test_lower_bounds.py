@@ -285,14 +285,15 @@ def test_no_method_beats_the_bound(name, c, size, N):
 
 
 @pytest.mark.parametrize("name", [name for name in dapd.METHODS if name not in DETERMINISTIC])
-@given(constants(condition=3.0, ratio=1.0), st.integers(1, 30), st.integers(2, 5), st.integers(0, 99))
+@given(constants(condition=3.0), couplings(), st.integers(1, 30), st.integers(2, 5), st.integers(0, 99))
 @settings(max_examples=15, deadline=None)
-def test_no_block_coordinate_method_beats_the_bound(name, c, size, N, seed):
-    problem = block(**c, n=N * size, N=N)
+def test_no_block_coordinate_method_beats_the_bound(name, c, coupling, size, N, seed):
+    problem = block(**{**c, **coupling}, n=N * size, N=N)
     for limit in (1, 3, 10, 30, 100):
         result = dapd.solve(problem, name, tol=0.0, max_iterations=limit, seed=seed, spectrum=problem.spectrum)
         # the gradient at zero brings in h: a round for each block that costs no product
         k = result.block_products + N
+        assert problem.revealed(result.y) <= k // 2
         assert np.linalg.norm(result.y - problem.y_star) >= problem.bound(k) * (1 - 1e-9)
         assert np.linalg.norm(result.y - problem.y_star) >= problem.tail(k) * (1 - 1e-9)
 
