@@ -46,12 +46,14 @@ def timed(call: Callable[[], object]) -> float:
 
 
 def scaling() -> None:
-    print("Exponents over three decades of (s_max/s_min)·√(L/μ) (x- and y-DAPD), of L/μ or of (s_max/s_min)² (PAPC)")
+    print("Exponents over three decades of (s_max/s_min)·√(L/μ), for PAPC of L/μ or of (s_max/s_min)²")
     conditions, ratios = np.geomspace(3.0, 3e6, 7), ROOT * np.geomspace(1, 1000, 7)
     few = np.geomspace(1, 1e3, 4)
     lines = [
         ("x-dapd", "condition", 0.5, landscape(["x-dapd"], conditions, [ROOT])),
         ("y-dapd", "ratio", 1.0, landscape(["y-dapd"], [1.0], ratios)),
+        ("capd", "condition", 0.5, landscape(["capd"], conditions, [ROOT])),
+        ("capd", "ratio", 1.0, landscape(["capd"], [1.0], ratios)),
         ("papc", "condition", 1.0, landscape(["papc"], 10 * few, [ROOT])),
         ("papc", "ratio", 2.0, landscape(["papc"], [1.0], ROOT * few**0.5)),
     ]

@@ -405,6 +405,7 @@ GOOD = {"L": 10.0, "mu": 1.0, "s_max": 3.0, "s_min": 1.0}
         (lambda: convex_concave(L_x=1.0, L_y=1.0, s_max=3.0, s_min=1.0, l=1), "l must be >= 2, found 1"),
         (lambda: affine(**GOOD, n=9).bound(-1), "k must be whole numbers of rounds >= 0, found -1"),
         (lambda: affine(**GOOD, n=9).bound(1.5), "k must be whole numbers of rounds >= 0, found 1.5"),
+        (lambda: affine(**GOOD, n=9).revealed(np.ones(8)), "y has 8 entries, expected 9"),
         (lambda: affine(**GOOD, n=9).iterations_needed(0.0), "eps must be > 0, found 0"),
         (lambda: affine(**GOOD, n=9).iterations_needed(1e-9), "eps = 1e-09 is out of this instance's reach"),
     ],

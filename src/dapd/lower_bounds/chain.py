@@ -18,7 +18,7 @@ from typing import Any, overload
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.arguments import number, whole
+from dapd.arguments import number, vector, whole
 from dapd.arrays import Array
 
 LOSS = 1 / math.sqrt(8)  # what the theorems give away for a chain that ends: half of it is left after n rounds
@@ -147,7 +147,7 @@ class Bounded:
 
     def revealed(self, y: Array) -> int:
         """How many coordinates of the chain (of all N) y has reached: the last nonzero entry, by its place."""
-        chains = self._chain_of(np.asarray(y)).reshape(self.N, -1)
+        chains = self._chain_of(vector("y", y, self.y_star.size)).reshape(self.N, -1)
         places = np.arange(1, chains.shape[1] + 1)
         return int(np.max(np.where(chains != 0, places, 0), axis=1).sum())
 

@@ -18,7 +18,7 @@ ACCURACY = 1e-6  # relative to ‖y*‖: how far the bound speaks when n is left
 
 
 class HardProblem(Bounded, Problem):
-    """min ½x₁ᵀ(L)x₁ + ½x₂ᵀ(μ)x₂ − hᵀx₂ subject to −s_min·x₁ + ŝAx₂ = 0, in N copies; h = ŝ(1 − q)𝟙.
+    """min (L/2)‖x₁‖² + (μ/2)‖x₂‖² − hᵀx₂ subject to −s_min·x₁ + ŝAx₂ = 0, in N copies; h = ŝ(1 − q)𝟙.
 
     A `Problem` that knows its solution (`x_star`, `y_star`), its `spectrum`, and what no method can beat: `bound`,
     `iterations_needed` and `tail`. In the paper's letters it has `alpha`, `q` and `s_hat` (ŝ).
@@ -105,10 +105,11 @@ def block(*, L: float, mu: float, s_max: float, s_min: float, n: int | None = No
 
 @named
 def dimension(*, L: float, mu: float, s_max: float, s_min: float, eps: float = ACCURACY) -> int:
-    """The n for which the bound of `affine` speaks down to eps·‖y*‖: 2 log_{1/q}(1/(√8·eps)), rounded up."""
+    """An n for which the bound of `affine` speaks down to eps·‖y*‖: 2 log_{1/q}(1/(√8·eps)), rounded up, and one."""
     constants = _constants(L, mu, s_max, s_min)
     rate = -math.log1p(-distance_to_one(1 / _alpha(*constants)))
-    return max(2, math.ceil(2 * math.log(LOSS / number("eps", eps, above=0.0)) / rate))
+    # one more, so that rounding in iterations_needed can't ask for it
+    return max(2, 1 + math.ceil(2 * math.log(LOSS / number("eps", eps, above=0.0)) / rate))
 
 
 def half_width(s_max: float, s_min: float) -> float:

@@ -59,9 +59,9 @@ def walk(method: AnyMethod, instance: Instance) -> Walk:
 def rounds(method: AnyMethod, instance: Instance | None = None) -> float:
     """How many rounds of the linear-span model one iteration spends.
 
-    For a method of this package, the products that it counts: each is a round, since each waits for the one before.
-    For a function, what the zeros of y show on a hard instance: two rounds move the chain by one coordinate. Gradients
-    are free, which can only flatter a method. A round of `block` touches one block, so that an iteration with all of M
+    For a method of this package, the products that it counts, each at most one round. For a function, what the zeros
+    of y show on a hard instance: two rounds move the chain by one coordinate. Gradients are free, which can only
+    flatter a method. A round of `block` touches one block, so that an iteration with all of M
     spends 2N there.
 
     Parameters
