@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -12,35 +11,27 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from dapd.certificate import Certificate
 
 
-class Display(Protocol):
-    """Something to show progress on."""
+class Display:
+    """Shows nothing; the others build on it."""
 
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def start(self) -> None:
+        """Open it."""
 
     def show(self, iteration: int, seconds: float, certificate: Certificate, remaining: float) -> None:
         """Show the last look: `remaining` is the predicted number of iterations to go, nan where unknown."""
 
-
-class Silent:
-    """Shows nothing."""
+    def stop(self) -> None:
+        """Close it."""
 
     def __enter__(self) -> Self:
+        self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
-
-    def show(self, iteration: int, seconds: float, certificate: Certificate, remaining: float) -> None:
-        """Nothing."""
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
 
-class Bar(Silent):
+class Bar(Display):
     """A bar that fills up as the error falls towards the tolerance (or the iterations towards their limit)."""
 
     def __init__(self, console: Console, title: str, tol: float, limit: int) -> None:
@@ -55,13 +46,12 @@ class Bar(Silent):
         )
         self.task = self.bar.add_task(title, total=1.0, text="")
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Draw the bar."""
         self.bar.start()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def stop(self) -> None:
+        """Leave it as it is."""
         self.bar.stop()
 
     def show(self, iteration: int, seconds: float, certificate: Certificate, remaining: float) -> None:
@@ -72,7 +62,7 @@ class Bar(Silent):
         if 0 < self.tol < self.first and error > 0:
             done = math.log(self.first / max(error, self.tol)) / math.log(self.first / self.tol)
         else:
-            done = iteration / self.limit
+            done = iteration / max(1, self.limit)
         residuals = f"stationarity {certificate.stationarity:.1e}, feasibility {certificate.feasibility:.1e}"
         text = f"iteration {iteration:,}, {residuals}"
         if math.isfinite(remaining) and iteration:
@@ -80,34 +70,42 @@ class Bar(Silent):
         self.bar.update(self.task, completed=max(0.0, done), text=text)
 
 
-class Table(Silent):
+class Table(Display):
     """A row now and then, as OSQP and SCS print."""
 
     def __init__(self, console: Console, title: str) -> None:
         self.console, self.title = console, title
-        self.last = (-1, 0.0)  # iteration and time of the last row
+        self.printed = (-1, 0.0)  # iteration and time of the last row
+        self.row = ""  # the last look, where it has not been printed yet
 
-    def __enter__(self) -> Self:
-        self.console.print(
-            f"{self.title}\n{'iteration':>10} {'stationarity':>13} {'feasibility':>12} {'gap':>9} {'time':>9}"
-        )
-        return self
+    def start(self) -> None:
+        """Print the head."""
+        head = f"{'iteration':>10} {'stationarity':>13} {'feasibility':>12} {'gap':>9} {'time':>9}"
+        self.console.print(f"{self.title}\n{head}", highlight=False)
 
     def show(self, iteration: int, seconds: float, certificate: Certificate, remaining: float) -> None:
         """Print a row if enough has happened since the last."""
-        if iteration < 1.5 * self.last[0] and seconds < self.last[1] + 5.0:
-            return
-        self.last = (iteration, seconds)
-        self.console.print(
+        self.row = (
             f"{iteration:>10,} {certificate.stationarity:>13.2e} {certificate.feasibility:>12.2e} "
-            f"{certificate.gap:>9.1e} {seconds:>8.2f}s",
-            highlight=False,
+            f"{certificate.gap:>9.1e} {seconds:>8.2f}s"
         )
+        if iteration >= 1.5 * self.printed[0] or seconds >= self.printed[1] + 5.0:
+            self.printed = (iteration, seconds)
+            self._print()
+
+    def stop(self) -> None:
+        """Print the last look."""
+        self._print()
+
+    def _print(self) -> None:
+        if self.row:
+            self.console.print(self.row, highlight=False)
+        self.row = ""
 
 
 def display(wanted: bool, title: str, tol: float, limit: int) -> Display:
     """Choose what fits: nothing, a bar on a terminal, a table off it."""
     if not wanted:
-        return Silent()
+        return Display()
     console = Console()
     return Bar(console, title, tol, limit) if console.is_terminal else Table(console, title)

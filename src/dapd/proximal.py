@@ -26,6 +26,12 @@ def indicator(inside: Any) -> float:
     return 0.0 if inside else np.inf
 
 
+def within(v: Array, lower: Any, upper: Any) -> bool:
+    """Whether lower ≤ v ≤ upper, up to the rounding that a prox leaves."""
+    slack = 64 * np.finfo(v.dtype).eps * (1 + np.max(abs(v))) if v.dtype.kind == "f" else 0
+    return bool(np.all(v >= lower - slack) and np.all(v <= upper + slack))
+
+
 class Phi:
     """A closed convex φ with a prox. Subclass it with `value` and `prox` to bring your own.
 
@@ -86,7 +92,7 @@ class Zero(Phi):
 
     def conjugate(self, z: Array) -> float:
         """The indicator of z = 0."""
-        return indicator(not np.any(z))
+        return indicator(within(z, 0, 0))
 
     def recession(self, d: Array) -> float:
         """0."""
@@ -98,7 +104,7 @@ class NonNegative(Phi):
 
     def value(self, y: Array) -> float:
         """0 where y ≥ 0."""
-        return indicator(np.all(y >= 0))
+        return indicator(within(y, 0, np.inf))
 
     def prox(self, v: Array, step: float) -> Array:
         """max(v, 0)."""
@@ -106,7 +112,7 @@ class NonNegative(Phi):
 
     def conjugate(self, z: Array) -> float:
         """The indicator of z ≤ 0."""
-        return indicator(np.all(z <= 0))
+        return indicator(within(z, -np.inf, 0))
 
     def recession(self, d: Array) -> float:
         """φ itself, which is a cone's indicator."""
@@ -125,7 +131,7 @@ class Box(Phi):
 
     def value(self, y: Array) -> float:
         """0 inside the box."""
-        return indicator(np.all(y >= self.lower) and np.all(y <= self.upper))
+        return indicator(within(y, self.lower, self.upper))
 
     def prox(self, v: Array, step: float) -> Array:
         """Clip v to the box."""
@@ -166,7 +172,7 @@ class Interval(Phi):
 
     def conjugate(self, z: Array) -> float:
         """The indicator of lower ≤ z ≤ upper."""
-        return indicator(np.all(z >= self.lower) and np.all(z <= self.upper))
+        return indicator(within(z, self.lower, self.upper))
 
     def recession(self, d: Array) -> float:
         """φ itself, which is positively homogeneous."""
@@ -194,7 +200,7 @@ class L1(Phi):
 
     def conjugate(self, z: Array) -> float:
         """The indicator of |z| ≤ nu."""
-        return indicator(np.all(abs(z) <= self.nu))
+        return indicator(within(z, -self.nu, self.nu))
 
     def recession(self, d: Array) -> float:
         """φ itself, which is positively homogeneous."""
@@ -247,8 +253,7 @@ class GroupBall(Phi):
 
     def value(self, y: Array) -> float:
         """0 where every group lies in its ball, up to the rounding of its norm."""
-        slack = 64 * np.finfo(y.dtype).eps if y.dtype.kind == "f" else 0
-        return indicator(np.all(self._norms(y) <= self.radius * (1 + slack)))
+        return indicator(within(self._norms(y), 0, self.radius))
 
     def prox(self, v: Array, step: float) -> Array:
         """Scale each group back to its ball."""

@@ -30,6 +30,14 @@ class Function:
         """∇f(x)."""
         raise TypeError(f"{type(self).__name__} has no grad(x)")
 
+    def split(self, blocks: list[slice]) -> list[Function] | None:
+        """f_1, …, f_N where f(x) = Σ f_i(x_i) over these blocks; None where f is not known to separate."""
+        return None
+
+    def block_grad(self, x: Array, block: slice) -> Array:
+        """The block's part of ∇f(x)."""
+        raise TypeError(f"{type(self).__name__} has no block_grad(x, block); give Smooth one, or use a full method")
+
     def sized(self, variables: int) -> Function:
         """Return f for a vector of `variables` entries, or say why it does not fit."""
         if self.size is not None and self.size != variables:
@@ -97,6 +105,19 @@ class Quadratic(Function):
         """Hx − c."""
         return self._times(x) - self.c
 
+    def split(self, blocks: list[slice]) -> list[Function] | None:
+        """One quadratic a block where H is block-diagonal."""
+        if isinstance(self.H, LinearOperator) or not (self.H.ndim == 1 or _block_diagonal(self.H, blocks)):
+            return None
+        parts = [self.H[b] if self.H.ndim == 1 else self.H[b, b] for b in blocks]
+        return [Quadratic(H, self.c[b], mu=self.mu, L=self.L) for H, b in zip(parts, blocks, strict=True)]
+
+    def block_grad(self, x: Array, block: slice) -> Array:
+        """The block's rows of Hx − c."""
+        if isinstance(self.H, LinearOperator):
+            return super().block_grad(x, block)
+        return (self.H[block] * x[block] if self.H.ndim == 1 else self.H[block] @ x) - self.c[block]
+
 
 class PseudoHuber(Function):
     """Σ √(x² + e²) + (e/2)x², a smooth strongly convex stand-in for ‖x‖₁; mu = e, L = 1/e + e."""
@@ -119,6 +140,14 @@ class PseudoHuber(Function):
         """x/√(x² + e²) + ex, entry by entry."""
         return x / namespace(x).sqrt(x * x + self.e**2) + self.e * x
 
+    def split(self, blocks: list[slice]) -> list[Function]:
+        """The same function on each block."""
+        return [self] * len(blocks)
+
+    def block_grad(self, x: Array, block: slice) -> Array:
+        """∇f at the block alone."""
+        return self.grad(x[block])
+
     def hessian_diagonal(self, x: Array) -> Array:
         """e²/(x² + e²)^{3/2} + e, entry by entry."""
         return self.e**2 / (x * x + self.e**2) ** 1.5 + self.e
@@ -134,7 +163,7 @@ class LeastSquares(Function):
         self.d = vector("d", d, rows)
         self.ridge = number("ridge", ridge, least=0.0)
         if L is None or (mu is None and self.ridge == 0.0):
-            least, greatest = singular_range(self.A)
+            least, greatest = singular_range(self.A, name="A")
             L = greatest**2 + self.ridge if L is None else L
             mu = least**2 + self.ridge if mu is None and rows >= self.size else mu
         mu = self.ridge if mu is None else mu
@@ -151,6 +180,10 @@ class LeastSquares(Function):
         """Aᵀ(Ax − d) + ridge·x."""
         return self.A.adjoint(self.A.forward(x) - self.d) + self.ridge * x
 
+    def block_grad(self, x: Array, block: slice) -> Array:
+        """A_iᵀ(Ax − d) + ridge·x_i."""
+        return self.A.columns(block).adjoint(self.A.forward(x) - self.d) + self.ridge * x[block]
+
 
 class Logistic(Function):
     """Σ log(1 + exp(−labelᵢ·aᵢᵀx)) + (ridge/2)‖x‖², labels ±1; mu = ridge."""
@@ -164,7 +197,7 @@ class Logistic(Function):
             raise ValueError(f"labels must be +1 or -1, found {np.unique(self.labels)[:5]}")
         self.ridge = number("ridge", ridge, above=0.0)
         if L is None:
-            L = singular_range(self.A)[1] ** 2 / 4 + self.ridge
+            L = singular_range(self.A, name="A")[1] ** 2 / 4 + self.ridge
         self._constants(self.ridge, L)
 
     def value(self, x: Array) -> float:
@@ -174,10 +207,16 @@ class Logistic(Function):
 
     def grad(self, x: Array) -> Array:
         """−Aᵀ(label/(1 + exp(label·Ax))) + ridge·x."""
+        return self.A.adjoint(self._pull(x)) + self.ridge * x
+
+    def block_grad(self, x: Array, block: slice) -> Array:
+        """−A_iᵀ(label/(1 + exp(label·Ax))) + ridge·x_i."""
+        return self.A.columns(block).adjoint(self._pull(x)) + self.ridge * x[block]
+
+    def _pull(self, x: Array) -> Array:
         margins = self.labels * self.A.forward(x)
         # 1/(1 + e^m) = ½(1 − tanh(m/2)) never overflows
-        pull = -0.5 * self.labels * (1.0 - namespace(x).tanh(0.5 * margins))
-        return self.A.adjoint(pull) + self.ridge * x
+        return -0.5 * self.labels * (1.0 - namespace(x).tanh(0.5 * margins))
 
 
 class Separable(Function):
@@ -222,11 +261,20 @@ class Separable(Function):
         """The blocks' gradients, joined."""
         return namespace(x).concat([f.grad(piece) for f, piece in self._pieces(x)])
 
+    def split(self, blocks: list[slice]) -> list[Function] | None:
+        """The functions themselves, where the blocks are theirs."""
+        return list(self.functions) if blocks == self.blocks else None
+
+    def block_grad(self, x: Array, block: slice) -> Array:
+        """The gradient of the function of that block."""
+        return self.functions[self._known_blocks().index(block)].grad(x[block])
+
 
 class Smooth(Function):
     """Any other f, from `value(x)`, `grad(x)` and its constants.
 
-    `grad` must return a new array and leave x alone.
+    `grad` must return a new array and leave x alone; so must `block_grad(x, block)`, the entries of ∇f(x) in a slice,
+    which the block-coordinate method for a nonseparable f asks for.
     """
 
     @named
@@ -238,11 +286,12 @@ class Smooth(Function):
         L: float,
         *,
         size: int | None = None,
+        block_grad: Callable[[Array, slice], Array] | None = None,
     ) -> None:
-        for name, call in (("value", value), ("grad", grad)):
+        for name, call in (("value", value), ("grad", grad), ("block_grad", block_grad or grad)):
             if not callable(call):
                 raise TypeError(f"{name} must be callable, found {type(call).__name__}")
-        self._value, self._grad = value, grad
+        self._value, self._grad, self._block_grad = value, grad, block_grad
         self.size = size
         self._constants(mu, L)
 
@@ -253,3 +302,16 @@ class Smooth(Function):
     def grad(self, x: Array) -> Array:
         """The caller's."""
         return self._grad(x)
+
+    def block_grad(self, x: Array, block: slice) -> Array:
+        """The caller's."""
+        return super().block_grad(x, block) if self._block_grad is None else self._block_grad(x, block)
+
+
+def _block_diagonal(H: Any, blocks: list[slice]) -> bool:
+    """Whether a dense or sparse H couples no two blocks."""
+    if sp.issparse(H):
+        owner = np.repeat(np.arange(len(blocks)), [b.stop - b.start for b in blocks])
+        entries = H.tocoo()
+        return bool(np.all(owner[entries.row] == owner[entries.col]))
+    return not any(H[b, : b.start].any() or H[b, b.stop :].any() for b in blocks)

@@ -9,18 +9,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dapd import theory
 from dapd.arguments import named, near_miss, number, whole
 from dapd.arrays import Array
 from dapd.certificate import Certificate, certify, proves_infeasible
+from dapd.choose import choose
 from dapd.methods import METHODS, Method
-from dapd.methods.base import usable
+from dapd.methods.block import BlockMethod
 from dapd.problem import Problem
 from dapd.progress import Display, display
 from dapd.result import SENTENCES, History, Result, Status
-from dapd.spectrum import Spectrum, estimate_spectrum
+from dapd.spectrum import Spectrum
 
-GLANCE = 10  # iterations before the first look; later looks come every twentieth of the way
+LIMIT = 1_000_000  # passes over M allowed where no limit is given
+GLANCE = 10  # passes over M before the first look; later looks come every twentieth of the way
 PULSE = 0.05  # seconds of steps between two looks at the clock
 RUNAWAY = 1e10  # growth of the error that counts as divergence
 
@@ -51,7 +52,7 @@ def solve(
     method: str = "auto",
     *,
     tol: float = 1e-6,
-    max_iterations: int = 1_000_000,
+    max_iterations: int | None = None,
     time_limit: float | None = None,
     x0: Any = None,
     y0: Any = None,
@@ -59,6 +60,7 @@ def solve(
     parameters: Any = None,
     engine: str = "numpy",
     seed: int | None = None,
+    shared_sample: bool = False,
     callback: Callable[[Info], object] | None = None,
     progress: bool = False,
     history: bool = False,
@@ -69,12 +71,14 @@ def solve(
     ----------
     problem : Problem
     method : str
-        A name of `dapd.METHODS`, or "auto": the side, x-DAPD or y-DAPD, that the theorems favour.
+        A name of `dapd.METHODS`, or "auto": the side, x-DAPD or y-DAPD, that the theorems favour, or its
+        block-coordinate form where the problem has blocks and measured costs say that it will be faster.
     tol : float
         Stop when stationarity ≤ tol·(1 + max(‖∇f(x)‖, ‖Mᵀy‖)) and feasibility ≤ tol·(1 + max(‖Mx‖, ‖b‖)).
         0 means: run to a limit.
-    max_iterations : int
-        Pairs of products with M and Mᵀ (CAPD: inner iterations).
+    max_iterations : int, optional
+        Pairs of products with M and Mᵀ (CAPD: inner iterations); block iterations for a block-coordinate method that
+        is named, rounds of N of them for one that "auto" chose. A million (rounds) where left out.
     time_limit : float, optional
         Seconds of solve time, set-up not included.
     x0, y0 : vector, optional
@@ -86,7 +90,10 @@ def solve(
     engine : str
         "numpy".
     seed : int, optional
-        For the methods that draw; the deterministic ones have no use for it.
+        For the block-coordinate methods, whose draws depend on it alone; fresh, and told in the message, where left
+        out. The deterministic methods have no use for it.
+    shared_sample : bool
+        For the block-coordinate methods: one block an iteration for both steps (j = i), instead of two.
     callback : function, optional
         Called with an `Info` at each look; a true answer stops the solve.
     progress : bool
@@ -97,7 +104,8 @@ def solve(
     if not isinstance(problem, Problem):
         raise TypeError(f"problem must be a dapd.Problem, found {type(problem).__name__}")
     tol = number("tol", tol, least=0.0)
-    max_iterations = whole("max_iterations", max_iterations, least=0)
+    if max_iterations is not None:
+        max_iterations = whole("max_iterations", max_iterations, least=0)
     if time_limit is not None:
         time_limit = number("time_limit", time_limit, above=0.0)
     if engine != "numpy":
@@ -110,11 +118,17 @@ def solve(
         raise TypeError(f"callback must be callable, found {type(callback).__name__}")
 
     began = perf_counter()
-    bound, spectrum, note = _bind(problem, method, spectrum, parameters, x0, y0)
+    options = {"seed": seed, "shared_sample": bool(shared_sample)}
+    bound, spectrum, note = _bind(problem, method, spectrum, parameters, {"x0": x0, "y0": y0}, options)
+    # who names no limit, or no method, can't mean block iterations
+    a_pass = bound.round if max_iterations is None or method == "auto" else 1
+    limit = a_pass * (LIMIT if max_iterations is None else max_iterations)
+    if isinstance(bound, BlockMethod) and seed is None:
+        note = [*note, f"Blocks were drawn with seed={bound.seed}."]
     setup_time = perf_counter() - began
-    loop = _Loop(bound, tol, max_iterations, time_limit, callback, history)
+    loop = _Loop(bound, tol, limit, time_limit, callback, history)
     with (
-        display(progress, bound.title, tol, max_iterations) as shown,
+        display(progress, bound.title, tol, limit) as shown,
         np.errstate(over="ignore", invalid="ignore"),
     ):
         status, look = loop.run(shown)
@@ -126,7 +140,7 @@ def solve(
         iterations=loop.iteration,
         gradients=bound.oracle.gradients,
         products=bound.oracle.products,
-        block_products=0,
+        block_products=bound.oracle.block_products,
         certificate=look.certificate,
         solve_time=loop.seconds,
         setup_time=setup_time,
@@ -138,25 +152,30 @@ def solve(
 
 
 def _bind(
-    problem: Problem, name: str, spectrum: Spectrum | None, parameters: Any, x0: Any, y0: Any
+    problem: Problem,
+    name: str,
+    spectrum: Spectrum | None,
+    parameters: Any,
+    start: dict[str, Any],
+    options: dict[str, Any],
 ) -> tuple[Method, Spectrum | None, list[str]]:
-    """Choose the method and its parameters; return with them a sentence on the choice."""
-    note: list[str] = []
+    """Choose the method and its parameters; return with them what there is to say about the choice."""
     if name != "auto" and name not in METHODS:
         raise ValueError(f"unknown method {name!r}{near_miss(str(name), ['auto', *METHODS])}")
+    if name != "auto" and not issubclass(METHODS[name], BlockMethod):
+        if options["shared_sample"]:
+            able = ", ".join(key for key, method in METHODS.items() if issubclass(method, BlockMethod))
+            raise ValueError(f"shared_sample is for the block-coordinate methods ({able}), not for {name!r}")
+        options = {}
     if parameters is not None:
         if name == "auto":
             raise ValueError("parameters belong to one method; name it with method=")
-        return METHODS[name](problem, parameters, x0=x0, y0=y0), spectrum, note
-    if name != "auto":
-        METHODS[name].check(problem)
-    spectrum = spectrum or problem.spectrum or estimate_spectrum(problem.M)
+        return METHODS[name](problem, parameters, **start, **options), spectrum, []
     if name == "auto":
-        least = usable(problem, spectrum)
-        side = theory.favoured(L=problem.f.L, mu=problem.f.mu, s_max=least.s_max, s_min=least.s_min)
-        name = side.method
-        note = [f"Chose {METHODS[name].title}: the theorems ask {side.factor:.3g} times more of the other side."]
-    return METHODS[name].from_theory(problem, spectrum=spectrum, x0=x0, y0=y0), spectrum, note
+        return choose(problem, spectrum, start, options)
+    METHODS[name].check(problem)
+    spectrum = METHODS[name].spectrum_of(problem, spectrum)
+    return METHODS[name].from_theory(problem, spectrum=spectrum, **start, **options), spectrum, []
 
 
 class _Loop:
@@ -256,7 +275,8 @@ class _Loop:
 
     def _stride(self, before: Look | None, look: Look) -> int:
         """Steps to the next look: a twentieth of the way so far, or fewer where the end is near."""
-        shortest = GLANCE if self.looks is None else 1
+        # a look costs passes over M, so that looks must be rounds apart
+        shortest = (GLANCE if self.looks is None else 1) * self.method.round
         wait = max(shortest, self.iteration // 20)
         remaining = self._remaining(before, look)
         if remaining < wait:

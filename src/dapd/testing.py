@@ -39,20 +39,20 @@ def check_gradient(f: Function, x: Array, *, trials: int = 10, tol: float = 1e-5
     """Check `grad` against central differences of `value` around x, in random directions."""
     rng = np.random.default_rng(seed)
     x = np.asarray(x, np.float64)
-    kept = x.copy()
     for _ in range(whole("trials", trials, least=1)):
         d = rng.standard_normal(x.size)
         d /= np.linalg.norm(d)
         point = x + rng.standard_normal() * d
         h = 1e-5 * max(1.0, float(np.linalg.norm(point)))
         slope = (f.value(point + h * d) - f.value(point - h * d)) / (2 * h)
+        kept = point.copy()
         claimed = float(np.asarray(f.grad(point)) @ d)
+        if not np.array_equal(point, kept):
+            raise AssertionError("grad changed its argument")
         # what rounding in `value` leaves of the difference
         noise = 1e-15 * abs(f.value(point)) / h
         if not abs(slope - claimed) <= tol * (abs(slope) + abs(claimed) + 1) + 10 * noise:
             raise AssertionError(f"along a direction value rises by {slope:.9g} but grad says {claimed:.9g}")
-    if not np.array_equal(x, kept):
-        raise AssertionError("grad or value changed x")
 
 
 def check_prox(phi: HasProx, size: int, *, trials: int = 20, tol: float = 1e-8, seed: int = 0) -> None:

@@ -16,6 +16,11 @@ class Oracle:
         self.b = problem.b.astype(problem.dtype)
         self.gradients = 0
         self.products = 0  # with M and with Mᵀ, each counted
+        self.block_products = 0  # never any here
+
+    def reset(self) -> None:
+        """Count anew."""
+        self.gradients = self.products = 0
 
     def grad(self, x: Array) -> Array:
         """∇f(x)."""

@@ -1,0 +1,186 @@
+"""Bad input: each error names the argument, what was found and what to do."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.linalg import aslinearoperator
+
+import dapd
+
+F = dapd.PseudoHuber(0.5)
+M = np.eye(2, 3)
+B = np.ones(2)
+PROBLEM = dapd.Problem(F, M, B)
+
+
+def nan(array):
+    array = np.array(array, float)
+    array.flat[0] = np.nan
+    return array
+
+
+CASES = {
+    "b of another length": (lambda: dapd.Problem(F, M, np.ones(3)), ValueError, r"b has 3 entries, expected 2"),
+    "f of another size": (
+        lambda: dapd.Problem(dapd.Quadratic(np.ones(4)), M, B),
+        ValueError,
+        r"f has 4 variables, but M has 3 columns",
+    ),
+    "NaN in M": (lambda: dapd.Problem(F, nan(M), B), ValueError, r"M holds NaN"),
+    "NaN in sparse M": (lambda: dapd.Problem(F, sp.csr_array(nan(M)), B), ValueError, r"M.data holds NaN"),
+    "NaN in b": (lambda: dapd.Problem(F, M, nan(B)), ValueError, r"b holds NaN"),
+    "infinite b": (lambda: dapd.Problem(F, M, B * np.inf), ValueError, r"b holds NaN or infinite"),
+    "NaN in c": (lambda: dapd.Quadratic(np.ones(2), nan(B)), ValueError, r"c holds NaN"),
+    "complex M": (lambda: dapd.Problem(F, M * 1j, B), TypeError, r"M must be real numbers, found dtype complex"),
+    "complex operator": (lambda: dapd.Problem(F, aslinearoperator(M * 1j), B), TypeError, r"M must be real, found"),
+    "complex b": (lambda: dapd.Problem(F, M, B * 1j), TypeError, r"b must be real numbers"),
+    "words in b": (lambda: dapd.Problem(F, M, ["a", "b"]), TypeError, r"b must be real numbers"),
+    "empty M": (lambda: dapd.Problem(F, np.zeros((0, 3)), []), ValueError, r"M is empty \(shape \(0, 3\)\)"),
+    "empty sparse M": (lambda: dapd.Problem(F, sp.csr_array((0, 3)), []), ValueError, r"M is empty"),
+    "empty b": (lambda: dapd.Problem(F, M, []), ValueError, r"b is empty"),
+    "M a vector": (lambda: dapd.Problem(F, B, B), ValueError, r"M must be a matrix, found shape \(2,\)"),
+    "M a function": (lambda: dapd.Problem(F, lambda x: x, B), TypeError, r"M is a function; give an object with"),
+    "mu zero": (lambda: dapd.Smooth(np.sum, np.sign, 0.0, 1.0), ValueError, r"mu must be > 0, found 0"),
+    "mu negative": (lambda: dapd.Smooth(np.sum, np.sign, -1.0, 1.0), ValueError, r"mu must be > 0, found -1"),
+    "L below mu": (
+        lambda: dapd.Smooth(np.sum, np.sign, 2.0, 1.0),
+        ValueError,
+        r"L must be >= mu, found L = 1 and mu = 2",
+    ),
+    "L not a number": (lambda: dapd.Smooth(np.sum, np.sign, 1.0, "big"), TypeError, r"L must be a real number"),
+    "grad not callable": (lambda: dapd.Smooth(np.sum, 3, 1.0, 1.0), TypeError, r"grad must be callable"),
+    "H indefinite": (lambda: dapd.Quadratic(np.diag([1.0, -1.0])), ValueError, r"H must be positive definite.*ridge"),
+    "H not symmetric": (lambda: dapd.Quadratic([[1.0, 0.5], [0.0, 1.0]]), ValueError, r"H must be symmetric"),
+    "H not square": (lambda: dapd.Quadratic(np.ones((2, 3))), ValueError, r"H must be .* square matrix, found shape"),
+    "H an operator without constants": (
+        lambda: dapd.Quadratic(aslinearoperator(np.eye(2))),
+        ValueError,
+        r"mu and L must be given when H is a LinearOperator",
+    ),
+    "no ridge for a wide A": (
+        lambda: dapd.LeastSquares(M, B),
+        ValueError,
+        r"mu is 0: the columns of A are dependent.*ridge > 0",
+    ),
+    "labels not signs": (lambda: dapd.Logistic(M, [0.0, 1.0], 1.0), ValueError, r"labels must be \+1 or -1"),
+    "phi too short": (
+        lambda: dapd.Problem(F, M, B, dapd.L1([1.0, 1.0, 1.0])),
+        ValueError,
+        r"phi is made for 3 rows, but M has 2",
+    ),
+    "groups that do not divide": (
+        lambda: dapd.Problem(F, np.eye(3), np.ones(3), dapd.GroupBall(1.0, 2)),
+        ValueError,
+        r"groups of 2 rows, which do not divide the 3 rows",
+    ),
+    "groups with a gap": (
+        lambda: dapd.GroupBall(1.0, [slice(0, 2), slice(3, 4)]),
+        ValueError,
+        r"groups must follow one another without gap",
+    ),
+    "radius negative": (lambda: dapd.GroupBall(-1.0, 2), ValueError, r"radius must be finite and > 0"),
+    "nu negative": (lambda: dapd.L1(-1.0), ValueError, r"nu must be finite and >= 0"),
+    "bounds crossed": (lambda: dapd.Box(1.0, 0.0), ValueError, r"lower must not be above upper"),
+    "interval at infinity": (lambda: dapd.Interval(np.inf, np.inf), ValueError, r"lower must be below \+inf"),
+    "bound NaN": (lambda: dapd.Interval(np.nan, 1.0), ValueError, r"lower holds NaN; use ±inf"),
+    "stack without sizes": (
+        lambda: dapd.Stack([dapd.Zero(), dapd.NonNegative()]),
+        ValueError,
+        r"2 of the parts have no size; give sizes",
+    ),
+    "stack too long": (
+        lambda: dapd.Problem(F, M, B, dapd.Stack([dapd.L1([1.0, 1.0]), dapd.Zero()])),
+        ValueError,
+        r"the parts of phi take 2 rows or more, but M has 2",
+    ),
+    "g without prox": (lambda: dapd.Conjugate(object()), TypeError, r"g must have a method value"),
+    "f not a function": (lambda: dapd.Problem(np.sum, M, B), TypeError, r"f must be a dapd function.*dapd.Smooth"),
+    "phi not a phi": (lambda: dapd.Problem(F, M, B, abs), TypeError, r"phi must be a dapd.Phi"),
+    "more blocks than columns": (lambda: dapd.Problem(F, M, B, blocks=4), ValueError, r"blocks = 4 is more than the 3"),
+    "blocks that do not cover": (
+        lambda: dapd.Problem(F, M, B, blocks=[slice(0, 2)]),
+        ValueError,
+        r"blocks cover 2 of 3 entries",
+    ),
+    "separable without sizes": (
+        lambda: dapd.Problem(dapd.Separable([F, F]), M, B),
+        ValueError,
+        r"blocks of unknown size: give Separable sizes",
+    ),
+    "separable against blocks": (
+        lambda: dapd.Problem(dapd.Separable([F, F], sizes=[1, 2]), M, B, blocks=[slice(0, 2), slice(2, 3)]),
+        ValueError,
+        r"f has other blocks than the problem",
+    ),
+    "x_star of another length": (lambda: dapd.Problem(F, M, B, x_star=B), ValueError, r"x_star has 2 entries"),
+    "unknown option": (
+        lambda: dapd.solve(PROBLEM, max_iter=3),
+        TypeError,
+        r"solve\(\) has no argument 'max_iter'; did you mean 'max_iterations'\?",
+    ),
+    "unknown option of a problem": (
+        lambda: dapd.Problem(F, M, B, block=2),
+        TypeError,
+        r"Problem\(\) has no argument 'block'; did you mean 'blocks'\?",
+    ),
+    "unknown constant": (
+        lambda: dapd.theory.x_dapd(L=1.0, mu=1.0, s_max=1.0, smin=1.0),
+        TypeError,
+        r"x_dapd\(\) has no argument 'smin'; did you mean 's_min'\?",
+    ),
+    "unknown method": (
+        lambda: dapd.solve(PROBLEM, "ydapd"),
+        ValueError,
+        r"unknown method 'ydapd'; did you mean 'y-dapd'\?",
+    ),
+    "unknown engine": (lambda: dapd.solve(PROBLEM, engine="cuda"), ValueError, r"engine must be 'numpy', found 'cuda'"),
+    "tol negative": (lambda: dapd.solve(PROBLEM, tol=-1.0), ValueError, r"tol must be >= 0, found -1"),
+    "tol NaN": (lambda: dapd.solve(PROBLEM, tol=np.nan), ValueError, r"tol must be finite"),
+    "max_iterations a fraction": (
+        lambda: dapd.solve(PROBLEM, max_iterations=1e3),
+        TypeError,
+        r"max_iterations must be a whole number, found 1000.0",
+    ),
+    "time_limit zero": (lambda: dapd.solve(PROBLEM, time_limit=0), ValueError, r"time_limit must be > 0"),
+    "x0 of another length": (lambda: dapd.solve(PROBLEM, x0=B), ValueError, r"x0 has 2 entries, expected 3"),
+    "y0 NaN": (lambda: dapd.solve(PROBLEM, y0=nan(B)), ValueError, r"y0 holds NaN"),
+    "seed negative": (lambda: dapd.solve(PROBLEM, seed=-1), ValueError, r"seed must be >= 0"),
+    "callback not callable": (lambda: dapd.solve(PROBLEM, callback=3), TypeError, r"callback must be callable"),
+    "not a problem": (lambda: dapd.solve(M), TypeError, r"problem must be a dapd.Problem, found ndarray"),
+    "spectrum a tuple": (lambda: dapd.solve(PROBLEM, spectrum=(1, 1)), TypeError, r"spectrum must be a dapd.Spectrum"),
+    "spectrum upside down": (lambda: dapd.Spectrum(1.0, 2.0), ValueError, r"s_min must not exceed s_max"),
+    "parameters without a method": (
+        lambda: dapd.solve(PROBLEM, parameters=dapd.theory.papc(L=1.0, mu=1.0, s_max=1.0)),
+        ValueError,
+        r"parameters belong to one method; name it",
+    ),
+    "parameters of another method": (
+        lambda: dapd.solve(PROBLEM, "x-dapd", parameters=dapd.theory.papc(L=1.0, mu=1.0, s_max=1.0)),
+        TypeError,
+        r"parameters must be a dapd.theory.XDapd for x-dapd, found Papc",
+    ),
+    "s_max below s_min": (
+        lambda: dapd.theory.y_dapd(L=1.0, mu=1.0, s_max=1.0, s_min=2.0),
+        ValueError,
+        r"s_max must be >= s_min, found",
+    ),
+    "no blocks": (
+        lambda: dapd.theory.x_sbc(L=1.0, mu=1.0, s_bar_max=1.0, s_min=1.0, N=0),
+        ValueError,
+        r"N must be >= 1, found 0",
+    ),
+    "kappa one": (lambda: dapd.PseudoHuber.with_condition(1.0), ValueError, r"kappa must be > 1"),
+    "Kronecker of a vector": (lambda: dapd.Kronecker(B, 2), ValueError, r"A must be a matrix"),
+    "column blocks of different heights": (
+        lambda: dapd.ColumnBlocks([M, np.eye(3)]),
+        ValueError,
+        r"blocks have different numbers of rows: \[2, 3\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_input_is_an_error_that_names_the_argument(case):
+    call, error, message = CASES[case]
+    with pytest.raises(error, match=message):
+        call()

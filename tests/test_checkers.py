@@ -1,0 +1,62 @@
+"""The public checkers pass what is right and name what is wrong."""
+
+import numpy as np
+import pytest
+from scipy.sparse.linalg import LinearOperator
+
+import dapd
+from dapd.testing import check_adjoint, check_gradient, check_prox, check_strong_convexity
+
+M = np.arange(6.0).reshape(2, 3)
+X = np.linspace(-1, 1, 4)
+
+
+def test_wrong_adjoint():
+    wrong = LinearOperator((2, 3), matvec=lambda x: M @ x, rmatvec=lambda y: M.T @ y + 1, dtype=float)
+    with pytest.raises(AssertionError, match="the adjoint is not the transpose"):
+        check_adjoint(wrong)
+
+
+def test_not_linear():
+    bent = LinearOperator((1, 1), matvec=lambda x: x**3, rmatvec=lambda y: y, dtype=float)
+    with pytest.raises(AssertionError, match=r"not the transpose|not linear"):
+        check_adjoint(bent)
+
+
+def test_wrong_gradient():
+    with pytest.raises(AssertionError, match="value rises by"):
+        check_gradient(dapd.Smooth(lambda x: float(x @ x), lambda x: 3 * x, 1.0, 3.0), X)
+
+
+def test_gradient_that_changes_its_argument():
+    def grad(x):
+        x *= 2
+        return x
+
+    value = dapd.Smooth(lambda x: float(x @ x), grad, 1.0, 3.0)
+    with pytest.raises(AssertionError, match="grad changed its argument"):
+        check_gradient(value, X)
+
+
+def test_wrong_prox():
+    class Wrong(dapd.L1):
+        def prox(self, v, step):
+            return super().prox(v, 2 * step)
+
+    with pytest.raises(AssertionError, match="no minimiser"):
+        check_prox(Wrong(0.5), 4)
+
+
+def test_expansive_prox():
+    class Wrong(dapd.Zero):
+        def prox(self, v, step):
+            return 2 * v
+
+    with pytest.raises(AssertionError, match="firmly nonexpansive"):
+        check_prox(Wrong(), 4)
+
+
+@pytest.mark.parametrize(("mu", "L", "message"), [(2.5, 3.0, "below mu"), (1.0, 1.5, "above L")])
+def test_wrong_constants(mu, L, message):
+    with pytest.raises(AssertionError, match=message):
+        check_strong_convexity(dapd.Smooth(lambda x: float(x @ x), lambda x: 2 * x, mu, L), X)

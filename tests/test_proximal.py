@@ -1,0 +1,103 @@
+"""φ: prox, value, conjugate and recession agree with one another."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dapd
+from dapd.testing import check_prox
+from instances import PHIS, ROWS
+
+VECTORS = st.lists(st.floats(-10, 10), min_size=ROWS, max_size=ROWS).map(np.array)
+STEPS = st.floats(1e-3, 1e3)
+
+
+@pytest.mark.parametrize("name", PHIS)
+def test_prox_minimises(name):
+    check_prox(PHIS[name], ROWS, trials=50)
+
+
+@pytest.mark.parametrize("name", PHIS)
+@given(v=VECTORS, step=STEPS)
+@settings(max_examples=50)
+def test_fenchel_young_holds_with_equality_at_a_prox(name, v, step):
+    phi = PHIS[name]
+    y = phi.prox(v, step)
+    z = (v - y) / step  # ∈ ∂φ(y)
+    # rounding may put z a hair outside the domain of φ*, where it is infinite
+    z = dapd.Conjugate(phi).prox(z, 1.0) if np.isinf(phi.conjugate(z)) else z
+    total = phi.value(y) + phi.conjugate(z)
+    if np.isinf(phi.conjugate(z)):
+        return
+    assert total == pytest.approx(y @ z, abs=1e-7 * (1 + abs(y) @ abs(z)))
+
+
+@pytest.mark.parametrize("name", PHIS)
+@given(v=VECTORS, step=STEPS)
+@settings(max_examples=50)
+def test_conjugate_twice_is_the_same_prox(name, v, step):
+    phi = PHIS[name]
+    again = dapd.Conjugate(dapd.Conjugate(phi)).prox(v, step)
+    assert np.allclose(again, phi.prox(v, step), rtol=1e-9, atol=1e-9 * (1 + np.linalg.norm(v)))
+
+
+@pytest.mark.parametrize("name", PHIS)
+@given(v=VECTORS, step=STEPS)
+@settings(max_examples=20)
+def test_recession_is_the_slope_at_infinity(name, v, step):
+    phi = PHIS[name]
+    d = np.round(v)
+    slope = phi.recession(d)
+    if np.isnan(slope):
+        assert name == "conjugate"  # known only by the prox of g
+        return
+    start = phi.prox(0 * d, 1.0)
+    far = (phi.value(start + 1e9 * d) - phi.value(start)) / 1e9
+    assert far == slope or far == pytest.approx(slope, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", PHIS)
+def test_float32_stays_float32(name):
+    v = np.linspace(-1, 1, ROWS, dtype=np.float32)
+    assert PHIS[name].prox(v, 0.5).dtype == np.float32
+
+
+def test_values_outside_the_domain_are_infinite():
+    outside = -np.ones(ROWS)
+    assert dapd.NonNegative().value(outside) == np.inf
+    assert dapd.Box(-0.5, 0.7).value(outside) == np.inf
+    assert dapd.GroupBall(0.8, 2).value(outside) == np.inf
+    assert dapd.Interval(-np.inf, 1.0).value(outside) == np.inf
+    assert dapd.Interval(-np.inf, 1.0).value(-outside) == ROWS
+    assert dapd.Zero().value(outside) == 0
+
+
+def test_interval_rows_are_equations_inequalities_and_free():
+    phi = dapd.Interval([0.2, -np.inf, -np.inf, -0.3], [0.2, 0.5, np.inf, 0.3])
+    y = phi.prox(np.array([-4.0, 4.0, 4.0, 0.1]), 2.0)
+    assert np.allclose(y, [-4.4, 3.0, 0.0, 0.0])
+    assert y[2] == 0.0
+
+
+def test_conjugate_of_a_foreign_function():
+    class Squares:
+        def value(self, z):
+            return float(z @ z) / 2
+
+        def prox(self, v, step):
+            return v / (1 + step)
+
+    phi = dapd.Conjugate(Squares())
+    v = np.linspace(-1, 1, 5)
+    assert np.allclose(phi.prox(v, 2.0), v / 3)  # ½‖·‖² is its own conjugate
+    assert np.isnan(phi.value(v))
+    assert phi.conjugate(v) == pytest.approx(v @ v / 2)
+
+
+def test_stack_gives_the_remaining_rows_to_the_part_without_a_size():
+    phi = dapd.Stack([dapd.L1([1.0, 2.0]), dapd.Zero(), dapd.GroupBall([1.0], 2)])
+    problem = dapd.Problem(dapd.PseudoHuber(1.0), np.eye(7, 9), np.ones(7), phi)
+    assert problem.phi.sizes == [2, 3, 2]
+    assert phi.size is None
+    assert dapd.Stack([dapd.Zero(), dapd.Zero()], sizes=[1, 2]).is_zero

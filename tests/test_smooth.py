@@ -1,0 +1,93 @@
+"""f: values, gradients, and constants that err on the safe side."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.linalg import aslinearoperator
+
+import dapd
+from dapd.testing import check_gradient, check_strong_convexity
+from instances import hessian
+
+RNG = np.random.default_rng(0)
+A = RNG.standard_normal((12, 5))
+D = RNG.standard_normal(12)
+LABELS = np.sign(D)
+H = hessian(RNG, 50.0, 5)
+
+FUNCTIONS = {
+    "diagonal": dapd.Quadratic(np.linspace(1, 3, 5), np.ones(5)),
+    "dense": dapd.Quadratic(H, np.ones(5)),
+    "sparse": dapd.Quadratic(sp.csr_matrix(H), np.ones(5)),
+    "operator": dapd.Quadratic(aslinearoperator(H), np.ones(5), mu=0.999, L=50.01),
+    "no linear term": dapd.Quadratic(H),
+    "pseudo-huber": dapd.PseudoHuber(0.4),
+    "least squares": dapd.LeastSquares(A, D),
+    "ridge": dapd.LeastSquares(A.T, np.ones(5), 0.3),
+    "sparse least squares": dapd.LeastSquares(sp.csr_array(A), D, 0.1),
+    "logistic": dapd.Logistic(A, LABELS, 0.2),
+    "separable": dapd.Separable([dapd.PseudoHuber(0.4), dapd.Quadratic(np.ones(3))], sizes=[2, 3]),
+    "own": dapd.Smooth(lambda x: float(np.sum(np.log(np.cosh(x)) + x * x)), lambda x: np.tanh(x) + 2 * x, 2.0, 3.0),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradient_is_that_of_the_value(name):
+    f = FUNCTIONS[name]
+    check_gradient(f, np.linspace(-1, 1, f.size or 5))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_constants_hold(name):
+    f = FUNCTIONS[name]
+    check_strong_convexity(f, np.linspace(-1, 1, f.size or 5), trials=300)
+
+
+def test_constants_are_tight_where_they_are_computed():
+    eigenvalues = np.linalg.eigvalsh(H)
+    for name in ("dense", "sparse"):
+        f = FUNCTIONS[name]
+        assert eigenvalues[0] * (1 - 1e-9) <= f.mu <= eigenvalues[0] * (1 + 1e-12)
+        assert eigenvalues[-1] * (1 - 1e-12) <= f.L <= eigenvalues[-1] * (1 + 1e-9)
+    gram = np.linalg.eigvalsh(A.T @ A)
+    assert FUNCTIONS["least squares"].mu == pytest.approx(gram[0])
+    assert pytest.approx(gram[-1]) == FUNCTIONS["least squares"].L
+    assert FUNCTIONS["ridge"].mu == pytest.approx(0.3)
+    assert pytest.approx(gram[-1] / 4 + 0.2) == FUNCTIONS["logistic"].L
+    assert FUNCTIONS["logistic"].mu == 0.2
+    assert pytest.approx(1 / 0.4 + 0.4) == dapd.PseudoHuber(0.4).L
+
+
+def test_large_sparse_quadratic_has_safe_constants():
+    size = 5_000
+    K = sp.diags_array([-1.0, 3.0, -1.0], offsets=[-1, 0, 1], shape=(size, size))
+    f = dapd.Quadratic(K.tocsr())
+    assert 0.9 <= f.mu <= 3 - 2 * np.cos(np.pi / (size + 1))
+    assert 3 + 2 * np.cos(np.pi / (size + 1)) <= f.L <= 5.1
+
+
+def test_with_condition():
+    f = dapd.PseudoHuber.with_condition(1e4)
+    assert f.L / f.mu == pytest.approx(1e4)
+
+
+def test_logistic_does_not_overflow():
+    f = dapd.Logistic(1e4 * A, LABELS, 0.2)
+    x = np.ones(5)
+    assert np.isfinite(f.value(x))
+    assert np.isfinite(f.grad(x)).all()
+
+
+def test_separable_takes_its_sizes_from_the_problem():
+    f = dapd.Separable([dapd.PseudoHuber(0.4), dapd.PseudoHuber(0.2)])
+    problem = dapd.Problem(f, np.eye(3, 5), np.ones(3), blocks=[slice(0, 2), slice(2, 5)])
+    assert problem.f.blocks == problem.blocks
+    x = np.linspace(-1, 1, 5)
+    expected = np.concatenate([dapd.PseudoHuber(0.4).grad(x[:2]), dapd.PseudoHuber(0.2).grad(x[2:])])
+    assert np.array_equal(problem.f.grad(x), expected)
+    assert f.blocks is None  # the caller's own is as it was
+
+
+def test_separable_gives_the_problem_its_blocks():
+    f = dapd.Separable([dapd.Quadratic(np.ones(2)), dapd.Quadratic(np.ones(3))])
+    assert dapd.Problem(f, np.eye(3, 5), np.ones(3)).blocks == [slice(0, 2), slice(2, 5)]

@@ -1,0 +1,293 @@
+"""The loop: limits, interrupts, callbacks, warm starts, history, progress, honest statuses."""
+
+import signal
+import threading
+import time
+from itertools import islice
+
+import numpy as np
+import pytest
+import rich.console
+
+import dapd
+from dapd.certificate import certify
+from dapd.progress import Bar, Table
+from instances import PHIS, quadratic_problem
+
+
+def slow_problem(**options):
+    return quadratic_problem(dapd.Zero(), kappa=1e6, ratio=100.0, **options)
+
+
+def test_auto_picks_the_side_with_the_smaller_count_and_says_so():
+    for kappa, ratio, side in ((1e5, 2.0, "x-dapd"), (2.0, 100.0, "y-dapd")):
+        problem = quadratic_problem(dapd.L1(0.3), kappa=kappa, ratio=ratio)
+        result = dapd.solve(problem, max_iterations=10)
+        favoured = dapd.theory.favoured(L=kappa, mu=1.0, s_max=1.0, s_min=1 / ratio)
+        assert result.method == side == favoured.method
+        assert favoured.factor > 1
+        assert f"the theorems ask {favoured.factor:.3g} times more" in result.message
+
+
+def test_parameters_may_be_given_outright():
+    problem = quadratic_problem(dapd.NonNegative())
+    p = dapd.theory.x_dapd(L=problem.f.L, mu=problem.f.mu, s_max=1.0, s_min=0.2)
+    result = dapd.solve(problem, "x-dapd", parameters=p)
+    assert result.parameters is p
+    assert result.spectrum is None  # nothing was estimated
+    assert result.converged
+
+
+def test_certificate_is_that_of_the_returned_point():
+    problem = quadratic_problem(dapd.L1(0.3))
+    result = dapd.solve(problem)
+    M, r = problem.M.matrix, problem.M.matrix @ result.x - problem.b
+    c = result.certificate
+    assert c.stationarity == pytest.approx(np.linalg.norm(problem.f.grad(result.x) + M.T @ result.y))
+    assert c.feasibility == pytest.approx(np.linalg.norm(result.y - dapd.L1(0.3).prox(result.y + r, 1.0)))
+    assert c.stationarity <= 1e-6 * c.stationarity_scale
+    assert c.feasibility <= 1e-6 * c.feasibility_scale
+
+
+@pytest.mark.parametrize("phi", PHIS)
+def test_gap_bounds_the_distance_of_the_objectives(phi):
+    problem = quadratic_problem(PHIS[phi], seed=2)
+    H, c, M, b = problem.f.H, problem.f.c, problem.M.matrix, problem.b
+    for tol in (1e-2, 1e-5):
+        result = dapd.solve(problem, tol=tol)
+        y = problem.phi.prox(result.y + M @ result.x - b, 1.0)
+        moved = M @ result.x - b + result.y - y  # ∈ ∂φ(y), so that φ* is finite there
+        primal = problem.f.value(result.x) + y @ moved - problem.phi.value(y)
+        pull = c - M.T @ y
+        dual = -b @ y - problem.phi.value(y) - pull @ np.linalg.solve(H, pull) / 2
+        assert abs(primal - dual) <= result.certificate.gap * (1 + 1e-9) + 1e-12
+        assert result.certificate.gap < 100 * tol
+
+
+def test_tol_zero_runs_to_the_limit():
+    result = dapd.solve(quadratic_problem(dapd.Zero()), "y-dapd", tol=0, max_iterations=3_000)
+    assert result.status == "iteration_limit"
+    assert result.iterations == 3_000
+
+
+def test_no_iterations_returns_the_start():
+    x0 = np.full(10, 0.25)
+    result = dapd.solve(quadratic_problem(dapd.Zero()), max_iterations=0, x0=x0)
+    assert result.status == "iteration_limit"
+    assert np.array_equal(result.x, x0)
+
+
+def test_warm_start_at_the_solution_needs_no_iteration():
+    problem = quadratic_problem(dapd.NonNegative())
+    result = dapd.solve(problem, x0=problem.x_star, y0=problem.y_star)
+    assert result.converged
+    assert result.iterations == 0
+
+
+def test_warm_start_saves_iterations():
+    problem = quadratic_problem(dapd.NonNegative(), kappa=100.0)
+    cold = dapd.solve(problem, tol=1e-8)
+    near = dapd.solve(problem, tol=1e-8, x0=cold.x + 1e-6, y0=cold.y + 1e-6)
+    assert near.iterations < cold.iterations / 2
+
+
+def test_time_limit():
+    problem = slow_problem()
+
+    def grad(x):
+        time.sleep(0.002)
+        return problem.f.grad(x)
+
+    f = dapd.Smooth(problem.f.value, grad, problem.f.mu, problem.f.L)
+    began = time.perf_counter()
+    result = dapd.solve(dapd.Problem(f, problem.M, problem.b), tol=1e-14, time_limit=0.2)
+    assert result.status == "time_limit"
+    assert 0.2 <= result.solve_time < 2.0
+    assert time.perf_counter() - began < 5.0
+    assert "time limit" in result.message
+
+
+def test_interrupt_returns_the_best_point_so_far():
+    problem = slow_problem()
+    seen = []
+
+    def interrupt(info):
+        seen.append(info.certificate.error)
+        if info.iteration > 1_000:
+            raise KeyboardInterrupt
+
+    result = dapd.solve(problem, tol=1e-14, callback=interrupt)
+    assert result.status == "interrupted"
+    assert result.certificate.error == min(seen)
+    assert result.certificate == certify(problem, result.x, result.y)
+
+
+def test_a_real_ctrl_c_is_caught_in_the_middle_of_a_chunk():
+    main = threading.main_thread()
+    timer = threading.Timer(0.3, lambda: signal.pthread_kill(main.ident, signal.SIGINT))
+    timer.start()
+    try:
+        result = dapd.solve(slow_problem(), tol=1e-300, max_iterations=100_000_000)
+    finally:
+        timer.cancel()
+    assert result.status == "interrupted"
+    assert result.iterations > 0
+
+
+def test_callback_may_stop_and_gets_copies():
+    def stop(info):
+        info.x[:] = np.nan
+        return info.iteration >= 50
+
+    result = dapd.solve(slow_problem(), callback=stop)
+    assert result.status == "interrupted"
+    assert "callback" in result.message
+    assert 50 <= result.iterations < 200
+    assert np.isfinite(result.x).all()
+
+
+def test_history_is_log_spaced_and_knows_the_error():
+    problem = slow_problem()
+    result = dapd.solve(problem, "y-dapd", tol=0, max_iterations=20_000, history=True)
+    h = result.history
+    assert h.iterations[0] == 0
+    assert h.iterations[-1] == 20_000
+    assert list(h.iterations[:5]) == [0, 1, 2, 3, 4]
+    assert len(h.iterations) < 300
+    assert (np.diff(h.iterations) > 0).all()
+    assert (np.diff(h.time) >= 0).all()
+    assert h.error[-1] == pytest.approx(np.linalg.norm(result.x - problem.x_star) / np.linalg.norm(problem.x_star))
+    assert h.stationarity[-1] == result.certificate.stationarity
+    assert h.error[-1] < h.error[0]
+
+
+def test_history_costs_no_solve_time():
+    problem = quadratic_problem(dapd.Zero())
+
+    class SlowToRecord(dapd.Zero):
+        # the certificate is the only one to ask for a prox with step one
+        def prox(self, v, step):
+            if step == 1.0:
+                time.sleep(0.01)
+            return v
+
+    slow = dapd.Problem(problem.f, problem.M, problem.b, SlowToRecord())
+    result = dapd.solve(slow, "y-dapd", tol=0, max_iterations=100, history=True)
+    assert result.solve_time < 0.01 * len(result.history.iterations) / 2
+
+
+def test_history_without_a_known_solution_has_no_error():
+    problem = quadratic_problem(dapd.Zero())
+    plain = dapd.Problem(problem.f, problem.M, problem.b)
+    assert dapd.solve(plain, history=True).history.error is None
+    assert dapd.solve(plain).history is None
+
+
+@pytest.mark.parametrize("method", ["x-dapd", "papc", "condat-vu"])
+def test_too_small_L_ends_as_diverged(method):
+    problem = quadratic_problem(dapd.Zero(), kappa=100.0)
+    lying = dapd.Smooth(problem.f.value, problem.f.grad, 1.0, 5.0)
+    result = dapd.solve(dapd.Problem(lying, problem.M, problem.b), method, max_iterations=100_000)
+    assert result.status == "diverged"
+    assert np.isfinite(result.x).all()
+    assert "L or s_max is too small" in result.message
+
+
+INFEASIBLE = {
+    # x₁ = 0 and x₁ = 1
+    "equations": (np.array([[1.0, 0, 0], [1.0, 0, 0]]), [0.0, 1.0], dapd.Zero()),
+    # x₁ ≤ −1 and −x₁ ≤ −1
+    "inequalities": (np.array([[1.0, 0, 0], [-1.0, 0, 0]]), [-1.0, -1.0], dapd.NonNegative()),
+    # |x₁| ≤ 1 and |x₁ − 4| ≤ 1
+    "balls": (np.array([[1.0, 0, 0], [1.0, 0, 0]]), [0.0, 4.0], dapd.L1(1.0)),
+    # x₁ ∈ [0, 1] and x₁ ∈ [2, ∞)
+    "intervals": (np.array([[1.0, 0, 0], [1.0, 0, 0]]), [0.0, 0.0], dapd.Interval([0, 2], [1, np.inf])),
+}
+
+
+@pytest.mark.parametrize("kind", INFEASIBLE)
+def test_infeasible_constraints_are_proved_so(kind):
+    M, b, phi = INFEASIBLE[kind]
+    problem = dapd.Problem(dapd.PseudoHuber(0.5), M, b, phi)
+    result = dapd.solve(problem, "papc", tol=1e-9)
+    assert result.status == "infeasible"
+    assert "No x satisfies" in result.message
+
+
+@pytest.mark.parametrize("phi", PHIS)
+def test_feasible_problems_are_never_called_infeasible(phi):
+    for seed in range(4):
+        problem = quadratic_problem(PHIS[phi], seed=seed, kappa=1e3, ratio=100.0)
+        assert dapd.solve(problem, tol=1e-11, max_iterations=3_000).status != "infeasible"
+
+
+def test_summary_and_repr_are_readable():
+    result = dapd.solve(quadratic_problem(dapd.NonNegative()))
+    assert repr(result).startswith(f"Result(optimal by {result.method} in {result.iterations:,} iterations")
+    summary = result.summary()
+    for word in ("status", "stationarity", "feasibility", "gap", "set-up time", "s_max", "eigenvalues"):
+        assert word in summary
+
+
+def test_plot_draws_the_history():
+    result = dapd.solve(quadratic_problem(dapd.NonNegative()), history=True)
+    ax = result.plot()
+    assert [line.get_label() for line in ax.get_lines()] == ["stationarity", "feasibility", "relative error"]
+    assert ax.get_yscale() == "log"
+    with pytest.raises(ValueError, match="history=True"):
+        dapd.solve(quadratic_problem(dapd.NonNegative())).plot()
+
+
+def test_progress_off_a_terminal_is_a_table(capsys):
+    result = dapd.solve(slow_problem(), max_iterations=2_000, progress=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["iteration", "stationarity", "feasibility", "gap", "time"]
+    assert lines[2].split()[0] == "0"
+    assert lines[-1].split()[0] == f"{result.iterations:,}"  # the last row is the answer's
+    assert len(lines) < 40
+    dapd.solve(slow_problem(), max_iterations=100)
+    assert capsys.readouterr().out == ""
+
+
+def test_progress_on_a_terminal_is_a_bar():
+    console = rich.console.Console(force_terminal=True, width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    problem = quadratic_problem(dapd.Zero())
+    with console.file, Bar(console, "y-DAPD", 1e-6, 1000) as bar:
+        certificate = certify(problem, problem.x_star + 1.0, problem.y_star)
+        bar.show(0, 0.0, certificate, np.nan)
+        better = certificate._replace(stationarity=1e-3, feasibility=1e-3)
+        bar.show(100, 1.0, better, 300.0)
+        task = bar.bar.tasks[0]
+        assert 0.0 < task.completed < 1.0
+        assert "iteration 100, stationarity 1.0e-03" in task.fields["text"]
+        assert "3 s to go" in task.fields["text"]
+
+
+def test_table_prints_few_rows(capsys):
+    table = Table(rich.console.Console(), "PAPC")
+    certificate = certify(slow_problem(), np.zeros(10), np.zeros(6))
+    with table:
+        for k in range(1_000):
+            table.show(k, k * 1e-6, certificate, np.nan)
+    assert len(capsys.readouterr().out.splitlines()) < 30
+
+
+def test_iteration_by_hand():
+    problem = quadratic_problem(dapd.NonNegative())
+    method = dapd.METHODS["y-dapd"].from_theory(problem)
+    for state in islice(method, 10_000):
+        x, y = method.point(state)
+        if certify(problem, x, y).error <= 1e-6:
+            break
+    assert certify(problem, x, y).error <= 1e-6
+    assert np.allclose(x, problem.x_star, atol=1e-4)
+
+
+def test_float32_answer_is_certified_in_float64():
+    problem = quadratic_problem(dapd.Zero())
+    single = dapd.Problem(problem.f, problem.M.matrix.astype(np.float32), problem.b.astype(np.float32))
+    result = dapd.solve(single, tol=1e-5)
+    assert result.x.dtype == np.float32
+    x, y = result.x.astype(np.float64), result.y.astype(np.float64)
+    M = single.M.matrix.astype(np.float64)
+    assert result.certificate.stationarity == pytest.approx(np.linalg.norm(problem.f.grad(x) + M.T @ y), rel=1e-9)

@@ -1,0 +1,204 @@
+"""Singular values: safe in direction, close in value, honest about how."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
+
+import dapd
+from dapd import spectrum as spectrum_module
+from instances import matrix, quadratic_problem
+
+
+def singular(M):
+    return np.linalg.svd(M, compute_uv=False)
+
+
+def assert_safe_and_close(found, s_max, s_min, within):
+    assert s_max * (1 - 1e-12) <= found.s_max <= s_max * (1 + within)
+    assert s_min * (1 - within) <= found.s_min <= s_min * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_matrix, aslinearoperator])
+@given(order=st.floats(0.0, 6.0), rows=st.integers(1, 12), extra=st.integers(0, 12), seed=st.integers(0, 99))
+@settings(max_examples=25)
+def test_exact_where_small(kind, order, rows, extra, seed):
+    M = matrix(np.random.default_rng(seed), 10.0**order, rows, rows + extra, s_max=7.0)
+    values = singular(M)
+    assert_safe_and_close(dapd.estimate_spectrum(kind(M)), values[0], values[-1], 0.01)
+
+
+def test_float32_matrix_is_not_mistaken_for_rank_deficient():
+    M = matrix(np.random.default_rng(0), 1e3, 20, 40).astype(np.float32)
+    values = singular(M.astype(np.float64))
+    assert_safe_and_close(dapd.estimate_spectrum(M), values[0], values[-1], 0.01)
+
+
+def diagonal_band(rows, columns, ratio, seed=0):
+    """A large sparse matrix whose singular values are known: a permuted diagonal."""
+    rng = np.random.default_rng(seed)
+    values = rng.uniform(1.0 / ratio, 1.0, rows)
+    values[:2] = 1.0 / ratio, 1.0
+    where = rng.permutation(columns)[:rows]
+    return sp.csr_array((values, (np.arange(rows), where)), (rows, columns))
+
+
+@pytest.mark.parametrize("ratio", [1.5, 10.0, 100.0])
+@pytest.mark.parametrize("kind", ["csr", "matrix-free"])
+def test_iterative_where_large(kind, ratio):
+    M = diagonal_band(4_000, 9_000, ratio)
+    found = dapd.estimate_spectrum(M if kind == "csr" else aslinearoperator(M))
+    assert_safe_and_close(found, 1.0, 1.0 / ratio, 0.10)
+    assert found.products <= 2_000
+    assert found.how["s_max"].method == "Lanczos"
+    assert 0 <= found.how["s_min"].residual < 0.1
+
+
+class Counting(LinearOperator):
+    def __init__(self, M):
+        super().__init__(np.float64, M.shape)
+        self.M, self.products = M, 0
+
+    def _matvec(self, x):
+        self.products += 1
+        return self.M @ x
+
+    def _rmatvec(self, y):
+        self.products += 1
+        return self.M.T @ y
+
+
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("rows", [50, 4_000])
+def test_products_are_counted_and_bounded(rows, positive):
+    operator = Counting(diagonal_band(rows, 2 * rows, 50.0))
+    found = dapd.estimate_spectrum(operator, positive=positive)
+    assert found.products == operator.products <= 2_000
+
+
+def test_unresolved_value_is_said_and_kept_on_the_safe_side():
+    # a path's incidence matrix: far too ill-conditioned for 2,000 products
+    size = 20_000
+    M = sp.diags_array([1.0, -1.0], offsets=[0, 1], shape=(size, size + 1)).tocsr()
+    with pytest.warns(dapd.SpectrumWarning, match="least singular value was not resolved"):
+        found = dapd.estimate_spectrum(M)
+    exact = 2 * np.sin(np.pi / (2 * (size + 1)))
+    assert found.products <= 2_000
+    assert found.how["s_min"].residual > 0.1
+    assert found.s_max >= 2 * np.cos(np.pi / (2 * (size + 1)))
+    assert found.s_min > exact / 10  # reported, not certified
+
+
+def test_kronecker_uses_the_factors():
+    rng = np.random.default_rng(0)
+    A, B = matrix(rng, 4.0, 3, 5), matrix(rng, 2.0, 2, 2)
+    for B_given, B_matrix in ((B, B), (4, np.eye(4))):
+        values = singular(np.kron(A, B_matrix))
+        found = dapd.estimate_spectrum(dapd.Kronecker(A, B_given))
+        assert_safe_and_close(found, values[0], values[-1], 0.01)
+        assert found.products == 0
+    tall = dapd.Kronecker(A.T, 4)
+    assert dapd.estimate_spectrum(tall).s_min == 0
+    assert dapd.estimate_spectrum(tall, positive=True).s_min == pytest.approx(singular(A)[-1])
+
+
+def test_block_norms():
+    M = matrix(np.random.default_rng(0), 4.0, 5, 12)
+    expected = max(singular(M[:, k : k + 3])[0] for k in range(0, 12, 3))
+    blocks = [M[:, k : k + 3] for k in range(0, 12, 3)]
+    for found in (
+        dapd.estimate_spectrum(M, blocks=4),
+        dapd.estimate_spectrum(sp.csr_array(M), blocks=4),
+        dapd.estimate_spectrum(aslinearoperator(M), blocks=4),
+        dapd.estimate_spectrum(dapd.ColumnBlocks(blocks)),
+    ):
+        assert expected * (1 - 1e-12) <= found.s_bar_max <= expected * 1.01
+
+
+def dependent_rows(kind):
+    """One row the sum of two others; also the least positive singular value."""
+    if kind == "small":
+        M = matrix(np.random.default_rng(0), 5.0, 6, 10)
+        M[5] = M[0] + M[1]
+        return M, singular(M)[4]
+    M = diagonal_band(4_000, 9_000, 10.0).tolil()
+    M[7] = 0.0
+    return M.tocsr(), 0.1
+
+
+@pytest.mark.parametrize("kind", ["small", "large"])
+def test_rank_deficiency_is_detected_and_the_least_positive_value_found(kind):
+    M, least = dependent_rows(kind)
+    assert dapd.estimate_spectrum(M).s_min == 0
+    found = dapd.estimate_spectrum(M, positive=True)
+    assert 0.9 * least <= found.s_min <= least * (1 + 1e-9)
+    assert found.products <= 2_000
+
+
+def test_large_dependent_rows_without_an_empty_one():
+    M = diagonal_band(4_000, 9_000, 10.0)
+    M = sp.vstack([M, M[:1] + M[1:2]]).tocsr()
+    assert dapd.estimate_spectrum(M).s_min == 0
+    assert 0.09 <= dapd.estimate_spectrum(M, positive=True).s_min <= 0.1
+
+
+def test_tall_matrix_has_dependent_rows():
+    tall = matrix(np.random.default_rng(0), 5.0, 6, 10).T
+    assert dapd.estimate_spectrum(tall).s_min == 0
+    assert dapd.estimate_spectrum(tall, positive=True).s_min == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("method", ["auto", "x-dapd", "y-dapd"])
+def test_dependent_rows_are_refused_where_the_theory_needs_full_rank(method):
+    M, _ = dependent_rows("small")
+    problem = dapd.Problem(dapd.PseudoHuber(0.5), M, np.ones(6), dapd.NonNegative())
+    with pytest.raises(ValueError, match=r"M \(6 × 10\) does not have full row rank.*Remove dependent rows"):
+        dapd.solve(problem, method)
+
+
+@pytest.mark.parametrize("method", ["auto", "x-dapd", "y-dapd", "apapc", "capd"])
+def test_equations_may_have_dependent_rows(method):
+    M, _ = dependent_rows("small")
+    problem = dapd.Problem(dapd.PseudoHuber(0.5), M, M @ np.linspace(-1, 1, 10))
+    result = dapd.solve(problem, method, tol=1e-9)
+    assert result.converged
+    assert np.linalg.norm(M @ result.x - problem.b) < 1e-8
+
+
+def test_papc_needs_no_rank():
+    M, _ = dependent_rows("small")
+    problem = dapd.Problem(dapd.PseudoHuber(0.5), M, np.ones(6) / 10, dapd.NonNegative())
+    result = dapd.solve(problem, "papc", tol=1e-9)
+    assert result.converged
+    assert result.parameters.Pi == np.inf
+
+
+def test_memory_stays_proportional_to_the_nonzeros(monkeypatch):
+    monkeypatch.setattr(spectrum_module, "PRODUCTS", 41)  # memory does not grow with the products
+    rows, columns, nonzeros = 200_000, 500_000, 2_000_000
+    rng = np.random.default_rng(0)
+    # every row and most columns get an entry, so that the matrix is not trivially deficient
+    i = np.concatenate([np.arange(rows), rng.integers(0, rows, nonzeros - rows)])
+    j = np.concatenate([rng.permutation(columns)[:rows], rng.integers(0, columns, nonzeros - rows)])
+    M = sp.csr_array((rng.uniform(0.5, 1.5, nonzeros), (i, j)), (rows, columns))
+    tracemalloc.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dapd.SpectrumWarning)
+        found = dapd.estimate_spectrum(M)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.s_max > 0
+    assert peak < 10 * 8 * (rows + columns) + M.data.nbytes + M.indices.nbytes
+
+
+def test_solve_takes_a_spectrum_as_given():
+    problem = quadratic_problem(dapd.NonNegative())
+    given_spectrum = dapd.Spectrum(2.0, 0.1)
+    result = dapd.solve(problem, "y-dapd", spectrum=given_spectrum)
+    assert result.spectrum is given_spectrum
+    assert result.parameters == dapd.theory.y_dapd(L=problem.f.L, mu=problem.f.mu, s_max=2.0, s_min=0.1)

@@ -1,0 +1,83 @@
+"""Every deterministic theorem, step by step, in arithmetic exact enough to see it hold."""
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import dapd
+from dapd import theory
+from dapd.methods import papc, x_dapd, y_dapd
+from exact import DIGITS, ExactProblem, decimals
+from instances import hessian, matrix
+
+ROWS, COLUMNS, STEPS = 4, 5, 300
+ALLOWED = Decimal("1e-9")
+PHIS = {
+    "zero": dapd.Zero(),
+    "nonnegative": dapd.NonNegative(),
+    "l1": dapd.L1(0.3),
+    "group ball": dapd.GroupBall(0.8, 2),
+    "box": dapd.Box(-0.5, 0.7),
+}
+ORDERS = st.floats(0.0, 4.0)  # decimal orders of L/μ and of s_max/s_min
+
+
+def x_side(p, s):
+    return {"x": s.x, "v": (1 + p.tau) * s.z - p.tau * s.x, "y": s.y}
+
+
+def y_side(p, s):
+    return {"x": s.x, "y": s.y, "u": (1 + p.tau) * s.w - p.tau * s.y}
+
+
+def plain(p, s):
+    return {"x": s.x, "y": s.y}
+
+
+SIDES = {
+    "x-dapd": (x_dapd, theory.x_dapd, x_side),
+    "y-dapd": (y_dapd, theory.y_dapd, y_side),
+    "papc": (papc, theory.papc, plain),
+}
+
+
+@pytest.mark.parametrize("phi", PHIS)
+@pytest.mark.parametrize("method", SIDES)
+@given(kappa=ORDERS, ratio=ORDERS, seed=st.integers(0, 2**16))
+@example(kappa=0.0, ratio=0.0, seed=0)
+@example(kappa=4.0, ratio=0.0, seed=1)
+@example(kappa=0.0, ratio=4.0, seed=2)
+@example(kappa=4.0, ratio=4.0, seed=3)
+@settings(max_examples=30)
+def test_lyapunov_decreases_by_theorem_rate(method, phi, kappa, ratio, seed, many_digits):
+    rng = np.random.default_rng(seed)
+    kappa, ratio = 10.0**kappa, 10.0**ratio
+    scale = float(np.exp(rng.uniform(-3, 3)))
+    H, M = hessian(rng, kappa, COLUMNS), matrix(rng, ratio, ROWS, COLUMNS, scale)
+    eigenvalues, singular = np.linalg.eigvalsh(H), np.linalg.svd(M, compute_uv=False)
+    problem = ExactProblem(H, M, PHIS[phi], rng.standard_normal(COLUMNS), 1.5 * rng.standard_normal(ROWS))
+    module, settings_of, arguments = SIDES[method]
+    slack = 1e-13 * kappa  # the float eigenvalues of H are exact to that
+    p = decimals(
+        settings_of(
+            L=eigenvalues[-1] * (1 + slack),
+            mu=eigenvalues[0] * (1 - slack),
+            s_max=singular[0] * (1 + 1e-12),
+            s_min=singular[-1] * (1 - 1e-12 * ratio),
+        )
+    )
+    x = decimals(3 * rng.standard_normal(COLUMNS))
+    y = problem.phi.prox(decimals(3 * rng.standard_normal(ROWS)), Decimal(1))
+    state = module.init(p, problem, x, y)
+    psi = p.lyapunov(problem.saddle, **arguments(p, state))
+    shrink = (1 - 1 / p.Pi) * (1 + ALLOWED)
+    assert psi > 0
+    for _ in range(STEPS):
+        state = module.step(p, problem, state)
+        before, psi = psi, p.lyapunov(problem.saddle, **arguments(p, state))
+        assert 0 <= psi <= shrink * before
+        if psi < Decimal(10) ** -DIGITS:  # the solution to its last digit
+            break
