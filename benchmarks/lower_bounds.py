@@ -72,6 +72,9 @@ def draw(out: Path) -> None:
     )
     saddle = report([extragradient], convex_concave(L_x=1.0, L_y=1.0, s_max=10.0, s_min=1.0, l=400), eps=1e-5)
     print(found, mapped, saddle, sep="\n")
+    for side, L, s_max in (("x", 100.0, ROOT), ("y", 1.0, 10.0)):
+        instance = block(L=L, mu=1.0, s_max=s_max, s_min=1.0, N=8)
+        print(report([f"{side}-dapd", f"{side}-sbc-dapd"], instance, eps=1e-3))
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     found.plot(left).set_title("L/μ = 1000, s_max/s_min = 10")
     left.legend(fontsize="x-small")

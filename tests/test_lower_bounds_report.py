@@ -73,6 +73,15 @@ def test_report_holds_methods_against_the_bound():
     assert f"{found.needed:,}" in text
 
 
+def test_block_methods_are_counted_in_block_rounds_and_repeat():
+    instance = block(L=20.0, mu=1.0, s_max=ROOT, s_min=1.0, N=3)
+    assert rounds("x-sbc-dapd", instance) == 4
+    assert 4 < rounds("y-sbc-dapd", instance) < 8
+    first, again = (report(["x-sbc-dapd", "x-dapd"], instance, eps=1e-3) for _ in range(2))
+    assert [run[:4] for run in first.runs] == [run[:4] for run in again.runs]
+    assert all(run.times > 1 for run in first.runs)
+
+
 def test_report_says_what_did_not_arrive():
     found = report(["x-dapd", "papc"], max_iterations=50, eps=1e-5)
     assert all(run.iterations is None and math.isnan(run.times) for run in found.runs)

@@ -14,6 +14,7 @@ from dapd.arrays import Array
 from dapd.lower_bounds.instances import HardProblem, block
 from dapd.lower_bounds.saddle import ConvexConcave
 from dapd.methods import METHODS
+from dapd.methods.block import BlockMethod
 from dapd.solve import solve
 
 Instance = HardProblem | ConvexConcave
@@ -21,6 +22,7 @@ Runner = Callable[[Any], Iterable[tuple[Array, Array]]]  # from an instance, its
 AnyMethod = str | Runner
 
 WATCHED = 16  # iterations that the meter watches; more would let the newest coordinate underflow
+SEED = 0  # for the methods that draw, so that a report can be repeated
 SPACING = 1.02  # between two recorded points of a curve
 
 
@@ -48,7 +50,9 @@ def walk(method: AnyMethod, instance: Instance) -> Walk:
     if isinstance(method, str):
         if not isinstance(instance, HardProblem):
             raise TypeError(f"method {method!r} solves problems with b; for {instance!r} give extragradient")
-        bound = METHODS[_known(method)].from_theory(instance, spectrum=instance.spectrum)
+        kind = METHODS[_known(method)]
+        drawn: dict[str, Any] = {"seed": SEED} if issubclass(kind, BlockMethod) else {}
+        bound = kind.from_theory(instance, spectrum=instance.spectrum, **drawn)
         return Walk(bound.name, (bound.point(state) for state in bound), bound.iterations_per_step)
     if not callable(method):
         raise TypeError(f"method must be a name or a function that yields (x, y), found {method!r}")
@@ -88,7 +92,7 @@ def _known(name: str) -> str:
 def _counted(name: str, N: int) -> float:
     """The products of an iteration, those with all of M counted once for each block."""
     problem = block(L=10.0, mu=1.0, s_max=3.0, s_min=1.0, n=8 * N, N=N)
-    result = solve(problem, name, tol=0.0, max_iterations=WATCHED * N, spectrum=problem.spectrum, seed=0)
+    result = solve(problem, name, tol=0.0, max_iterations=WATCHED * N, spectrum=problem.spectrum, seed=SEED)
     return (N * result.products + result.block_products) / result.iterations
 
 
