@@ -3,7 +3,7 @@
 min_x max_y  f(x) + yᵀMx − bᵀy − φ(y)
 """
 
-from dapd import experiments, testing, theory
+from dapd import experiments, lower_bounds, testing, theory
 from dapd.certificate import Certificate
 from dapd.loop import Info
 from dapd.methods import METHODS
@@ -47,6 +47,7 @@ __all__ = [
     "Zero",
     "estimate_spectrum",
     "experiments",
+    "lower_bounds",
     "solve",
     "testing",
     "theory",

@@ -59,7 +59,7 @@ def solve(
     x0, y0 : vector, optional
         Where to start; zero where left out.
     spectrum : Spectrum, optional
-        Bounds on the singular values of M; estimated where left out.
+        Bounds on the singular values of M; where left out, the problem's own if it knows them, else estimated.
     parameters : record of `dapd.theory`, optional
         The method's parameters outright, instead of those of its theorem.
     engine : str

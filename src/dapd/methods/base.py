@@ -61,7 +61,8 @@ class Method:
 
     @classmethod
     def spectrum_of(cls, problem: Problem, given: Spectrum | None) -> Spectrum:
-        """What the method must know of M: as given, or estimated; with an error if the theory can't use it."""
+        """What the method must know of M: as given, known or estimated; with an error if the theory can't use it."""
+        given = given or problem.spectrum
         if not cls.needs_s_min:
             return estimate_norm(problem.M) if given is None else given
         spectrum = estimate_spectrum(problem.M, positive=problem.phi.is_zero) if given is None else given
