@@ -7,6 +7,8 @@ from dapd.experiments.compressed_sensing import with_singular_values
 
 ROWS, COLUMNS = 6, 10
 
+DETERMINISTIC = ["x-dapd", "y-dapd", "papc", "apapc", "capd", "condat-vu"]
+
 PHIS = {
     "zero": dapd.Zero(),
     "nonnegative": dapd.NonNegative(),

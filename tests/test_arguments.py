@@ -13,6 +13,16 @@ B = np.ones(2)
 PROBLEM = dapd.Problem(F, M, B)
 
 
+class Complex:
+    shape = (2, 3)
+
+    def matvec(self, x):
+        return 1j * (M @ x)
+
+    def rmatvec(self, y):
+        return 1j * (M.T @ y)
+
+
 def nan(array):
     array = np.array(array, float)
     array.flat[0] = np.nan
@@ -168,6 +178,49 @@ CASES = {
         lambda: dapd.theory.x_sbc(L=1.0, mu=1.0, s_bar_max=1.0, s_min=1.0, N=0),
         ValueError,
         r"N must be >= 1, found 0",
+    ),
+    "scalar gradient": (
+        lambda: dapd.solve(dapd.Problem(dapd.Smooth(np.sum, lambda x: 1.0, 1.0, 2.0), M, B), "papc"),
+        ValueError,
+        r"f.grad returned float, expected an array of shape \(3,\)",
+    ),
+    "column gradient": (
+        lambda: dapd.solve(dapd.Problem(dapd.Smooth(np.sum, lambda x: x[:, None], 1.0, 2.0), M, B), "papc"),
+        ValueError,
+        r"f.grad returned shape \(3, 1\), expected",
+    ),
+    "function without constants": (
+        lambda: dapd.Problem(dapd.Function(), M, B),
+        TypeError,
+        r"f.L must be a real number",
+    ),
+    "complex products": (
+        lambda: dapd.estimate_spectrum(Complex()),
+        TypeError,
+        r"M must give 3 real numbers, found .* complex",
+    ),
+    "last group without an end": (
+        lambda: dapd.GroupBall(1.0, [slice(0, 2), slice(2, None)]),
+        ValueError,
+        r"groups must be a list of slices, the last with a stop",
+    ),
+    "separable of a matrix": (lambda: dapd.Separable([M]), TypeError, r"functions must be dapd functions, found nd"),
+    "empty part of a stack": (
+        lambda: dapd.Stack([dapd.Zero(), dapd.Zero()], sizes=[0, 3]),
+        ValueError,
+        r"sizes must be >= 1, found 0",
+    ),
+    "papc with L below mu": (lambda: dapd.theory.papc(L=1, mu=5, s_max=1), ValueError, r"L must be >= mu"),
+    "tol a word": (lambda: dapd.solve(PROBLEM, tol="1e-3"), TypeError, r"tol must be a real number, found '1e-3'"),
+    "unknown option of a spectrum": (
+        lambda: dapd.Spectrum(s_mx=1.0, s_min=1.0),
+        TypeError,
+        r"Spectrum\(\) has no argument 's_mx'; did you mean 's_max'\?",
+    ),
+    "unknown option of a checker": (
+        lambda: dapd.testing.check_prox(dapd.Zero(), 3, trial=2),
+        TypeError,
+        r"check_prox\(\) has no argument 'trial'; did you mean 'trials'\?",
     ),
     "kappa one": (lambda: dapd.PseudoHuber.with_condition(1.0), ValueError, r"kappa must be > 1"),
     "Kronecker of a vector": (lambda: dapd.Kronecker(B, 2), ValueError, r"A must be a matrix"),

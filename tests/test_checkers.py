@@ -56,6 +56,16 @@ def test_expansive_prox():
         check_prox(Wrong(), 4)
 
 
+@pytest.mark.parametrize("factor", [0.5, 0.0])
+def test_wrong_projection(factor):
+    class Wrong(dapd.NonNegative):
+        def prox(self, v, step):
+            return factor * super().prox(v, step)
+
+    with pytest.raises(AssertionError, match="no minimiser"):
+        check_prox(Wrong(), 20)
+
+
 @pytest.mark.parametrize(("mu", "L", "message"), [(2.5, 3.0, "below mu"), (1.0, 1.5, "above L")])
 def test_wrong_constants(mu, L, message):
     with pytest.raises(AssertionError, match=message):

@@ -99,11 +99,10 @@ def test_time_limit():
         return problem.f.grad(x)
 
     f = dapd.Smooth(problem.f.value, grad, problem.f.mu, problem.f.L)
-    began = time.perf_counter()
     result = dapd.solve(dapd.Problem(f, problem.M, problem.b), tol=1e-14, time_limit=0.2)
     assert result.status == "time_limit"
-    assert 0.2 <= result.solve_time < 2.0
-    assert time.perf_counter() - began < 5.0
+    assert result.solve_time >= 0.2
+    assert result.iterations < 100_000
     assert "time limit" in result.message
 
 
@@ -193,6 +192,63 @@ def test_too_small_L_ends_as_diverged(method):
     assert "L or s_max is too small" in result.message
 
 
+def test_time_limit_holds_inside_a_long_step():
+    # one step of CAPD is 100,000 iterations here
+    problem = dapd.Problem(dapd.Quadratic([1.0, 1.0]), np.diag([1.0, 1e-5]), [1.0, 3e-5])
+    result = dapd.solve(problem, "capd", time_limit=0.05, max_iterations=10**9)
+    assert result.status == "time_limit"
+    assert result.iterations == 0
+    result = dapd.solve(problem, "capd", max_iterations=50_000)
+    assert "One step of CAPD takes 100,00" in result.message
+
+
+@pytest.mark.parametrize("phi", [dapd.Box(-1, 1), dapd.GroupBall(1.0, 3)])
+def test_a_bounded_dual_beside_a_large_b_is_not_optimal_at_once(phi):
+    # the prox residual is at most the diameter of the set, and beside b it would look small
+    problem = dapd.Problem(dapd.Quadratic(np.ones(3)), np.eye(3), 1e7 * np.ones(3), phi)
+    result = dapd.solve(problem)
+    assert result.converged
+    y = phi.prox(-1e7 * np.ones(3), 1.0)
+    assert np.allclose(result.x, -y, atol=1e-5)
+
+
+def test_float32_stops_where_rounding_holds_the_error():
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((30, 60)).astype(np.float32)
+    problem = dapd.Problem(dapd.PseudoHuber(0.1), M, rng.standard_normal(30).astype(np.float32))
+    result = dapd.solve(problem, tol=1e-9, max_iterations=1_000_000)
+    assert result.status == "iteration_limit"
+    assert result.iterations < 100_000
+    assert "rounding in float32" in result.message
+
+
+def test_divergence_is_seen_long_before_overflow():
+    lying = dapd.Quadratic(np.linspace(1, 100, 20), np.ones(20), L=45.0)
+    rng = np.random.default_rng(0)
+    result = dapd.solve(dapd.Problem(lying, rng.standard_normal((5, 20)), np.ones(5)), "papc")
+    assert result.status == "diverged"
+    assert result.iterations < 1_000
+
+
+def test_callback_is_told_the_last_point():
+    told = []
+    result = dapd.solve(quadratic_problem(dapd.Zero()), callback=lambda info: told.append(info))
+    assert told[-1].iteration == result.iterations
+    assert np.array_equal(told[-1].x, result.x)
+
+
+def test_results_can_be_compared():
+    result = dapd.solve(quadratic_problem(dapd.Zero()), history=True)
+    assert result == result
+    assert result != dapd.solve(quadratic_problem(dapd.Zero()))
+
+
+def test_second_solve_remembers_the_spectrum():
+    problem = quadratic_problem(dapd.NonNegative())
+    again = dapd.Problem(problem.f, problem.M, problem.b + 1.0, problem.phi)
+    assert dapd.solve(again).spectrum is dapd.solve(problem).spectrum
+
+
 INFEASIBLE = {
     # x₁ = 0 and x₁ = 1
     "equations": (np.array([[1.0, 0, 0], [1.0, 0, 0]]), [0.0, 1.0], dapd.Zero()),
@@ -212,6 +268,16 @@ def test_infeasible_constraints_are_proved_so(kind):
     result = dapd.solve(problem, "papc", tol=1e-9)
     assert result.status == "infeasible"
     assert "No x satisfies" in result.message
+
+
+@pytest.mark.parametrize("method", ["auto", "papc", "apapc"])
+@pytest.mark.parametrize(
+    ("M", "b"),
+    [(np.diag([1.0, 1e-7]), [0.0, 1.0]), (np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 2e-9]]), [1.0, 0.5])],
+)
+def test_weak_independent_rows_are_not_called_infeasible(M, b, method):
+    problem = dapd.Problem(dapd.Quadratic(np.ones(M.shape[1])), M, b)
+    assert dapd.solve(problem, method, max_iterations=2_000).status != "infeasible"
 
 
 @pytest.mark.parametrize("phi", PHIS)
@@ -250,7 +316,7 @@ def test_progress_off_a_terminal_is_a_table(capsys):
 
 
 def test_progress_on_a_terminal_is_a_bar():
-    console = rich.console.Console(force_terminal=True, width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console = rich.console.Console(force_terminal=True, width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     problem = quadratic_problem(dapd.Zero())
     with console.file, Bar(console, "y-DAPD", 1e-6, 1000) as bar:
         certificate = certify(problem, problem.x_star + 1.0, problem.y_star)
@@ -259,8 +325,7 @@ def test_progress_on_a_terminal_is_a_bar():
         bar.show(100, 1.0, better, 300.0)
         task = bar.bar.tasks[0]
         assert 0.0 < task.completed < 1.0
-        assert "iteration 100, stationarity 1.0e-03" in task.fields["text"]
-        assert "3 s to go" in task.fields["text"]
+        assert task.fields["text"] == "100 │ 1e-03 1e-03 │ 3 s left"
 
 
 def test_table_prints_few_rows(capsys):

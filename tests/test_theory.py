@@ -103,6 +103,10 @@ def test_predicted_count_is_the_first_that_suffices(accuracy):
     assert theory.iterations(p, 1.0) == 0
 
 
+def test_one_step_where_pi_is_one():
+    assert theory.iterations(theory.papc(L=1.0, mu=1.0, s_max=1.0, s_min=1.0), 1e-6) == 1
+
+
 def test_papc_without_full_rank_has_no_predicted_count():
     assert theory.iterations(theory.papc(L=2.0, mu=1.0, s_max=1.0), 1e-3) == math.inf
 

@@ -3,15 +3,16 @@
 min_x max_y  f(x) + yᵀMx − bᵀy − φ(y)
 """
 
-from dapd import experiments, testing, theory
+from dapd import experiments, lower_bounds, testing, theory
 from dapd.certificate import Certificate
+from dapd.loop import Info
 from dapd.methods import METHODS
 from dapd.operators import ColumnBlocks, Kronecker
 from dapd.problem import Problem
 from dapd.proximal import L1, Box, Conjugate, GroupBall, Interval, NonNegative, Phi, Stack, Zero
 from dapd.result import History, Result, Status
 from dapd.smooth import Function, LeastSquares, Logistic, PseudoHuber, Quadratic, Separable, Smooth
-from dapd.solve import Info, solve
+from dapd.solve import solve
 from dapd.spectrum import Spectrum, SpectrumWarning, estimate_spectrum
 
 __version__ = "0.1.0"
@@ -46,6 +47,7 @@ __all__ = [
     "Zero",
     "estimate_spectrum",
     "experiments",
+    "lower_bounds",
     "solve",
     "testing",
     "theory",

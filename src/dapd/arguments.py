@@ -7,6 +7,8 @@ import functools
 import inspect
 import itertools
 import math
+import sys
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
@@ -27,7 +29,7 @@ def near_miss(word: str, known: Iterable[str]) -> str:
 
 def named(call: Callable[P, R]) -> Callable[P, R]:
     """Make an unknown keyword an error that names the near miss."""
-    known = [name for name in inspect.signature(call).parameters if name != "self"]
+    known = [name for name in inspect.signature(call).parameters if name not in ("self", "cls")]
     label = call.__qualname__.removesuffix(".__init__")
 
     @functools.wraps(call)
@@ -38,6 +40,14 @@ def named(call: Callable[P, R]) -> Callable[P, R]:
         return call(*args, **kwargs)
 
     return checked
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the caller's that led here, however deep in the package this is."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "dapd":
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    warnings.warn(message, category, stacklevel=level)
 
 
 def real(name: str, value: Any) -> Array:
@@ -82,6 +92,8 @@ def bound(name: str, value: Any) -> float | Array:
 def number(name: str, value: Any, *, above: float = -math.inf, least: float = -math.inf) -> float:
     """Return a finite Python float greater than `above` and at least `least`."""
     try:
+        if isinstance(value, str):
+            raise TypeError
         result = float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a real number, found {value!r}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,16 @@ class Operator:
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+
+    @cached_property
+    def memory(self) -> dict[str, Any]:
+        """What was found out about the map, such as its singular values, for the next who asks."""
+        return {}
+
+    @property
+    def probes(self) -> int:
+        """Products that `dense` spends; 0 where the matrix is at hand."""
+        return min(self.shape)
 
     def forward(self, x: Array) -> Array:
         """Mx."""
@@ -41,9 +52,14 @@ class Operator:
     def dense(self) -> Array:
         """The matrix itself, one product for each row or column."""
         rows, columns = self.shape
+        matrix = np.empty(self.shape)
         if rows <= columns:
-            return np.stack([self.adjoint(row) for row in _identity(rows)])
-        return np.stack([self.forward(column) for column in _identity(columns)], axis=1)
+            for k, unit in enumerate(_identity(rows)):
+                matrix[k] = self.adjoint(unit)
+        else:
+            for k, unit in enumerate(_identity(columns)):
+                matrix[:, k] = self.forward(unit)
+        return matrix
 
     def outer(self) -> Array:
         """MMᵀ as a dense array in float64."""
@@ -57,7 +73,16 @@ class Operator:
         return f"{type(self).__name__}({self.shape[0]} × {self.shape[1]}, {self.dtype})"
 
 
-class Dense(Operator):
+class _Explicit(Operator):
+    """A map whose matrix is at hand."""
+
+    @property
+    def probes(self) -> int:
+        """None."""
+        return 0
+
+
+class Dense(_Explicit):
     """A NumPy array, kept without a copy."""
 
     def __init__(self, matrix: Array) -> None:
@@ -75,7 +100,10 @@ class Dense(Operator):
         """Mᵀy, as y @ M."""
         if y.dtype == self.dtype:
             return y @ self.matrix
-        return np.sum([y[rows] @ self.matrix[rows] for rows in self._panels()], axis=0)
+        total = np.zeros(self.shape[1], np.result_type(self.dtype, y))
+        for rows in self._panels():
+            total += y[rows] @ self.matrix[rows]
+        return total
 
     def _panels(self) -> Iterator[slice]:
         """Row panels, so that a product in another precision never converts all of M at once."""
@@ -105,7 +133,7 @@ class Dense(Operator):
         return Dense(self.matrix.T)
 
 
-class Sparse(Operator):
+class Sparse(_Explicit):
     """A SciPy sparse matrix or array, held as CSR; the transpose is a view of it."""
 
     def __init__(self, matrix: Any) -> None:
@@ -150,11 +178,17 @@ class MatrixFree(Operator):
 
     def forward(self, x: Array) -> Array:
         """Mx."""
-        return np.asarray(self.linear.matvec(x)).reshape(self.shape[0])
+        return self._real(self.linear.matvec(x), self.shape[0])
 
     def adjoint(self, y: Array) -> Array:
         """Mᵀy."""
-        return np.asarray(self.linear.rmatvec(y)).reshape(self.shape[1])
+        return self._real(self.linear.rmatvec(y), self.shape[1])
+
+    def _real(self, product: Any, size: int) -> Array:
+        array = np.asarray(product)
+        if array.dtype.kind != "f" or array.size != size:
+            raise TypeError(f"M must give {size} real numbers, found shape {array.shape} of {array.dtype}")
+        return array.reshape(size)
 
 
 class Kronecker(Operator):
@@ -206,6 +240,11 @@ class ColumnBlocks(Operator):
         self.blocks = consecutive(operator.shape[1] for operator in self.operators)
         self.shape = (rows.pop(), self.blocks[-1].stop)
         self.dtype = np.result_type(*(operator.dtype for operator in self.operators))
+
+    @property
+    def probes(self) -> int:
+        """Those of the blocks."""
+        return sum(operator.probes for operator in self.operators)
 
     def forward(self, x: Array) -> Array:
         """Σ M_i x_i."""
@@ -301,6 +340,22 @@ def as_sparse(name: str, M: Any) -> Any:
         matrix = matrix.copy()  # the caller's may share these arrays
         matrix.sum_duplicates()
     return matrix
+
+
+def cut(matrix: Any, blocks: list[slice]) -> list[Any]:
+    """The blocks of columns of an array or a sparse matrix."""
+    by_column = matrix.tocsc() if sp.issparse(matrix) else matrix
+    return [by_column[:, block] for block in blocks]
+
+
+def pieces(M: Operator, blocks: list[slice]) -> list[Any] | None:
+    """The blocks of M as arrays or sparse matrices; None where M is known by its products alone."""
+    if isinstance(M, (Dense, Sparse)):
+        return cut(M.matrix, blocks)
+    if isinstance(M, ColumnBlocks) and M.blocks == blocks:
+        matrices = [operator.matrix for operator in M.operators if isinstance(operator, (Dense, Sparse))]
+        return matrices if len(matrices) == len(blocks) else None
+    return None
 
 
 def _matrix(name: str, value: Any) -> Array:

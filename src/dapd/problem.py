@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from dapd.arguments import named, partition, vector
+from dapd.arguments import named, number, partition, vector
 from dapd.arrays import Array
 from dapd.operators import ColumnBlocks, as_operator
 from dapd.proximal import Phi, Zero
 from dapd.smooth import Function, Separable
+from dapd.spectrum import Spectrum
 
 
 class Problem:
@@ -32,6 +33,8 @@ class Problem:
         How x divides into consecutive blocks.
     x_star, y_star : vector, optional
         The solution where it is known, for the history's relative error.
+    spectrum : Spectrum, optional
+        Bounds on the singular values of M where they are known, so that no solve estimates them.
     """
 
     @named
@@ -45,18 +48,25 @@ class Problem:
         blocks: int | list[slice] | None = None,
         x_star: Any = None,
         y_star: Any = None,
+        spectrum: Spectrum | None = None,
     ) -> None:
         if not isinstance(f, Function):
             raise TypeError(f"f must be a dapd function, found {type(f).__name__}; wrap yours in dapd.Smooth")
         phi = Zero() if phi is None else phi
         if not isinstance(phi, Phi):
             raise TypeError(f"phi must be a dapd.Phi, found {type(phi).__name__}; subclass dapd.Phi or use Conjugate")
+        if spectrum is not None and not isinstance(spectrum, Spectrum):
+            raise TypeError(f"spectrum must be a dapd.Spectrum, found {type(spectrum).__name__}")
+        self.spectrum = spectrum
         self.M = as_operator(M)
         self.rows, self.columns = self.M.shape
         self.b: Array = vector("b", b, self.rows)
         self.phi = phi.sized(self.rows)
         self.blocks = self._divide(f, blocks)
         self.f = self._fit(f)
+        L, mu = (number(f"f.{name}", getattr(f, name, None), above=0.0) for name in ("L", "mu"))
+        if mu > L:
+            raise ValueError(f"f.L must be >= f.mu, found L = {L:g} and mu = {mu:g}")
         # float32 only when both say so: a float64 b must not lose digits unasked
         self.dtype = np.result_type(self.M.dtype, self.b.dtype)
         self.x_star = None if x_star is None else vector("x_star", x_star, self.columns)
@@ -83,7 +93,8 @@ class Problem:
 
     def with_solution(self, x_star: Any, y_star: Any = None) -> Problem:
         """The same problem, knowing its solution."""
-        return Problem(self.f, self.M, self.b, self.phi, blocks=self.blocks, x_star=x_star, y_star=y_star)
+        solution = {"x_star": x_star, "y_star": y_star}
+        return Problem(self.f, self.M, self.b, self.phi, blocks=self.blocks, spectrum=self.spectrum, **solution)
 
     def __repr__(self) -> str:
         parts = [repr(self.f), repr(self.M), type(self.phi).__name__]

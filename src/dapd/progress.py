@@ -39,7 +39,7 @@ class Bar(Display):
         self.first = math.nan
         self.bar = Progress(
             TextColumn("[bold]{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=20),
             TextColumn("{task.fields[text]}"),
             TimeElapsedColumn(),
             console=console,
@@ -63,10 +63,10 @@ class Bar(Display):
             done = math.log(self.first / max(error, self.tol)) / math.log(self.first / self.tol)
         else:
             done = iteration / max(1, self.limit)
-        residuals = f"stationarity {certificate.stationarity:.1e}, feasibility {certificate.feasibility:.1e}"
-        text = f"iteration {iteration:,}, {residuals}"
+        # short enough for 80 columns: iteration, stationarity, feasibility, time to go
+        text = f"{iteration:,} │ {certificate.stationarity:.0e} {certificate.feasibility:.0e}"
         if math.isfinite(remaining) and iteration:
-            text += f", {seconds / iteration * remaining:.0f} s to go"
+            text += f" │ {max(0.0, seconds / iteration * remaining):.0f} s left"
         self.bar.update(self.task, completed=max(0.0, done), text=text)
 
 

@@ -28,7 +28,7 @@ def indicator(inside: Any) -> float:
 
 def within(v: Array, lower: Any, upper: Any) -> bool:
     """Whether lower ≤ v ≤ upper, up to the rounding that a prox leaves."""
-    slack = 64 * np.finfo(v.dtype).eps * (1 + np.max(abs(v))) if v.dtype.kind == "f" else 0
+    slack = 64 * np.finfo(v.dtype).eps * (1 + abs(v)) if v.dtype.kind == "f" else 0
     return bool(np.all(v >= lower - slack) and np.all(v <= upper + slack))
 
 
@@ -225,8 +225,10 @@ class GroupBall(Phi):
             raise ValueError("radius must be finite and > 0; some entry is not")
         count = None if isinstance(self.radius, float) else len(self.radius)
         if isinstance(groups, list):
-            if not groups:
-                raise ValueError("groups is an empty list; give at least one slice")
+            if not groups or not isinstance(getattr(groups[-1], "stop", None), int):
+                raise ValueError(
+                    "groups must be a list of slices, the last with a stop, such as [slice(0, 2), slice(2, 5)]"
+                )
             self.groups: int | list[slice] = partition("groups", groups, groups[-1].stop)
             sizes = [piece.stop - piece.start for piece in self.groups]
             self.size = sum(sizes)
@@ -333,7 +335,7 @@ class Stack(Phi):
                 raise TypeError(f"parts must be φ objects, found {part!r}")
         if sizes is not None and len(sizes) != len(parts):
             raise ValueError(f"sizes has {len(sizes)} entries for {len(parts)} parts")
-        given = sizes or [None] * len(parts)
+        given = [n if n is None else whole("sizes", n, least=1) for n in sizes or [None] * len(parts)]
         self.sizes = [part.size if n is None else n for part, n in zip(parts, given, strict=True)]
         self.parts = [p if n is None else p.sized(n) for p, n in zip(parts, self.sizes, strict=True)]
         unknown = self.sizes.count(None)

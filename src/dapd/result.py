@@ -34,11 +34,11 @@ SENTENCES = {
     Status.interrupted: "Interrupted; this is the best point seen so far.",
     Status.diverged: "The iterates ran away, so L or s_max is too small or a gradient is wrong; "
     "this is the best point seen. Check f with dapd.testing.check_gradient and check_strong_convexity.",
-    Status.infeasible: "No x satisfies the constraints: the dual runs off along a direction that proves it.",
+    Status.infeasible: "No x satisfies the constraints: y runs off along a dependence of M's rows that b violates.",
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class History:
     """A solve as it went, at log-spaced iterations; `error` is ‖x − x*‖/‖x*‖ where the problem knows x*."""
 
@@ -49,7 +49,7 @@ class History:
     error: Array | None
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Result:
     """A solution with its certificate.
 

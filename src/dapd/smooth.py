@@ -30,6 +30,14 @@ class Function:
         """∇f(x)."""
         raise TypeError(f"{type(self).__name__} has no grad(x)")
 
+    def split(self, blocks: list[slice]) -> list[Function] | None:
+        """f_1, …, f_N where f(x) = Σ f_i(x_i) over these blocks; None where f is not known to separate."""
+        return None
+
+    def block_grad(self, x: Array, block: slice) -> Array:
+        """The block's part of ∇f(x)."""
+        raise TypeError(f"{type(self).__name__} has no block_grad(x, block); give Smooth one, or use a full method")
+
     def sized(self, variables: int) -> Function:
         """Return f for a vector of `variables` entries, or say why it does not fit."""
         if self.size is not None and self.size != variables:
@@ -52,7 +60,7 @@ class Quadratic(Function):
     Parameters
     ----------
     H : vector (the diagonal), dense or sparse symmetric matrix, or LinearOperator
-        Positive definite.
+        Positive definite; kept without a copy where it is an array of floats already.
     c : vector, optional
         Zero where left out.
     mu, L : float, optional
@@ -97,6 +105,19 @@ class Quadratic(Function):
         """Hx − c."""
         return self._times(x) - self.c
 
+    def split(self, blocks: list[slice]) -> list[Function] | None:
+        """One quadratic a block where H is block-diagonal."""
+        if isinstance(self.H, LinearOperator) or not (self.H.ndim == 1 or _block_diagonal(self.H, blocks)):
+            return None
+        parts = [self.H[b] if self.H.ndim == 1 else self.H[b, b] for b in blocks]
+        return [Quadratic(H, self.c[b], mu=self.mu, L=self.L) for H, b in zip(parts, blocks, strict=True)]
+
+    def block_grad(self, x: Array, block: slice) -> Array:
+        """The block's rows of Hx − c."""
+        if isinstance(self.H, LinearOperator):
+            return super().block_grad(x, block)
+        return (self.H[block] * x[block] if self.H.ndim == 1 else self.H[block] @ x) - self.c[block]
+
 
 class PseudoHuber(Function):
     """Σ √(x² + e²) + (e/2)x², a smooth strongly convex stand-in for ‖x‖₁; mu = e, L = 1/e + e."""
@@ -107,6 +128,7 @@ class PseudoHuber(Function):
         self._constants(self.e, 1 / self.e + self.e)
 
     @classmethod
+    @named
     def with_condition(cls, kappa: float) -> PseudoHuber:
         """Choose e so that L/mu = kappa."""
         return cls((number("kappa", kappa, above=1.0) - 1) ** -0.5)
@@ -118,6 +140,14 @@ class PseudoHuber(Function):
     def grad(self, x: Array) -> Array:
         """x/√(x² + e²) + ex, entry by entry."""
         return x / namespace(x).sqrt(x * x + self.e**2) + self.e * x
+
+    def split(self, blocks: list[slice]) -> list[Function]:
+        """The same function on each block."""
+        return [self] * len(blocks)
+
+    def block_grad(self, x: Array, block: slice) -> Array:
+        """∇f at the block alone."""
+        return self.grad(x[block])
 
     def hessian_diagonal(self, x: Array) -> Array:
         """e²/(x² + e²)^{3/2} + e, entry by entry."""
@@ -134,12 +164,15 @@ class LeastSquares(Function):
         self.d = vector("d", d, rows)
         self.ridge = number("ridge", ridge, least=0.0)
         if L is None or (mu is None and self.ridge == 0.0):
-            least, greatest = singular_range(self.A)
+            least, greatest = singular_range(self.A, name="A")
             L = greatest**2 + self.ridge if L is None else L
             mu = least**2 + self.ridge if mu is None and rows >= self.size else mu
         mu = self.ridge if mu is None else mu
         if mu <= 0:
-            raise ValueError("mu is 0: the columns of A are dependent, so f is not strongly convex; give ridge > 0")
+            raise ValueError(
+                "mu is 0: the columns of A are dependent, or too nearly so to tell, so f is not known to be strongly "
+                "convex; give ridge > 0, or mu= if you know it"
+            )
         self._constants(mu, L)
 
     def value(self, x: Array) -> float:
@@ -150,6 +183,10 @@ class LeastSquares(Function):
     def grad(self, x: Array) -> Array:
         """Aᵀ(Ax − d) + ridge·x."""
         return self.A.adjoint(self.A.forward(x) - self.d) + self.ridge * x
+
+    def block_grad(self, x: Array, block: slice) -> Array:
+        """A_iᵀ(Ax − d) + ridge·x_i."""
+        return self.A.columns(block).adjoint(self.A.forward(x) - self.d) + self.ridge * x[block]
 
 
 class Logistic(Function):
@@ -164,7 +201,7 @@ class Logistic(Function):
             raise ValueError(f"labels must be +1 or -1, found {np.unique(self.labels)[:5]}")
         self.ridge = number("ridge", ridge, above=0.0)
         if L is None:
-            L = singular_range(self.A)[1] ** 2 / 4 + self.ridge
+            L = singular_range(self.A, name="A")[1] ** 2 / 4 + self.ridge
         self._constants(self.ridge, L)
 
     def value(self, x: Array) -> float:
@@ -174,10 +211,16 @@ class Logistic(Function):
 
     def grad(self, x: Array) -> Array:
         """−Aᵀ(label/(1 + exp(label·Ax))) + ridge·x."""
+        return self.A.adjoint(self._pull(x)) + self.ridge * x
+
+    def block_grad(self, x: Array, block: slice) -> Array:
+        """−A_iᵀ(label/(1 + exp(label·Ax))) + ridge·x_i."""
+        return self.A.columns(block).adjoint(self._pull(x)) + self.ridge * x[block]
+
+    def _pull(self, x: Array) -> Array:
         margins = self.labels * self.A.forward(x)
         # 1/(1 + e^m) = ½(1 − tanh(m/2)) never overflows
-        pull = -0.5 * self.labels * (1.0 - namespace(x).tanh(0.5 * margins))
-        return self.A.adjoint(pull) + self.ridge * x
+        return -0.5 * self.labels * (1.0 - namespace(x).tanh(0.5 * margins))
 
 
 class Separable(Function):
@@ -191,6 +234,9 @@ class Separable(Function):
     def __init__(self, functions: Sequence[Function], *, sizes: Sequence[int] | None = None) -> None:
         if not functions:
             raise ValueError("functions is empty; give one function a block")
+        for f in functions:
+            if not isinstance(f, Function):
+                raise TypeError(f"functions must be dapd functions, found {type(f).__name__}; wrap it in dapd.Smooth")
         if sizes is not None and len(sizes) != len(functions):
             raise ValueError(f"sizes has {len(sizes)} entries for {len(functions)} functions")
         if sizes is not None:
@@ -222,11 +268,20 @@ class Separable(Function):
         """The blocks' gradients, joined."""
         return namespace(x).concat([f.grad(piece) for f, piece in self._pieces(x)])
 
+    def split(self, blocks: list[slice]) -> list[Function] | None:
+        """The functions themselves, where the blocks are theirs."""
+        return list(self.functions) if blocks == self.blocks else None
+
+    def block_grad(self, x: Array, block: slice) -> Array:
+        """The gradient of the function of that block."""
+        return self.functions[self._known_blocks().index(block)].grad(x[block])
+
 
 class Smooth(Function):
     """Any other f, from `value(x)`, `grad(x)` and its constants.
 
-    `grad` must return a new array and leave x alone.
+    `grad` must return a new array and leave x alone; so must `block_grad(x, block)`, the entries of ∇f(x) in a slice,
+    which the block-coordinate method for a nonseparable f asks for.
     """
 
     @named
@@ -238,11 +293,12 @@ class Smooth(Function):
         L: float,
         *,
         size: int | None = None,
+        block_grad: Callable[[Array, slice], Array] | None = None,
     ) -> None:
-        for name, call in (("value", value), ("grad", grad)):
+        for name, call in (("value", value), ("grad", grad), ("block_grad", block_grad or grad)):
             if not callable(call):
                 raise TypeError(f"{name} must be callable, found {type(call).__name__}")
-        self._value, self._grad = value, grad
+        self._value, self._grad, self._block_grad = value, grad, block_grad
         self.size = size
         self._constants(mu, L)
 
@@ -253,3 +309,16 @@ class Smooth(Function):
     def grad(self, x: Array) -> Array:
         """The caller's."""
         return self._grad(x)
+
+    def block_grad(self, x: Array, block: slice) -> Array:
+        """The caller's."""
+        return super().block_grad(x, block) if self._block_grad is None else self._block_grad(x, block)
+
+
+def _block_diagonal(H: Any, blocks: list[slice]) -> bool:
+    """Whether a dense or sparse H couples no two blocks."""
+    if sp.issparse(H):
+        owner = np.repeat(np.arange(len(blocks)), [b.stop - b.start for b in blocks])
+        entries = H.tocoo()
+        return bool(np.all(owner[entries.row] == owner[entries.col]))
+    return not any(H[b, : b.start].any() or H[b, b.stop :].any() for b in blocks)

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from dapd.arguments import number, whole
+from dapd.arguments import named, number, whole
 from dapd.arrays import Array
 from dapd.operators import as_operator
 from dapd.proximal import HasProx
 from dapd.smooth import Function
 
 
+@named
 def check_adjoint(M: Any, *, trials: int = 10, tol: float = 1e-10, seed: int = 0) -> None:
     """Check yᵀ(Mx) = (Mᵀy)ᵀx, linearity and the shapes of both products, at random points."""
     operator = as_operator(M)
@@ -35,6 +36,7 @@ def check_adjoint(M: Any, *, trials: int = 10, tol: float = 1e-10, seed: int = 0
             raise AssertionError(f"M(x + 2z) differs from Mx + 2Mz by {np.linalg.norm(bent):.3g}: M is not linear")
 
 
+@named
 def check_gradient(f: Function, x: Array, *, trials: int = 10, tol: float = 1e-5, seed: int = 0) -> None:
     """Check `grad` against central differences of `value` around x, in random directions."""
     rng = np.random.default_rng(seed)
@@ -55,6 +57,7 @@ def check_gradient(f: Function, x: Array, *, trials: int = 10, tol: float = 1e-5
             raise AssertionError(f"along a direction value rises by {slope:.9g} but grad says {claimed:.9g}")
 
 
+@named
 def check_prox(phi: HasProx, size: int, *, trials: int = 20, tol: float = 1e-8, seed: int = 0) -> None:
     """Check that prox(v, s) minimises φ + ‖· − v‖²/(2s), by its neighbours and by firm nonexpansiveness."""
     rng = np.random.default_rng(seed)
@@ -80,11 +83,18 @@ def check_prox(phi: HasProx, size: int, *, trials: int = 20, tol: float = 1e-8, 
             return float(phi.value(y) + (y - v) @ (y - v) / (2 * step))
 
         least = merit(p)
-        for near in (q, *(p + h * rng.standard_normal(size) for h in (1e-3, 1e-1, 1.0))):
+        # random neighbours mostly leave the domain of an indicator; what lies between two proxes does not, and of the
+        # neighbours in one entry some do not
+        others = (q, *(phi.prox(v, other * step) for other in (0.5, 2.0)), phi.prox(2 * v, step), phi.prox(p, step))
+        between = [p + h * (other - p) for other in others for h in (1e-3, 1e-1, 1.0)]
+        beside = [p + h * unit for unit in np.eye(size)[rng.integers(0, size, 3)] for h in (-1e-1, -1e-3, 1e-3, 1e-1)]
+        around = [p + h * rng.standard_normal(size) for h in (1e-3, 1e-1, 1.0)]
+        for near in (*between, *beside, *around):
             if merit(near) < least - tol * (1 + abs(least)):
                 raise AssertionError(f"prox gives {least:.9g}, but another point {merit(near):.9g}: it is no minimiser")
 
 
+@named
 def check_strong_convexity(
     f: Function, x: Array, *, radius: float = 1.0, trials: int = 50, tol: float = 1e-8, seed: int = 0
 ) -> None:

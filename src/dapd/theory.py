@@ -223,6 +223,8 @@ def iterations(parameters: HasPi, accuracy: float) -> float:
         return 0.0
     if math.isinf(parameters.Pi):
         return math.inf
+    if parameters.Pi <= 1:  # one step suffices
+        return 1.0
     return float(math.ceil(math.log(accuracy) / math.log1p(-1 / parameters.Pi)))
 
 
@@ -313,15 +315,15 @@ def y_sbc(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int) -> YSb
 @named
 def papc(*, L: float, mu: float, s_max: float, s_min: float = 0.0) -> Papc:
     """Parameters of PAPC; s_min enters the rate alone."""
-    L, mu, s_max = _positive(L=L, mu=mu, s_max=s_max)
-    progress = min(1 - (1 - mu / L) ** 2, (number("s_min", s_min, least=0.0) / s_max) ** 2)
+    L, mu, s_max, s_min = _constants(L, mu, s_max, s_min, independent=False)
+    progress = min(1 - (1 - mu / L) ** 2, (s_min / s_max) ** 2)
     return Papc(t=1 / L, s=L / s_max**2, Pi=1 / progress if progress > 0 else math.inf)
 
 
 @named
 def condat_vu(*, L: float, mu: float, s_max: float, s_min: float = 0.0) -> CondatVu:
     """Parameters of Condat–Vũ, which use L and s_max alone."""
-    L, mu, s_max = _positive(L=L, mu=mu, s_max=s_max)
+    L, mu, s_max, s_min = _constants(L, mu, s_max, s_min, independent=False)
     return CondatVu(t=1 / L, s=L / (2 * s_max**2))
 
 
@@ -371,11 +373,12 @@ def _positive(**values: Any) -> list[float]:
     return [number(name, value, above=0.0) for name, value in values.items()]
 
 
-def _constants(L: Any, mu: Any, s_max: Any, s_min: Any) -> list[float]:
-    values = _positive(L=L, mu=mu, s_max=s_max, s_min=s_min)
-    _ordered(L=values[0], mu=values[1])
-    _ordered(s_max=values[2], s_min=values[3])
-    return values
+def _constants(L: Any, mu: Any, s_max: Any, s_min: Any, *, independent: bool = True) -> list[float]:
+    L, mu, s_max = _positive(L=L, mu=mu, s_max=s_max)
+    s_min = number("s_min", s_min, above=0.0) if independent else number("s_min", s_min, least=0.0)
+    _ordered(L=L, mu=mu)
+    _ordered(s_max=s_max, s_min=s_min)
+    return [L, mu, s_max, s_min]
 
 
 def _block_constants(L: Any, mu: Any, s_bar_max: Any, s_min: Any, N: Any) -> tuple[float, float, float, float, int]:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from time import perf_counter
+
 import numpy as np
 
 from dapd.arrays import Array
 from dapd.problem import Problem
+
+
+class TimeUp(Exception):
+    """The deadline passed in the middle of a step."""
 
 
 class Oracle:
@@ -16,25 +23,41 @@ class Oracle:
         self.b = problem.b.astype(problem.dtype)
         self.gradients = 0
         self.products = 0  # with M and with Mᵀ, each counted
+        self.deadline = math.inf  # on the performance counter: a step that takes long is given up then
+        self.block_products = 0  # never any here
+
+    def reset(self) -> None:
+        """Count anew."""
+        self.gradients = self.products = 0
 
     def grad(self, x: Array) -> Array:
         """∇f(x)."""
         self.gradients += 1
-        return self._own(self.problem.f.grad(x))
+        return self._own(self.problem.f.grad(x), x, "f.grad")
 
     def dual_step(self, v: Array, base: Array, step: float) -> tuple[Array, Array]:
         """prox_{step·φ}(base + Mv) and Mᵀ of it."""
+        if perf_counter() > self.deadline:
+            raise TimeUp
         self.products += 2
         y, Mty = self.problem.M.dual_step(v, base, self.problem.phi, step)
-        return self._own(y), self._own(Mty)
+        return self._own(y, base, "phi.prox"), self._own(Mty, v, "M's adjoint")
 
     def adjoint(self, y: Array) -> Array:
         """Mᵀy, for the first state alone; zero costs nothing."""
         if not y.any():
             return np.zeros(self.problem.columns, self.problem.dtype)
         self.products += 1
-        return self._own(self.problem.M.adjoint(y))
+        return self._own(self.problem.M.adjoint(y), np.empty(self.problem.columns), "M's adjoint")
 
-    def _own(self, array: Array) -> Array:
+    def _own(self, array: Array, like: Array, source: str) -> Array:
         """In the problem's dtype: a float64 f must not turn float32 iterates into float64."""
+        if getattr(array, "shape", None) != like.shape:
+            raise ValueError(f"{source} returned {describe(array)}, expected an array of shape {like.shape}")
         return array if array.dtype == self.problem.dtype else array.astype(self.problem.dtype)
+
+
+def describe(found: object) -> str:
+    """What something is, for an error."""
+    shape = getattr(found, "shape", None)
+    return type(found).__name__ if shape is None else f"shape {shape}"

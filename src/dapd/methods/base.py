@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dapd.arguments import vector
+from dapd.arguments import named, vector
 from dapd.arrays import Array
 from dapd.engines.numpy_engine import Oracle
 from dapd.problem import Problem
-from dapd.spectrum import Spectrum, estimate_spectrum
+from dapd.spectrum import Spectrum, estimate_norm, estimate_spectrum
 
 
 class Method:
@@ -39,7 +39,7 @@ class Method:
             )
         self.problem = problem
         self.parameters: Any = parameters
-        self.oracle = Oracle(problem)
+        self.oracle: Any = Oracle(problem)
         self.x0 = self._start("x0", x0, problem.columns)
         self.y0 = self._start("y0", y0, problem.rows)
 
@@ -60,15 +60,29 @@ class Method:
             )
 
     @classmethod
+    def spectrum_of(cls, problem: Problem, given: Spectrum | None) -> Spectrum:
+        """What the method must know of M: as given, known or estimated; with an error if the theory can't use it."""
+        given = given or problem.spectrum
+        if not cls.needs_s_min:
+            return estimate_norm(problem.M) if given is None else given
+        spectrum = estimate_spectrum(problem.M, positive=problem.phi.is_zero) if given is None else given
+        if spectrum.s_min == 0:
+            raise ValueError(
+                f"M ({problem.rows} × {problem.columns}) does not have full row rank (its least singular value is 0, "
+                f"or can't be told from 0 beside s_max = {spectrum.s_max:.3g}), and with φ = "
+                f"{type(problem.phi).__name__} the theory needs it. Remove dependent rows, use method='papc' (which "
+                "converges without a rate), or pass spectrum=dapd.Spectrum(s_max, s_min) with an s_min of your choice"
+            )
+        return spectrum
+
+    @classmethod
+    @named
     def from_theory(
         cls, problem: Problem, *, spectrum: Spectrum | None = None, x0: Any = None, y0: Any = None
     ) -> Method:
         """Bind the method to a problem with the parameters of its theorem."""
         cls.check(problem)
-        if spectrum is None:
-            spectrum = estimate_spectrum(problem.M, positive=problem.phi.is_zero)
-        if cls.needs_s_min:
-            require_rank(problem, spectrum)
+        spectrum = cls.spectrum_of(problem, spectrum)
         constants = {"L": problem.f.L, "mu": problem.f.mu, "s_max": spectrum.s_max, "s_min": spectrum.s_min}
         parameters = cls.settings(**constants)
         return cls(problem, parameters, x0=x0, y0=y0)
@@ -76,6 +90,11 @@ class Method:
     @property
     def iterations_per_step(self) -> int:
         """Pairs of products with M and Mᵀ in one `step`."""
+        return 1
+
+    @property
+    def round(self) -> int:
+        """Iterations that touch as much of M as one pass over it."""
         return 1
 
     def init(self) -> Any:
@@ -102,14 +121,3 @@ class Method:
         while True:
             yield state
             state = self.step(state)
-
-
-def require_rank(problem: Problem, spectrum: Spectrum) -> None:
-    """Raise an error if s_min = 0, so that the theory has no rate for the problem."""
-    if spectrum.s_min == 0:
-        raise ValueError(
-            f"M ({problem.rows} × {problem.columns}) does not have full row rank (its least singular value is 0, or "
-            f"can't be told from 0 beside s_max = {spectrum.s_max:.3g}), and with φ = {type(problem.phi).__name__} the "
-            "theory needs it. Remove dependent rows, use method='papc' (which converges without a rate), or pass "
-            "spectrum=dapd.Spectrum(s_max, s_min) to run with an s_min of your choice"
-        )

@@ -1,0 +1,69 @@
+"""`auto`: the method whose time, predicted from its theorem and from measured costs, is least."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+from dapd import theory
+from dapd.methods import METHODS, Method
+from dapd.methods.block import BlockMethod
+from dapd.methods.x_sbc import XSBC
+from dapd.methods.y_sbc import YSBC
+from dapd.problem import Problem
+from dapd.spectrum import Spectrum, with_block_norm
+
+REPEATS = 3  # of a measurement, of which the least counts
+MARGIN = 1.2  # a gain below this is within what a measurement may err by
+
+
+def choose(
+    problem: Problem, spectrum: Spectrum | None, start: dict[str, Any], options: dict[str, Any]
+) -> tuple[Method, Spectrum, list[str]]:
+    """The method, bound to its parameters, with a sentence on why."""
+    spectrum = Method.spectrum_of(problem, spectrum)
+    side = theory.favoured(L=problem.f.L, mu=problem.f.mu, s_max=spectrum.s_max, s_min=spectrum.s_min)
+    whole = METHODS[side.method].from_theory(problem, spectrum=spectrum, **start)
+    why = f"Chose {whole.title}: the theorems ask {side.factor:.3g} times more of the other side."
+    if not _has_blocks(problem):
+        return whole, spectrum, [why]
+
+    spectrum = with_block_norm(spectrum, problem.M, problem.blocks or [])
+    sides: tuple[type[BlockMethod], ...] = (XSBC, YSBC)
+    rounds, _, by_blocks = min(
+        (side.by_theory(problem, spectrum).Pi / len(problem.blocks or []), k, side) for k, side in enumerate(sides)
+    )
+    # a round of block iterations reads M no fewer times than an iteration of the whole, so this can't pay
+    if rounds >= whole.parameters.Pi:
+        return whole, spectrum, [f"{why} By blocks the theorems ask {rounds / whole.parameters.Pi:.2g} times as much."]
+    blocks = by_blocks.from_theory(problem, spectrum=spectrum, **start, **options)
+    if not blocks.compiled:
+        return whole, spectrum, [f"{why} Blocks were left aside, since Python would be asked for each of them."]
+    cost, cost_of_round = _cost(whole, 1), _cost(blocks, blocks.round)
+    gain = whole.parameters.Pi * cost / (rounds * cost_of_round)
+    compared = (
+        f"by the theorems {rounds:.3g} rounds of {blocks.round} block iterations against {whole.parameters.Pi:.3g} "
+        f"iterations of {whole.title}, and a round takes {cost_of_round / cost:.2g} times as long as one of those"
+    )
+    if gain < MARGIN:
+        return whole, spectrum, [f"{why} {blocks.title} would be {gain:.2g} times as fast: {compared}."]
+    return blocks, spectrum, [f"Chose {blocks.title}, predicted {gain:.2g} times faster: {compared}."]
+
+
+def _has_blocks(problem: Problem) -> bool:
+    """Whether a block-coordinate method may run."""
+    if problem.blocks is None or len(problem.blocks) == 1 or not problem.phi.is_zero:
+        return False
+    return problem.f.split(problem.blocks) is not None
+
+
+def _cost(method: Method, steps: int) -> float:
+    """Seconds that so many steps take."""
+    state = method.run(method.init(), 1)  # compiles, and warms the caches
+    best = float("inf")
+    for _ in range(REPEATS):
+        began = perf_counter()
+        state = method.run(state, steps)
+        best = min(best, perf_counter() - began)
+    method.oracle.reset()
+    return best

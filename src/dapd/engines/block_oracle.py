@@ -1,0 +1,82 @@
+"""The oracle of the block-coordinate methods: products with one M_i and gradients of one block, counted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dapd.arrays import Array
+from dapd.problem import Problem
+from dapd.smooth import Function
+
+
+class BlockOracle:
+    """What a block-coordinate `step` may ask of a problem, in the problem's precision."""
+
+    products = 0  # with all of M at once: none
+
+    def __init__(self, problem: Problem, functions: list[Function] | None) -> None:
+        assert problem.blocks is not None
+        self.f, self.functions = problem.f, functions
+        self.blocks = problem.blocks
+        self.operators = [problem.M.columns(block) for block in problem.blocks]
+        self.b = problem.b.astype(problem.dtype)
+        self.dtype = problem.dtype
+        self.counts = np.zeros(2, np.int64)  # block products and block gradients; compiled code adds to them too
+
+    def reset(self) -> None:
+        """Count anew."""
+        self.counts[:] = 0
+
+    @property
+    def block_products(self) -> int:
+        """Products with an M_i or its transpose so far."""
+        return int(self.counts[0])
+
+    @property
+    def gradients(self) -> int:
+        """Gradients of one block so far."""
+        return int(self.counts[1])
+
+    def grad(self, i: int, z: Array) -> Array:
+        """∇f_i(z), z the block."""
+        assert self.functions is not None
+        self.counts[1] += 1
+        return self._own(self.functions[i].grad(z))
+
+    def partial(self, i: int, z: Array) -> Array:
+        """∇_i f(z), z all of the variables."""
+        self.counts[1] += 1
+        return self._own(self.f.block_grad(z, self.blocks[i]))
+
+    def forward(self, i: int, v: Array) -> Array:
+        """M_i v."""
+        self.counts[0] += 1
+        return self._own(self.operators[i].forward(v))
+
+    def adjoint(self, i: int, y: Array) -> Array:
+        """M_iᵀy."""
+        self.counts[0] += 1
+        return self._own(self.operators[i].adjoint(y))
+
+    def all_grads(self, z: Array) -> Array:
+        """∇f(z), block by block."""
+        return np.concatenate([self.grad(i, z[block]) for i, block in enumerate(self.blocks)])
+
+    def image(self, v: Array) -> Array:
+        """Mv; zero costs nothing."""
+        total = np.zeros_like(self.b)
+        if v.any():
+            for i, block in enumerate(self.blocks):
+                total += self.forward(i, v[block])
+        return total
+
+    def gram(self, y: Array) -> Array:
+        """MMᵀy; zero costs nothing."""
+        total = np.zeros_like(self.b)
+        if y.any():
+            for i in range(len(self.blocks)):
+                total += self.forward(i, self.adjoint(i, y))
+        return total
+
+    def _own(self, array: Array) -> Array:
+        return array if array.dtype == self.dtype else array.astype(self.dtype)

@@ -1,0 +1,106 @@
+"""Extreme eigenvalues of a symmetric map, by Lanczos without reorthogonalisation: three vectors and a tridiagonal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from dapd.arrays import Array
+
+RESOLVED = 0.05  # relative error of an eigenvalue at which the process stops
+NEGLIGIBLE = 1e-12  # an eigenvalue below this part of the greatest counts as zero
+NOT_NUMBERS = "{} gives NaN or infinite products, or numbers too large to square; check it, or rescale"
+
+
+class Ritz(NamedTuple):
+    """An approximate eigenvalue."""
+
+    value: float  # a Ritz value
+    error: float  # how far the eigenvalue is from it
+
+
+def extremes(
+    apply: Callable[[Array], Array],
+    start: Callable[[int], Array],
+    limit: int,
+    name: str,
+    *,
+    positive: bool = False,
+    least: bool = True,
+) -> tuple[Ritz, Ritz, int]:
+    """The extreme Ritz values of one Lanczos run, or of several where one ends in an invariant subspace."""
+    run = _lanczos(apply, start(0), limit, name, positive, least)
+    low, high, steps = run.low, run.high, run.steps
+    turn = 0
+    while run.closed and steps < limit:
+        turn += 1
+        run = _lanczos(apply, start(turn), limit - steps, name, positive, least)
+        steps += run.steps
+        same = run.low.value >= low.value * (1 - 1e-9) and run.high.value <= high.value * (1 + 1e-9)
+        low, high = min(low, run.low), max(high, run.high)
+        if same:
+            break
+    return low, high, steps
+
+
+class _Run(NamedTuple):
+    low: Ritz
+    high: Ritz
+    steps: int
+    closed: bool  # it ended in an invariant subspace, which need not hold the extremes
+
+
+def _lanczos(apply: Callable[[Array], Array], start: Array, limit: int, name: str, positive: bool, least: bool) -> _Run:
+    """Lanczos until the extreme Ritz values (with `positive` the least that does not count as zero) are settled."""
+    diagonal: list[float] = []
+    beside: list[float] = []
+    before, v, beta = np.zeros_like(start), start, 0.0
+    since = limit  # the step from which the values have looked settled
+    seen: list[tuple[int, float, float]] = []  # steps and the extreme Ritz values at earlier looks
+    while True:
+        w = apply(v) - beta * before
+        alpha = float(v @ w)
+        w -= alpha * v
+        beta = float(np.linalg.norm(w))
+        if not math.isfinite(beta):
+            raise ValueError(NOT_NUMBERS.format(name))
+        diagonal.append(alpha)
+        beside.append(beta)
+        steps = len(diagonal)
+        closed = beta <= 1e-14 * max(map(abs, diagonal))
+        over = closed or steps == limit
+        if over or steps % max(10, steps // 10) == 0:
+            values = scipy.linalg.eigvalsh_tridiagonal(diagonal, beside[:-1])
+            first = min(int(np.searchsorted(values, NEGLIGIBLE * values[-1])), steps - 1) if positive else 0
+            then = next((look for look in reversed(seen) if 2 * look[0] <= steps), (0, np.inf, -np.inf))
+            low = _ritz(diagonal, beside, first, then[1])
+            high = _ritz(diagonal, beside, steps - 1, then[2])
+            seen.append((steps, low.value, high.value))
+            done = high.error <= RESOLVED / 10 * high.value
+            done = done and (not least or low.error <= RESOLVED * abs(low.value))
+            # a Ritz value may rest near an eigenvalue before it finds the extreme one: go on half as far again
+            since = min(since, steps) if done else limit
+            if over or steps >= 1.5 * since or (least and abs(low.value) <= NEGLIGIBLE * high.value):
+                return _Run(low, high, steps, closed)
+        before, v = v, w / beta
+
+
+def _ritz(diagonal: list[float], beside: list[float], index: int, then: float) -> Ritz:
+    """A Ritz value with its error: the residual of its vector, or where that is less, how far it came since `then`.
+
+    In a cluster of eigenvalues the residual stays large long after the value is right; but there the value nears the
+    edge as 1/steps², so that it has a third of the way since half the steps still to go.
+    """
+    value, vector = scipy.linalg.eigh_tridiagonal(diagonal, beside[:-1], select="i", select_range=(index, index))
+    residual = abs(beside[-1] * float(vector[-1, 0]))
+    return Ritz(float(value[0]), min(residual, abs(then - float(value[0]))))
+
+
+def random_start(size: int, turn: int) -> Array:
+    """A fixed random unit vector, from a seed that nobody else draws data with."""
+    v = np.random.default_rng([0x64617064, turn]).standard_normal(size)
+    return v / float(np.linalg.norm(v))

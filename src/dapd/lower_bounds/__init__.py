@@ -1,0 +1,23 @@
+"""The paper's hard instances: problems on which no first-order method can be fast, and how close each one comes."""
+
+from dapd.lower_bounds.instances import HardProblem, affine, block, dimension
+from dapd.lower_bounds.landscape import Landscape, landscape
+from dapd.lower_bounds.meter import Run, rounds
+from dapd.lower_bounds.reporting import Report, report
+from dapd.lower_bounds.saddle import ConvexConcave, convex_concave, extragradient
+
+__all__ = [
+    "ConvexConcave",
+    "HardProblem",
+    "Landscape",
+    "Report",
+    "Run",
+    "affine",
+    "block",
+    "convex_concave",
+    "dimension",
+    "extragradient",
+    "landscape",
+    "report",
+    "rounds",
+]

@@ -1,0 +1,111 @@
+"""Methods against the bound on one hard instance: a table, a plot and the numbers behind them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.table import Table
+
+from dapd.arguments import named, number, whole
+from dapd.lower_bounds.instances import affine
+from dapd.lower_bounds.landscape import Landscape, as_text, landscape
+from dapd.lower_bounds.meter import AnyMethod, Instance, Run, race
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DETERMINISTIC = ("x-dapd", "y-dapd", "papc", "apapc", "capd", "condat-vu")
+
+
+@dataclass(frozen=True)
+class Report:
+    """How near each method comes to the bound; print it, or `plot` it."""
+
+    instance: Instance
+    eps: float  # relative to ‖y*‖
+    needed: int  # rounds that the bound asks for
+    runs: tuple[Run, ...]  # fastest first
+    landscape: Landscape | None  # where a grid was asked for
+
+    def table(self) -> Table:
+        """The runs as a rich table."""
+        title = f"Rounds to ‖y − y*‖ ≤ {self.eps:g}·‖y*‖; no method needs fewer than {self.needed:,}"
+        table = Table("method", title=title)
+        for heading in ("iterations", "rounds", "times the optimum"):
+            table.add_column(heading, justify="right")
+        for run in self.runs:
+            if run.iterations is None:
+                table.add_row(run.method, "not reached", f"> {run.at[-1]:,.0f}", f"> {run.at[-1] / self.needed:.3g}")
+            else:
+                table.add_row(run.method, f"{run.iterations:,}", f"{run.rounds:,.0f}", f"{run.times:.3g}")
+        return table
+
+    def __rich__(self) -> Table:
+        return self.table()
+
+    def __str__(self) -> str:
+        return as_text(self.table()) + ("" if self.landscape is None else str(self.landscape))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw error and bound against rounds; on these axes a horizontal distance is a ratio. Needs matplotlib."""
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            ax = plt.subplots(layout="constrained")[1]
+        for run in self.runs:
+            result = "not reached" if run.iterations is None else f"{run.times:.3g} times the optimum"
+            # rounds on a log scale have no place for the start
+            ax.loglog(run.at[1:], run.error[1:], label=f"{run.method}: {result}")
+        start = float(np.linalg.norm(self.instance.y_star))
+        k = np.unique(np.geomspace(1, self.instance.reach, 400).astype(int))
+        ax.loglog(k, self.instance.bound(k) / start, "k--", label="the theorem's bound")
+        floor = np.array([self.instance.tail(int(j)) for j in k]) / start
+        ax.loglog(k, floor, "k:", label="the part of y* not yet seen")
+        ax.set_xlim(left=max(1.0, self.needed / 100))
+        ax.set_ylim(self.eps / 2, 2)
+        ax.set_xlabel("rounds (products with M or Mᵀ)")
+        ax.set_ylabel("‖y − y*‖ / ‖y*‖")
+        ax.grid(visible=True, which="major", alpha=0.3)
+        ax.legend()
+        return ax
+
+
+@named
+def report(
+    methods: Sequence[AnyMethod] = DETERMINISTIC,
+    instance: Instance | None = None,
+    *,
+    eps: float = 1e-5,
+    max_iterations: int = 1_000_000,
+    grid: tuple[Sequence[float], Sequence[float]] | None = None,
+) -> Report:
+    """Run methods on a hard instance and hold the rounds they take against the bound.
+
+    Parameters
+    ----------
+    methods : sequence of str or function
+        Names of `dapd.METHODS`, or functions that take the instance and yield (x, y).
+    instance : HardProblem or ConvexConcave, optional
+        Where left out, `affine` with L/μ = 1000 and s_max/s_min = 10.
+    eps : float
+        Accuracy in y, relative to ‖y*‖; the instance's dimension must reach it.
+    max_iterations : int
+        For each method.
+    grid : pair of sequences, optional
+        L/μ and s_max/s_min, for a map of which method wins where (see `landscape`).
+    """
+    if isinstance(methods, str) or callable(methods):
+        raise TypeError(f"methods must be a sequence, found {methods!r}; write [{methods!r}]")
+    if instance is None:
+        instance = affine(L=1000.0, mu=1.0, s_max=10.0, s_min=1.0)
+    eps = number("eps", eps, above=0.0)
+    limit = whole("max_iterations", max_iterations, least=1)
+    needed = instance.iterations_needed(eps * float(np.linalg.norm(instance.y_star)))
+    runs = [race(method, instance, eps, limit) for method in methods]
+    runs.sort(key=lambda run: math.inf if run.iterations is None else run.rounds)
+    mapped = None if grid is None else landscape(methods, *grid, eps=eps, max_iterations=limit)
+    return Report(instance, eps, needed, tuple(runs), mapped)

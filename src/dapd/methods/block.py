@@ -1,0 +1,181 @@
+"""What the stochastic block-coordinate methods share: their blocks, their draws, and compiled chunks where f allows."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from dapd.arguments import named, whole
+from dapd.arrays import Array
+from dapd.engines.block_oracle import BlockOracle
+from dapd.kernels.block_function import BlockFunctions, tabulate
+from dapd.kernels.block_matrix import BlockMatrix, pack
+from dapd.kernels.draw import COIN, DUAL, PRIMAL, Plan, draw, key_of
+from dapd.methods.base import Method
+from dapd.operators import pieces
+from dapd.problem import Problem
+from dapd.spectrum import Spectrum, with_block_norm
+
+REFRESH = 1_000  # rounds of N iterations after which maintained products are computed anew: rounding must not add up
+
+
+class Draw(NamedTuple):
+    """What an iteration draws."""
+
+    i: int  # block of the dual step
+    j: int  # block of the primal step
+    coin: bool  # whether y is refreshed, probability 1/N
+
+
+class BlockMethod(Method):
+    """A block-coordinate method for Mx = b.
+
+    `run` updates a state in place; `step`, and so iteration by hand, works on a copy. Draws depend on the seed and the
+    iteration alone.
+    """
+
+    any_phi = False
+    separable: ClassVar[bool] = True  # needs f(x) = Σ f_i(x_i)
+    refresh: ClassVar[Callable[..., None]]  # the module's refresh(p, o, s), in place
+    chunk: ClassVar[Callable[..., None]]  # the kernel's chunk(p, data, s, plan, steps, counts), in place
+
+    def __init__(
+        self,
+        problem: Problem,
+        parameters: Any,
+        *,
+        x0: Any = None,
+        y0: Any = None,
+        seed: int | None = None,
+        shared_sample: bool = False,
+    ) -> None:
+        super().__init__(problem, parameters, x0=x0, y0=y0)
+        blocks = problem.blocks or []
+        if len(blocks) != parameters.N:
+            raise ValueError(f"parameters are for N = {parameters.N} blocks, but the problem has {len(blocks)}")
+        self.blocks = blocks
+        self.seed = secrets.randbits(32) if seed is None else whole("seed", seed, least=0)
+        period = REFRESH * len(blocks)
+        self.plan = Plan(key_of(self.seed), bool(shared_sample), period, self._rebase(period))
+        self.functions = problem.f.split(blocks)
+        self.oracle: Any = BlockOracle(problem, self.functions)
+        self.packed = self._pack()
+
+    @classmethod
+    def check(cls, problem: Problem) -> None:
+        """Blocks, φ ≡ 0 and (but for one method) a separable f."""
+        super().check(problem)
+        if problem.blocks is None:
+            raise ValueError(
+                f"method {cls.name!r} needs blocks; give the Problem blocks=N or a list of slices "
+                "(one block is allowed, and makes the method deterministic)"
+            )
+        if cls.separable and problem.f.split(problem.blocks) is None:
+            raise ValueError(
+                f"method {cls.name!r} needs f(x) = Σ f_i(x_i) over the blocks, and {type(problem.f).__name__} is not "
+                "known to separate so; write it as dapd.Separable([f1, …, fN]), or use "
+                "method='x-sbc-dapd-nonseparable', or 'x-dapd' and 'y-dapd' without blocks"
+            )
+
+    @classmethod
+    def spectrum_of(cls, problem: Problem, given: Spectrum | None) -> Spectrum:
+        """With the norm of the blocks."""
+        return with_block_norm(super().spectrum_of(problem, given), problem.M, problem.blocks or [])
+
+    @classmethod
+    @named
+    def from_theory(
+        cls,
+        problem: Problem,
+        *,
+        spectrum: Spectrum | None = None,
+        x0: Any = None,
+        y0: Any = None,
+        seed: int | None = None,
+        shared_sample: bool = False,
+    ) -> BlockMethod:
+        """Bind the method to a problem with the parameters of its theorem."""
+        cls.check(problem)
+        parameters = cls.by_theory(problem, cls.spectrum_of(problem, spectrum))
+        return cls(problem, parameters, x0=x0, y0=y0, seed=seed, shared_sample=shared_sample)
+
+    @classmethod
+    def by_theory(cls, problem: Problem, spectrum: Spectrum) -> Any:
+        """The parameters of the theorem, for a spectrum that knows s_bar_max."""
+        return cls.settings(
+            L=problem.f.L,
+            mu=problem.f.mu,
+            s_bar_max=spectrum.s_bar_max,
+            s_min=spectrum.s_min,
+            N=len(problem.blocks or []),
+        )
+
+    @property
+    def round(self) -> int:
+        """N iterations touch as much as one pass over M."""
+        return len(self.blocks)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether chunks run in compiled code; if not, Python is asked for each M_i or f_i."""
+        return self.packed is not None
+
+    def _pack(self) -> Any:
+        """What compiled chunks read; None where M or an f_i is known to Python alone."""
+        matrices = pieces(self.problem.M, self.blocks)
+        table = None if self.functions is None else tabulate(self.functions, self.blocks, self.problem.dtype)
+        if matrices is None or table is None:
+            return None
+        return Packed(pack(matrices, self.problem.dtype), table, self.oracle.b)
+
+    def _rebase(self, period: int) -> int:
+        """The plan's `rebase`; there is nothing to rebase but in one method."""
+        return period
+
+    def drawn(self, k: int) -> Draw:
+        """The draws of iteration k."""
+        N = len(self.blocks)
+        i = draw(self.plan.key, k, DUAL, N)
+        j = i if self.plan.shared else draw(self.plan.key, k, PRIMAL, N)
+        return Draw(i, j, draw(self.plan.key, k, COIN, N) == 0)
+
+    def run(self, state: Any, steps: int) -> Any:
+        """The state `steps` later, in the same arrays."""
+        if self.compiled:
+            type(self).chunk(self.parameters, self.packed, state, self.plan, steps, self.oracle.counts)
+            return state._replace(k=state.k + steps)
+        return self.run_plain(state, steps)
+
+    def run_plain(self, state: Any, steps: int) -> Any:
+        """The same in Python, whatever the problem."""
+        p, o = self.parameters, self.oracle
+        for k in range(state.k, state.k + steps):
+            type(self).update(p, o, state, self.drawn(k))
+            if (k + 1) % self.plan.period == 0:
+                type(self).refresh(p, o, state)
+        return state._replace(k=state.k + steps)
+
+    def step(self, state: Any) -> Any:
+        """The next state; this one stays as it is."""
+        return self.run(copy_of(state), 1)
+
+    @staticmethod
+    def point(state: Any) -> tuple[Array, Array]:
+        """Copies of x and y, since `run` goes on in the state's arrays."""
+        return state.x.copy(), state.y.copy()
+
+
+class Packed(NamedTuple):
+    """A separable problem in the layout of the kernels."""
+
+    M: BlockMatrix
+    f: BlockFunctions
+    b: Array
+
+
+def copy_of(state: Any) -> Any:
+    """A state with arrays of its own."""
+    return type(state)(*(part.copy() if isinstance(part, np.ndarray) else part for part in state))
