@@ -76,6 +76,13 @@ def test_bad_words_are_named(tmp_path):
     assert run("reproduce", "figure-qp", "--seeds", 0, "--out", tmp_path).exit_code == 2
 
 
+def test_missing_extras_are_said_before_any_computing(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    lacking = run("reproduce", "figure-qp", "--out", tmp_path)
+    assert lacking.exit_code == 2
+    assert "needs clarabel and matplotlib; pip install 'dapd[experiments]'" in lacking.output
+
+
 def test_help_lists_the_figures_and_tables():
     shown = run("reproduce", "--help").output
     for name in ("figure-1", "table-nse-2", "--full", "--seeds", "--jobs", "--out"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,6 +51,12 @@ def reproduce(
         raise typer.BadParameter(str(error), param_hint="NAMES") from None
     if out.exists() and not out.is_dir():
         raise typer.BadParameter(f"{out} is a file; give a folder", param_hint="--out")
+    # said now, not after hours of computing
+    missing = [name for name in ("clarabel", "matplotlib") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise typer.BadParameter(
+            f"needs {' and '.join(missing)}; pip install 'dapd[experiments]'", param_hint="reproduce"
+        )
     console = Console()
     seeds = seeds or (FULL_SEEDS if full else QUICK_SEEDS)
     jobs = jobs or machine.cores()
