@@ -42,7 +42,7 @@ def test_first_needs_every_level_to_be_reached_before_the_others():
     bent = Curve([0, 10, 20, 100], [1.0, 1e-2, 1e-3, 1e-4])
     verdict = claim.check({"y-dapd": bent, "papc": curve(0.08)}, "iterations")
     assert verdict.holds is False
-    assert "iterations to an error of 1e-01: y-DAPD 10, PAPC 15" in verdict.evidence
+    assert "iterations to 1e-01: y-DAPD 10, PAPC 15" in verdict.evidence
 
 
 def test_first_does_not_decide_where_no_one_got_far_enough():

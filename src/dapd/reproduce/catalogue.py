@@ -269,7 +269,7 @@ FIGURES = (
                 ("cst-blocks-2", ("x-sbc-dapd", "y-sbc-dapd")),
             )
         ),
-        axes=("products",),
+        axes=("products", "seconds"),
     ),
     Figure(
         "figure-qp",

@@ -83,7 +83,7 @@ class First(Claim):
             at = curves[name].reaches(level)
             return f"{title(name)} " + (f"{at:,.0f}" if math.isfinite(at) else f"not in {curves[name].at[-1]:,.0f}")
 
-        return f"{unit} to an error of {level:.0e}: " + ", ".join(when(name) for name in names)
+        return f"{unit} to {level:.0e}: " + ", ".join(when(name) for name in names)
 
 
 @dataclass(frozen=True)
