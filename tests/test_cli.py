@@ -18,14 +18,13 @@ from dapd.reproduce.runs import Run
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch, tmp_path):
+def small(monkeypatch):
     """One figure and one table with tiny budgets under their own names."""
     figure = catalogue.ITEMS["figure-qp"]
     panels = tuple(dataclasses.replace(panel, quick=200, full=300) for panel in figure.panels)
     table = dataclasses.replace(catalogue.ITEMS["table-nse-1"], quick=100, full=200)
     monkeypatch.setitem(catalogue.ITEMS, "figure-qp", dataclasses.replace(figure, panels=panels))
     monkeypatch.setitem(catalogue.ITEMS, "table-nse-1", table)
-    monkeypatch.setenv("DAPD_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "200")
 
 

@@ -60,11 +60,9 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DAPD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        items = [shortened(item) for item in ITEMS.values()]
-        runs = [run for item in items for run in item.runs(quick=True, seeds=1)]
-        records = complete(runs, tmp_path_factory.mktemp("runs"), jobs=2)
+    items = [shortened(item) for item in ITEMS.values()]
+    runs = [run for item in items for run in item.runs(quick=True, seeds=1)]
+    records = complete(runs, tmp_path_factory.mktemp("runs"), jobs=2)
     return Outcome(items, records, quick=True, seeds=1, jobs=2)
 
 

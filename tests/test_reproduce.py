@@ -23,13 +23,6 @@ from dapd.reproduce.schedule import complete
 THREADS_BEFORE = os.environ.get("OMP_NUM_THREADS")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DAPD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 def curve(rate, at=range(0, 101, 5)):
     return Curve(list(at), [10.0 ** (-rate * k) for k in at])
 
