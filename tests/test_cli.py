@@ -1,6 +1,7 @@
 """The command `dapd`."""
 
 import dataclasses
+import os
 import re
 import signal
 import subprocess
@@ -99,10 +100,19 @@ def test_info_shows_versions_threads_and_engine():
 def test_ctrl_c_stops_the_workers_and_says_how_to_go_on(tmp_path):
     command = [sys.executable, "-c", "from dapd.cli import app; app()"]
     command += ["reproduce", "table-nse-2", "--full", "--out", str(tmp_path), "--jobs", "1"]
+    cache = tmp_path / "cache"
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "DAPD_CACHE_DIR": str(cache)},
     )
-    time.sleep(4.0)
+    # once a reference is there, a worker is at work
+    deadline = time.monotonic() + 60
+    while not list(cache.glob("references/*.npz")) and time.monotonic() < deadline:
+        time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 130
