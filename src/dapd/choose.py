@@ -13,7 +13,7 @@ from dapd.methods.y_sbc import YSBC
 from dapd.problem import Problem
 from dapd.spectrum import Spectrum, with_block_norm
 
-REPEATS = 3  # of a measurement, of which the least counts
+REPEATS, SECONDS = 3, 0.05  # a measurement is repeated so often, and for so long; the least counts
 MARGIN = 1.2  # a gain below this is within what a measurement may err by
 
 
@@ -60,10 +60,10 @@ def _has_blocks(problem: Problem) -> bool:
 def _cost(method: Method, steps: int) -> float:
     """Seconds that so many steps take."""
     state = method.run(method.init(), 1)  # compiles, and warms the caches
-    best = float("inf")
-    for _ in range(REPEATS):
+    times: list[float] = []
+    while len(times) < REPEATS or sum(times) < SECONDS:
         began = perf_counter()
         state = method.run(state, steps)
-        best = min(best, perf_counter() - began)
+        times.append(perf_counter() - began)
     method.oracle.reset()
-    return best
+    return min(times)

@@ -22,34 +22,35 @@ def chunk(p: Any, data: Any, s: Any, plan: Plan, steps: int, counts: Array) -> N
     dy, image = np.empty_like(y), np.empty(np.max(f.matrix.rows), y.dtype)
     for k in range(s.k, s.k + steps):
         i = draw(plan.key, k, DUAL, p.N)
-        first, last = M.first[i], M.first[i + 1]
+        g_i = g[M.first[i] : M.first[i + 1]]
         dots(M, i, y, v)
-        for r in range(last - first):
-            v[r] += g[first + r]
+        for r in range(g_i.size):
+            v[r] += g_i[r]
         dy[:] = 0.0
         add(M, i, v, dy)
         for r in range(y.size):
             y[r] += p.chi * p.s / p.N * (Mx_hat[r] - b[r]) - p.s_hat * dy[r]
 
         j = i if plan.shared else draw(plan.key, k, PRIMAL, p.N)
-        first, last = M.first[j], M.first[j + 1]
+        own = slice(M.first[j], M.first[j + 1])
+        x_j, z_j, g_j = x[own], z[own], g[own]
         dots(M, j, y, v)
-        for r in range(last - first):
-            c = first + r
-            x_new = z[c] - p.t * (g[c] + v[r])
-            z_new = (1 + p.gamma) * x_new - p.gamma * x[c]
-            v[r] = (p.xi * z_new - (p.xi - 1) * x_new) - (p.xi * z[c] - (p.xi - 1) * x[c])
-            x[c], z[c] = x_new, z_new
+        for r in range(x_j.size):
+            x_new = z_j[r] - p.t * (g_j[r] + v[r])
+            z_new = (1 + p.gamma) * x_new - p.gamma * x_j[r]
+            v[r] = (p.xi * z_new - (p.xi - 1) * x_new) - (p.xi * z_j[r] - (p.xi - 1) * x_j[r])
+            x_j[r], z_j[r] = x_new, z_new
         add(M, j, v, Mx_hat)
-        block_grad(f, j, z[first:last], g[first:last], image)
+        block_grad(f, j, z_j, g_j, image)
         counts[0] += 4
         counts[1] += 1
 
         if (k + 1) % plan.period == 0:
             Mx_hat[:] = 0.0
             for j in range(p.N):
-                first, last = M.first[j], M.first[j + 1]
-                for r in range(last - first):
-                    v[r] = p.xi * z[first + r] - (p.xi - 1) * x[first + r]
+                own = slice(M.first[j], M.first[j + 1])
+                x_j, z_j = x[own], z[own]
+                for r in range(x_j.size):
+                    v[r] = p.xi * z_j[r] - (p.xi - 1) * x_j[r]
                 add(M, j, v, Mx_hat)
             counts[0] += p.N

@@ -59,19 +59,19 @@ def chunk(q: Any, data: Any, s: Any, plan: Plan, steps: int, counts: Array) -> N
         dots(M, j, y, v)
         scale[0] *= q.gamma
         e_by = e_moves / scale[0]
-        first, size = M.first[j], M.first[j + 1] - M.first[j]
-        for r in range(size):
+        p_j, e_j = s.p[M.first[j] : M.first[j + 1]], s.e[M.first[j] : M.first[j + 1]]
+        for r in range(p_j.size):
             d[r] = -q.t * (g[r] + v[r])
         dy[:] = 0.0
         add(M, j, d, dy)
         for r in range(y.size):
             s.Mp[r] += p_moves * dy[r]
             s.Me[r] += e_by * dy[r]
-        for r in range(size):
+        for r in range(p_j.size):
             v[r] = p_moves * d[r]
             d[r] = e_by * d[r]
-            s.p[first + r] += v[r]
-            s.e[first + r] += d[r]
+            p_j[r] += v[r]
+            e_j[r] += d[r]
         if kind != SEPARABLE:
             add(A, j, v, s.Ap)
             add(A, j, d, s.Ae)
@@ -94,16 +94,18 @@ def chunk(q: Any, data: Any, s: Any, plan: Plan, steps: int, counts: Array) -> N
 @compiled
 def _partial(data: Any, s: Any, i: int, lag: float, z: Array, g: Array, image: Array) -> None:
     """Set g = ∇_i f(z) for z = p − lag·ε; `image` holds the derivative of the loss at Az where f has one."""
-    start, size = data.M.first[i], data.M.first[i + 1] - data.M.first[i]
+    own = slice(data.M.first[i], data.M.first[i + 1])
     if data.coupled.kind == MATRIX:
-        for r in range(size):
-            g[r] = s.Ap[start + r] - lag * s.Ae[start + r] - data.coupled.target[start + r]
+        Hp, He, c = s.Ap[own], s.Ae[own], data.coupled.target[own]
+        for r in range(c.size):
+            g[r] = Hp[r] - lag * He[r] - c[r]
         return
-    for r in range(size):
-        z[r] = s.p[start + r] - lag * s.e[start + r]
+    p_i, e_i = s.p[own], s.e[own]
+    for r in range(p_i.size):
+        z[r] = p_i[r] - lag * e_i[r]
     if data.coupled.kind == SEPARABLE:
-        block_grad(data.f, i, z[:size], g[:size], image)
+        block_grad(data.f, i, z[: p_i.size], g[: p_i.size], image)
         return
     dots(data.coupled.matrix, i, image, g)
-    for r in range(size):
+    for r in range(p_i.size):
         g[r] += data.coupled.ridge * z[r]

@@ -39,16 +39,17 @@ def chunk(p: Any, data: Any, s: Any, plan: Plan, steps: int, counts: Array) -> N
             w[r] = (p.tau * y[r] + u[r]) / (1 + p.tau)
 
         j = i if plan.shared else draw(plan.key, k, PRIMAL, p.N)
-        first, last = M.first[j], M.first[j + 1]
+        own = slice(M.first[j], M.first[j + 1])
+        x_j, g_j = x[own], g[own]
         dots(M, j, u, v)
-        for r in range(last - first):
-            x_new = x[first + r] - p.t_tilde * (g[first + r] + v[r])
-            v[r] = x_new - x[first + r]
-            x[first + r] = x_new
-        block_grad(f, j, x[first:last], g_new, image)
-        for r in range(last - first):
-            v[r] -= p.t * (g_new[r] - g[first + r])
-            g[first + r] = g_new[r]
+        for r in range(x_j.size):
+            x_new = x_j[r] - p.t_tilde * (g_j[r] + v[r])
+            v[r] = x_new - x_j[r]
+            x_j[r] = x_new
+        block_grad(f, j, x_j, g_new, image)
+        for r in range(x_j.size):
+            v[r] -= p.t * (g_new[r] - g_j[r])
+            g_j[r] = g_new[r]
         add(M, j, v, forward)
         counts[0] += 4
         counts[1] += 1
@@ -56,9 +57,10 @@ def chunk(p: Any, data: Any, s: Any, plan: Plan, steps: int, counts: Array) -> N
         if (k + 1) % plan.period == 0:
             forward[:] = 0.0
             for j in range(p.N):
-                first, last = M.first[j], M.first[j + 1]
-                for r in range(last - first):
-                    v[r] = x[first + r] - p.t * g[first + r]
+                own = slice(M.first[j], M.first[j + 1])
+                x_j, g_j = x[own], g[own]
+                for r in range(x_j.size):
+                    v[r] = x_j[r] - p.t * g_j[r]
                 add(M, j, v, forward)
             counts[0] += p.N
 
