@@ -65,7 +65,7 @@ EXPERIMENTS = {
 }
 
 # products with blocks of M that an iteration takes; a deterministic one takes two with each block. The paper counts 6
-# for y-SBC-DAPD, which takes 4 here: it keeps M(x − t∇f(x)) as one vector instead of Mx and M∇f(x).
+# for y-SBC-DAPD, which takes 4 here: with MMᵀ kept, moving its anchor takes none.
 BLOCK_PRODUCTS = dict.fromkeys(("x-sbc-dapd", "y-sbc-dapd", "x-sbc-dapd-i", "y-sbc-dapd-i"), 4)
 
 
