@@ -161,8 +161,8 @@ FIGURES = (
                 200_000,
                 4_000,
                 (
-                    First(_SIDES, "x-dapd", below=1e-1, over=("y-dapd", "papc", "capd")),
-                    First(_PROGRESS, "x-sbc-dapd", below=1e-1),
+                    First(_SIDES, "x-dapd", below=3e-1, over=("y-dapd", "papc", "capd")),
+                    First(_PROGRESS, "x-sbc-dapd", below=3e-1),
                 ),
             ),
             Panel(
