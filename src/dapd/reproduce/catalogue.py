@@ -171,8 +171,8 @@ FIGURES = (
                 200_000,
                 4_000,
                 (
-                    First(_SIDES, "y-dapd", below=1e-1, over=("x-dapd", "papc", "capd")),
-                    First(_PROGRESS, "y-sbc-dapd", below=1e-1),
+                    First(_SIDES, "y-dapd", below=3e-2, over=("x-dapd", "papc", "capd")),
+                    First(_PROGRESS, "y-sbc-dapd", below=3e-2),
                 ),
             ),
         ),
