@@ -11,7 +11,7 @@ from dapd.experiments import compressed_sensing, qp_inequality, qp_l1, reference
 from dapd.experiments.references import store
 from dapd.experiments.references.group_norms import GroupNorms
 from dapd.experiments.system_identification import trajectory
-from dapd.reproduce.catalogue import EXPERIMENTS
+from dapd.reproduce.problems import EXPERIMENTS
 
 
 def residuals(problem):

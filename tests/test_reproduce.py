@@ -14,9 +14,10 @@ import pytest
 
 import dapd
 from dapd.reproduce import published
-from dapd.reproduce.catalogue import EXPERIMENTS, ITEMS, TABLES, Figure, Table, choose, cost
+from dapd.reproduce.catalogue import ITEMS, TABLES, Figure, Table, choose
 from dapd.reproduce.claims import Alike, CatchesUp, Curve, FallsBelow, First
 from dapd.reproduce.intervals import log_interval, rows, runs_csv, table_csv
+from dapd.reproduce.problems import EXPERIMENTS, cost
 from dapd.reproduce.runs import Run, load, perform, save, title
 from dapd.reproduce.schedule import complete
 
@@ -35,14 +36,23 @@ def test_first_needs_every_level_to_be_reached_before_the_others():
     bent = Curve([0, 10, 20, 100], [1.0, 1e-2, 1e-3, 1e-4])
     verdict = claim.check({"y-dapd": bent, "papc": curve(0.08)}, "iterations")
     assert verdict.holds is False
-    assert "iterations to 1e-01: y-DAPD 10, PAPC 15" in verdict.evidence
+    assert "y-DAPD leads nowhere at the end; iterations to 1e-01: y-DAPD 10, PAPC 15" in verdict.evidence
+    # behind at first, ahead below 2e-3
+    late = {"y-dapd": curve(0.1), "papc": Curve([0, 5, 100], [1.0, 2e-3, 1e-3])}
+    verdict = claim.check(late, "iterations")
+    assert verdict.holds is False
+    assert "y-DAPD leads from 2e-03 down" in verdict.evidence
+    assert dataclasses.replace(claim, below=1e-3).check(late, "iterations").holds is True
+    # ahead, but stuck where a rival goes on
+    stuck = {"y-dapd": Curve([0, 10, 100], [1.0, 1e-4, 1e-4]), "papc": curve(0.08)}
+    assert claim.check(stuck, "iterations").holds is False
 
 
 def test_first_does_not_decide_where_no_one_got_far_enough():
     claim = First("y is fastest", "y-dapd", below=1e-30)
     verdict = claim.check({"y-dapd": curve(0.1), "papc": curve(0.05)}, "iterations")
     assert verdict.holds is None
-    assert "no one reached 1e-30" in verdict.evidence
+    assert verdict.evidence == "y-DAPD came to 1.0e-10, not to 1e-30 in this budget"
     # but a rival who got there decides
     assert claim.check({"y-dapd": curve(0.1), "papc": curve(0.5)}, "iterations").holds is False
 

@@ -10,11 +10,12 @@ from importlib.resources import files
 from pathlib import Path
 
 from dapd.reproduce import published
-from dapd.reproduce.catalogue import EXPERIMENTS, Figure, Item, Panel, Table
+from dapd.reproduce.catalogue import Figure, Item, Panel, Table
 from dapd.reproduce.claims import Curve, Verdict
 from dapd.reproduce.intervals import Row, rows, runs_csv, table_csv
 from dapd.reproduce.machine import cores, processor, versions
 from dapd.reproduce.plots import AXES, MEASURES, picture
+from dapd.reproduce.problems import EXPERIMENTS
 from dapd.reproduce.runs import Record, Run, title, write
 
 UNITS = {"iterations": "iterations", "products": "products with blocks"}

@@ -15,7 +15,7 @@ from queue import Empty
 from time import monotonic
 from typing import Any, NamedTuple
 
-from dapd.reproduce.catalogue import EXPERIMENTS, cost
+from dapd.reproduce.problems import EXPERIMENTS, cost
 from dapd.reproduce.runs import Record, Run, load, perform, save
 
 # one thread a process: results then depend on neither --jobs nor the machine's load
