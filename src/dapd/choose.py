@@ -30,13 +30,13 @@ def choose(
 
     spectrum = with_block_norm(spectrum, problem.M, problem.blocks or [])
     sides: tuple[type[BlockMethod], ...] = (XSBC, YSBC)
-    rounds, _, by_blocks = min(
-        (side.by_theory(problem, spectrum).Pi / len(problem.blocks or []), k, side) for k, side in enumerate(sides)
-    )
+    settings = [(side, side.by_theory(problem, spectrum, sharp=True)) for side in sides]
+    by_blocks, parameters = min(settings, key=lambda pair: pair[1].Pi)
+    rounds = parameters.Pi / len(problem.blocks or [])
     # a round of block iterations reads M no fewer times than an iteration of the whole, so this can't pay
     if rounds >= whole.parameters.Pi:
         return whole, spectrum, [f"{why} By blocks the theorems ask {rounds / whole.parameters.Pi:.2g} times as much."]
-    blocks = by_blocks.from_theory(problem, spectrum=spectrum, **start, **options)
+    blocks = by_blocks(problem, parameters, **start, **options)
     if not blocks.compiled:
         return whole, spectrum, [f"{why} Blocks were left aside, since Python would be asked for each of them."]
     cost, cost_of_round = _cost(whole, 1), _cost(blocks, blocks.round)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from dapd.arrays import Array
+from dapd.operators import Operator, as_operator, pieces
 from dapd.problem import Problem
 from dapd.smooth import Function
 
@@ -16,12 +19,19 @@ class BlockOracle:
 
     def __init__(self, problem: Problem, functions: list[Function] | None) -> None:
         assert problem.blocks is not None
-        self.f, self.functions = problem.f, functions
+        self.f, self.M, self.functions = problem.f, problem.M, functions
         self.blocks = problem.blocks
-        self.operators = [problem.M.columns(block) for block in problem.blocks]
         self.b = problem.b.astype(problem.dtype)
         self.dtype = problem.dtype
         self.counts = np.zeros(2, np.int64)  # block products and block gradients; compiled code adds to them too
+
+    @cached_property
+    def operators(self) -> list[Operator]:
+        """M_1, …, M_N; compiled chunks do without them."""
+        matrices = pieces(self.M, self.blocks)
+        if matrices is None:
+            return [self.M.columns(block) for block in self.blocks]
+        return [as_operator(matrix) for matrix in matrices]
 
     def reset(self) -> None:
         """Count anew."""

@@ -103,14 +103,15 @@ class BlockMethod(Method):
         return cls(problem, parameters, x0=x0, y0=y0, seed=seed, shared_sample=shared_sample)
 
     @classmethod
-    def by_theory(cls, problem: Problem, spectrum: Spectrum) -> Any:
-        """The parameters of the theorem, for a spectrum that knows s_bar_max."""
+    def by_theory(cls, problem: Problem, spectrum: Spectrum, **choice: bool) -> Any:
+        """The parameters of the theorem, for a spectrum that knows s_bar_max; sharp=True where it leaves a choice."""
         return cls.settings(
             L=problem.f.L,
             mu=problem.f.mu,
             s_bar_max=spectrum.s_bar_max,
             s_min=spectrum.s_min,
             N=len(problem.blocks or []),
+            **choice,
         )
 
     @property
