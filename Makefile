@@ -14,7 +14,7 @@ $(VENV)/.ready: pyproject.toml
 	touch $@
 
 demo: setup
-	$(RUN) examples/compressed_sensing.py --out report
+	$(VENV)/bin/dapd reproduce all --quick --out report
 
 test: setup
 	$(RUN) -m pytest

@@ -11,6 +11,14 @@ settings.register_profile(
 settings.load_profile("fixed")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def private_cache(tmp_path_factory):
+    """References are kept for the session, and leave the user's own cache alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DAPD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def close_figures():
     yield

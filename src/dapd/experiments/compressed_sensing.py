@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dapd.arguments import named, number, whole
-from dapd.arrays import Array
+from dapd.experiments.matrices import with_singular_values
 from dapd.problem import Problem
 from dapd.smooth import PseudoHuber
 
@@ -43,11 +43,3 @@ def compressed_sensing(
     hidden = np.zeros(m)
     hidden[rng.choice(m, nonzeros, replace=False)] = 1.0
     return Problem(PseudoHuber.with_condition(condition), M, M @ hidden, blocks=blocks)
-
-
-def with_singular_values(rng: np.random.Generator, n: int, m: int, s_min: float, s_max: float) -> Array:
-    """A Gaussian matrix, its singular values replaced by uniform ones mapped onto [s_min, s_max], ends included."""
-    U, _, Vt = np.linalg.svd(rng.standard_normal((n, m)), full_matrices=False)
-    drawn = rng.uniform(size=min(n, m))
-    sigma = s_min + (drawn - drawn.min()) / (np.ptp(drawn) or 1.0) * (s_max - s_min)
-    return (U * sigma) @ Vt

@@ -1,0 +1,152 @@
+"""The command `dapd`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from dapd import reproduce as paper
+from dapd.reproduce import machine
+
+QUICK_SEEDS, FULL_SEEDS = 1, 20
+NAMES = f"Any of {', '.join(paper.ITEMS)}; or all, which is the default."
+
+app = typer.Typer(
+    name="dapd",
+    help="The optimal first-order solver for strongly convex problems with linear coupling.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@app.command()
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(help=NAMES, show_default=False)] = None,
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="The paper's budgets, or smaller ones that take a few minutes.")
+    ] = False,
+    out: Annotated[
+        Path, typer.Option(help="Where report, pictures and CSV go. Runs that are already there are not repeated.")
+    ] = Path("report"),
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help=f"Seeds of the tables: {FULL_SEEDS} with --full, else {QUICK_SEEDS}.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes, one thread each; one a core by default.")] = None,
+) -> None:
+    """Compute the paper's figures and tables again, beside the published ones."""
+    try:
+        items = paper.choose(names or [])
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="NAMES") from None
+    if out.exists() and not out.is_dir():
+        raise typer.BadParameter(f"{out} is a file; give a folder", param_hint="--out")
+    # said now, not after hours of computing
+    missing = [name for name in ("clarabel", "matplotlib") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise typer.BadParameter(
+            f"needs {' and '.join(missing)}; pip install 'dapd[experiments]'", param_hint="reproduce"
+        )
+    console = Console()
+    seeds = seeds or (FULL_SEEDS if full else QUICK_SEEDS)
+    jobs = jobs or machine.cores()
+    runs = [run for item in items for run in item.runs(quick=not full, seeds=seeds)]
+    began = monotonic()
+    try:
+        with _display(console) as shown:
+            records = paper.complete(runs, out / "runs", jobs=jobs, show=shown.show)
+    except KeyboardInterrupt:
+        console.print("Interrupted. The same command goes on from here.")
+        raise typer.Exit(130) from None
+    outcome = paper.Outcome(items, records, quick=not full, seeds=seeds, jobs=jobs)
+    page = paper.write_report(outcome, out)
+    _summary(console, outcome)
+    console.print(f"Took {monotonic() - began:.0f} s. Report: {page}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def info() -> None:
+    """Show versions, cores, threads, engine and device."""
+    table = Table(show_header=False, box=None)
+    for name, text in machine.versions().items():
+        table.add_row(name, text)
+    table.add_row("processor", f"{machine.processor()}, {machine.cores()} cores")
+    table.add_row("threads", os.environ.get("OMP_NUM_THREADS", "as many as the BLAS library takes"))
+    table.add_row("engine", "numpy")
+    table.add_row("device", "CPU")
+    Console().print(table)
+
+
+def _summary(console: Console, outcome: paper.Outcome) -> None:
+    """Print the tables, and how many checks agree."""
+    shown = Table("table", "method", "here", "paper", "", title="Relative errors, 95 % intervals")
+    marks = {True: "[green]agrees[/]", False: "[red]differs[/]", None: "not compared"}
+    for item in outcome.items:
+        if isinstance(item, paper.Table):
+            for row in outcome.rows(item):
+                here = str(row.ours) if row.ours else ", ".join(f"{error:.1e}" for error in row.errors)
+                shown.add_row(item.name, paper.title(row.method), here, str(row.paper), marks[row.agrees])
+    if shown.row_count:
+        console.print(shown)
+    judged = outcome.judgements()
+    console.print(
+        f"{judged.count(True)} checks agree with the paper, {judged.count(False)} differ, {judged.count(None)} are not "
+        "decided by this budget.",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+class _Lines:
+    """Off a terminal: a line a finished run, but not more often than one can read."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.began = monotonic()
+        self.said = -10.0
+
+    def show(self, progress: paper.Progress) -> None:
+        """Print a line."""
+        now = monotonic() - self.began
+        if progress.finished is None or (now < self.said + 2.0 and progress.runs_done < progress.runs):
+            return
+        self.said = now
+        left = now * (progress.total / progress.done - 1) if progress.done else 0.0
+        self.console.print(
+            f"{progress.runs_done}/{progress.runs}  {progress.finished}  ({now:.0f} s, about {left:.0f} s to go)",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+class _Bar:
+    """On a terminal: a bar with the time to go."""
+
+    def __init__(self, bar: Bar) -> None:
+        self.bar = bar
+        self.task = bar.add_task("", total=None, text="")
+
+    def show(self, progress: paper.Progress) -> None:
+        """Move the bar."""
+        text = f"{progress.runs_done}/{progress.runs} runs"
+        self.bar.update(self.task, completed=progress.done, total=progress.total, text=text)
+
+
+@contextmanager
+def _display(console: Console) -> Iterator[_Bar | _Lines]:
+    if not console.is_terminal:
+        yield _Lines(console)
+        return
+    columns = (BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn(), TextColumn("to go"))
+    with Bar(*columns, TimeRemainingColumn(), console=console) as bar:
+        yield _Bar(bar)

@@ -1,0 +1,89 @@
+"""Pictures: one colour, dash and marker a method, the same everywhere, told apart without colour too."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dapd.reproduce.runs import SHARED, Record, title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# the colours of Okabe and Ito; the methods of the paper have strong ones
+COLOURS = {
+    "y-dapd": "#0072B2",
+    "x-dapd": "#D55E00",
+    "y-sbc-dapd": "#56B4E9",
+    "x-sbc-dapd": "#E69F00",
+    "papc": "#009E73",
+    "capd": "#CC79A7",
+}
+DASHES: dict[str, Any] = {"papc": (0, (5, 2)), "capd": (0, (1, 1.5)), "y-sbc-dapd": (0, (6, 2, 1, 2))}
+MARKERS = {"y-dapd": "o", "x-dapd": "s", "y-sbc-dapd": "^", "x-sbc-dapd": "D", "papc": "v", "capd": "X"}
+AXES = {
+    "iterations": "iterations (pairs of products with M and Mᵀ)",
+    "products": "products with blocks of M",
+    "seconds": "seconds of solve time",
+}
+MEASURES = {"error": "‖x − x*‖ / ‖x*‖", "kkt": "max(‖∇f(x) + Mᵀy‖, ‖Mx − b‖)"}
+
+
+class Style(NamedTuple):
+    """How a method is drawn."""
+
+    color: str
+    linestyle: Any
+    marker: str
+    markerfacecolor: str  # hollow for the variants with a shared sample
+
+
+def style(method: str) -> Style:
+    """The colour, dash and marker of a method."""
+    name = method.removesuffix(SHARED)
+    shared = name != method
+    colour = COLOURS[name]
+    return Style(colour, ":" if shared else DASHES.get(name, "-"), MARKERS[name], "white" if shared else colour)
+
+
+def draw(ax: Axes, records: Sequence[Record], *, axis: str = "iterations", measure: str = "error") -> None:
+    """Draw the curves of several methods into one panel, on a logarithmic scale."""
+    for k, record in enumerate(records):
+        values = np.array(getattr(record, measure))
+        at = np.array(getattr(record, axis), dtype=float)
+        # six marks a curve, evenly spread and not one upon the other
+        marks = np.searchsorted(at, at[-1] * (np.arange(6) + (k + 1) / (len(records) + 1)) / 6)
+        ax.semilogy(
+            at,
+            np.where(values > 0, values, np.nan),  # a log scale has no place for an exact zero
+            label=title(record.run.method),
+            linewidth=1.6,
+            markersize=4.5,
+            markevery=np.minimum(marks, len(at) - 1).tolist(),
+            **style(record.run.method)._asdict(),
+        )
+    ax.set(xlabel=AXES[axis], ylabel=MEASURES[measure])
+    ax.ticklabel_format(axis="x", style="sci", scilimits=(-2, 4), useMathText=True)
+    ax.margins(x=0.01)
+    ax.grid(visible=True, which="major", alpha=0.3)
+    ax.legend(fontsize="small", framealpha=0.8)
+
+
+def picture(records: Sequence[Record], *, axis: str, measure: str) -> str:
+    """One panel as SVG text; the same records give the same bytes."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ModuleNotFoundError(
+            "the figures need matplotlib, which is not installed; pip install 'dapd[experiments]'"
+        ) from None
+    with matplotlib.rc_context({"svg.hashsalt": "dapd", "font.size": 9}):
+        figure = Figure(figsize=(5.2, 3.6), layout="constrained")
+        draw(figure.subplots(), records, axis=axis, measure=measure)
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()

@@ -1,0 +1,140 @@
+"""One run: a method on an instance of an experiment for a number of iterations, kept whole on disk or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import dapd
+from dapd.certificate import certify
+from dapd.experiments import reference
+from dapd.problem import Problem
+
+SHARED = "-i"  # the paper's ending for the variants that draw one block for both steps
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A family of problems, one for each seed."""
+
+    name: str
+    title: str
+    make: Callable[[int], Problem]
+    microseconds: float  # an iteration of a deterministic method, roughly: for the time to go alone
+    blocks: int = 1
+
+
+@dataclass(frozen=True, order=True)
+class Run:
+    """What is to be computed; equal runs are computed once, whichever figures and tables they serve."""
+
+    experiment: str
+    method: str
+    seed: int
+    iterations: int
+
+    @property
+    def name(self) -> str:
+        """A file's name."""
+        return f"{self.experiment}_{self.method}_seed-{self.seed}_{self.iterations}"
+
+    def __str__(self) -> str:
+        return f"{self.experiment}, {title(self.method)}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What came out: the curve point by point, and what the error was measured by."""
+
+    run: Run
+    version: str
+    iterations: list[int]
+    products: list[float]  # with single blocks of M, each with Mᵢ or Mᵢᵀ counted
+    seconds: list[float]
+    error: list[float]  # ‖x − x*‖/‖x*‖
+    kkt: list[float]  # max(stationarity, feasibility)
+    wall: float  # seconds for all of it: instance, reference, set-up and solve
+    reference: tuple[float, float]  # stationarity and feasibility of (x*, y*)
+    condition: float  # L/μ
+    coupling_condition: float  # s_max²/s_min²
+
+
+def title(method: str) -> str:
+    """The paper's name of a method."""
+    name = method.removesuffix(SHARED)
+    return dapd.METHODS[name].title + (SHARED if name != method else "")
+
+
+def perform(run: Run, experiment: Experiment, tell: Callable[[float], None] | None = None) -> Record:
+    """Compute a run; `tell` hears which part of it is done."""
+    began = perf_counter()
+    problem = reference(experiment.make(run.seed))
+    kkt = certify(problem, problem.x_star, problem.y_star)
+    name = run.method.removesuffix(SHARED)
+    options: dict[str, Any] = {"shared_sample": True} if name != run.method else {}
+
+    def callback(info: dapd.Info) -> None:
+        if tell is not None:
+            tell(info.iteration / run.iterations)
+
+    # a first solve compiles what there is to compile, and estimates the spectrum, so that the clock sees neither
+    spectrum = dapd.solve(problem, name, tol=0, max_iterations=experiment.blocks, seed=run.seed, **options).spectrum
+    result = dapd.solve(
+        problem,
+        name,
+        tol=0,
+        max_iterations=run.iterations,
+        spectrum=spectrum,
+        seed=run.seed,
+        history=True,
+        callback=callback,
+        **options,
+    )
+    if result.status is not dapd.Status.iteration_limit or result.history is None or result.spectrum is None:
+        raise ArithmeticError(f"{run} ended early: {result.message}")
+    history = result.history
+    # every iteration of a method takes as many as any other (y-SBC-DAPD: on average)
+    spent = result.block_products or experiment.blocks * result.products
+    return Record(
+        run=run,
+        version=dapd.__version__,
+        iterations=history.iterations.tolist(),
+        products=(history.iterations * (spent / max(1, result.iterations))).tolist(),
+        seconds=history.time.tolist(),
+        error=history.error.tolist() if history.error is not None else [],
+        kkt=[max(pair) for pair in zip(history.stationarity.tolist(), history.feasibility.tolist(), strict=True)],
+        wall=perf_counter() - began,
+        reference=(kkt.stationarity, kkt.feasibility),
+        condition=problem.f.L / problem.f.mu,
+        coupling_condition=(result.spectrum.s_max / result.spectrum.s_min) ** 2,
+    )
+
+
+def save(record: Record, folder: Path) -> None:
+    """Write a record; a kill at any moment leaves the whole file or none."""
+    write(folder / f"{record.run.name}.json", json.dumps(asdict(record)))
+
+
+def load(run: Run, folder: Path) -> Record | None:
+    """Read a record; None where there is none of this version of the package."""
+    try:
+        fields = json.loads((folder / f"{run.name}.json").read_text(encoding="utf-8"))
+        fields["run"] = Run(**fields["run"])
+        fields["reference"] = tuple(fields["reference"])
+        record = Record(**fields)
+    except (OSError, ValueError, KeyError, TypeError):  # absent, cut short, or of another layout
+        return None
+    return record if record.version == dapd.__version__ and record.run == run else None
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file so that it appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)

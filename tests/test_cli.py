@@ -1,0 +1,139 @@
+"""The command `dapd`."""
+
+import dataclasses
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import rich.console
+from typer.testing import CliRunner
+
+import dapd
+from dapd import cli
+from dapd.reproduce import Progress, catalogue
+from dapd.reproduce.runs import Run
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """One figure and one table with tiny budgets under their own names."""
+    figure = catalogue.ITEMS["figure-qp"]
+    panels = tuple(dataclasses.replace(panel, quick=200, full=300) for panel in figure.panels)
+    table = dataclasses.replace(catalogue.ITEMS["table-nse-1"], quick=100, full=200)
+    monkeypatch.setitem(catalogue.ITEMS, "figure-qp", dataclasses.replace(figure, panels=panels))
+    monkeypatch.setitem(catalogue.ITEMS, "table-nse-1", table)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def run(*words):
+    return CliRunner().invoke(cli.app, [str(word) for word in words])
+
+
+def test_reproduce_writes_a_report_and_does_not_repeat_itself(tmp_path):
+    out = tmp_path / "out"
+    first = run("reproduce", "figure-qp", "table-nse-1", "--out", out, "--seeds", 3, "--jobs", 2)
+    assert first.exit_code == 0, first.output
+    assert f"Report: {out / 'index.html'}" in first.output
+    assert re.search(r"\d+ checks agree with the paper, \d+ differ, \d+ are not", first.output)
+    assert "table-nse-1" in first.output
+    assert "s to go" in first.output
+    table = (out / "table-nse-1.csv").read_bytes()
+    assert len(list((out / "runs").iterdir())) == 6 + 9
+    again = run("reproduce", "figure-qp", "table-nse-1", "--out", out, "--seeds", 3)
+    assert again.exit_code == 0
+    assert "s to go" not in again.output
+    assert (out / "table-nse-1.csv").read_bytes() == table
+
+
+def test_full_takes_twenty_seeds_and_the_paper_s_budgets(tmp_path, monkeypatch):
+    asked = []
+
+    def complete(runs, *_, **__):
+        asked.extend(runs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dapd.reproduce.complete", complete)
+    stopped = run("reproduce", "table-nse-1", "--full", "--out", tmp_path)
+    assert stopped.exit_code == 130
+    assert "The same command goes on from here" in stopped.output
+    assert {one.seed for one in asked} == set(range(20))
+    assert {one.iterations for one in asked} == {200}
+
+
+def test_bad_words_are_named(tmp_path):
+    unknown = run("reproduce", "figure-9", "--out", tmp_path)
+    assert unknown.exit_code == 2
+    assert "no figure or table 'figure-9'" in unknown.output
+    file = tmp_path / "file"
+    file.write_text("")
+    taken = run("reproduce", "figure-qp", "--out", file)
+    assert taken.exit_code == 2
+    assert "is a file; give a folder" in taken.output
+    assert run("reproduce", "figure-qp", "--seeds", 0, "--out", tmp_path).exit_code == 2
+
+
+def test_missing_extras_are_said_before_any_computing(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    lacking = run("reproduce", "figure-qp", "--out", tmp_path)
+    assert lacking.exit_code == 2
+    assert "needs clarabel and matplotlib; pip install 'dapd[experiments]'" in lacking.output
+
+
+def test_help_lists_the_figures_and_tables():
+    shown = run("reproduce", "--help").output
+    for name in ("figure-1", "table-nse-2", "--full", "--seeds", "--jobs", "--out"):
+        assert name in shown
+
+
+def test_info_shows_versions_threads_and_engine():
+    shown = run("info")
+    assert shown.exit_code == 0
+    for word in ("dapd", "numpy", "Python", "cores", "threads", "engine", "device"):
+        assert word in shown.output
+    assert re.search(rf"dapd\s+({re.escape(dapd.__version__)}|not installed)", shown.output)
+
+
+def test_ctrl_c_stops_the_workers_and_says_how_to_go_on(tmp_path):
+    command = [sys.executable, "-c", "from dapd.cli import app; app()"]
+    command += ["reproduce", "table-nse-2", "--full", "--out", str(tmp_path), "--jobs", "1"]
+    cache = tmp_path / "cache"
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "DAPD_CACHE_DIR": str(cache)},
+    )
+    # once a reference is there, a worker is at work
+    deadline = time.monotonic() + 60
+    while not list(cache.glob("references/*.npz")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "The same command goes on from here" in output
+    assert "Traceback" not in errors
+
+
+def test_bar_moves_with_the_work_done():
+    with open("/dev/null", "w") as sink:
+        console = rich.console.Console(force_terminal=True, width=120, file=sink)
+        with cli._display(console) as shown:
+            shown.show(Progress(None, 1, 4, 2.0, 8.0))
+            task = shown.bar.tasks[0]
+            assert (task.completed, task.total) == (2.0, 8.0)
+            assert task.fields["text"] == "1/4 runs"
+
+
+def test_lines_are_few(capsys):
+    lines = cli._Lines(rich.console.Console())
+    for k in range(100):
+        lines.show(Progress(Run("qp-l1", "papc", k, 10), k + 1, 100, k + 1.0, 100.0))
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 2  # the first and the last
+    assert printed[-1].startswith("100/100  qp-l1, PAPC, seed 99")

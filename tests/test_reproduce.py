@@ -1,0 +1,282 @@
+"""The machinery of `dapd reproduce`: runs that resume, intervals, and the paper's sentences as checks."""
+
+import dataclasses
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import dapd
+from dapd.reproduce import published
+from dapd.reproduce.catalogue import EXPERIMENTS, ITEMS, TABLES, Figure, Table, choose, cost
+from dapd.reproduce.claims import Alike, CatchesUp, Curve, FallsBelow, First
+from dapd.reproduce.intervals import log_interval, rows, runs_csv, table_csv
+from dapd.reproduce.runs import Run, load, perform, save, title
+from dapd.reproduce.schedule import complete
+
+THREADS_BEFORE = os.environ.get("OMP_NUM_THREADS")
+
+
+def curve(rate, at=range(0, 101, 5)):
+    return Curve(list(at), [10.0 ** (-rate * k) for k in at])
+
+
+def test_first_needs_every_level_to_be_reached_before_the_others():
+    claim = First("y is fastest", "y-dapd", below=1e-1)
+    assert claim.check({"y-dapd": curve(0.1), "papc": curve(0.05)}, "iterations").holds is True
+    assert claim.check({"y-dapd": curve(0.05), "papc": curve(0.1)}, "iterations").holds is False
+    # ahead at first, overtaken later
+    bent = Curve([0, 10, 20, 100], [1.0, 1e-2, 1e-3, 1e-4])
+    verdict = claim.check({"y-dapd": bent, "papc": curve(0.08)}, "iterations")
+    assert verdict.holds is False
+    assert "iterations to 1e-01: y-DAPD 10, PAPC 15" in verdict.evidence
+
+
+def test_first_does_not_decide_where_no_one_got_far_enough():
+    claim = First("y is fastest", "y-dapd", below=1e-30)
+    verdict = claim.check({"y-dapd": curve(0.1), "papc": curve(0.05)}, "iterations")
+    assert verdict.holds is None
+    assert "no one reached 1e-30" in verdict.evidence
+    # but a rival who got there decides
+    assert claim.check({"y-dapd": curve(0.1), "papc": curve(0.5)}, "iterations").holds is False
+
+
+def test_first_may_be_over_some_of_the_others_alone():
+    curves = {"x-dapd": curve(0.1), "papc": curve(0.05), "x-sbc-dapd": curve(0.3)}
+    assert First("", "x-dapd", below=1e-1, over=("papc",)).check(curves, "").holds is True
+    assert First("", "x-dapd", below=1e-1).check(curves, "").holds is False
+
+
+def test_alike_compares_errors_or_the_ways_to_them():
+    claim = Alike("x is like PAPC", "x-dapd", "papc", factor=2.0)
+    assert claim.check({"x-dapd": curve(0.1), "papc": curve(0.07)}, "").holds is True  # errors 1e3 apart, ways 1.4
+    assert claim.check({"x-dapd": curve(0.1), "papc": curve(0.02)}, "").holds is False
+    level = Curve([0, 100], [1.0, 0.30])
+    assert claim.check({"x-dapd": level, "papc": Curve([0, 50, 100], [1.0, 0.3, 0.29])}, "").holds is True
+
+
+def test_catches_up_asks_for_a_lag_and_then_a_lead():
+    claim = CatchesUp("", "capd", "papc", start=5)
+    late = Curve([0, 5, 100], [1.0, 0.9, 1e-6])
+    early = Curve([0, 5, 100], [1.0, 0.1, 1e-3])
+    assert claim.check({"capd": late, "papc": early}, "").holds is True
+    assert claim.check({"capd": early, "papc": late}, "").holds is False
+    assert dataclasses.replace(claim, start=50).check({"capd": late, "papc": early}, "").holds is None
+
+
+def test_falls_below_waits_for_a_curve_that_still_falls():
+    claim = FallsBelow("", "y-dapd", 1e-11)
+    assert claim.check({"y-dapd": curve(0.2)}, "").holds is True
+    assert claim.check({"y-dapd": curve(0.05)}, "").holds is None
+    assert claim.check({"y-dapd": Curve([0, 50, 100], [1.0, 1e-8, 1e-8])}, "").holds is False
+
+
+def test_interval_is_student_s_on_the_logarithm():
+    errors = [1e-3, 1e-4, 1e-5]
+    low, high = log_interval(errors)
+    half = 4.30265 / math.sqrt(3)  # the 97.5 % quantile with two degrees of freedom, deviation one
+    assert low == pytest.approx(10 ** (-4 - half), rel=1e-4)
+    assert high == pytest.approx(10 ** (-4 + half), rel=1e-4)
+    assert log_interval(errors[:2]) is None
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    return perform(Run("qp-inequality", "papc", 0, 50), EXPERIMENTS["qp-inequality"])
+
+
+@pytest.mark.parametrize(
+    ("scale", "agrees", "word"), [(1.0, True, ""), (1e-4, True, "better"), (1e4, False, "worse")], ids=str
+)
+def test_table_is_green_where_intervals_overlap_or_ours_is_better(template, scale, agrees, word):
+    table = TABLES[0]
+    rng = np.random.default_rng(0)
+    records = {}
+    for run in table.runs(quick=False, seeds=20):
+        low, high = published.INTERVALS[table.name][run.method]
+        error = scale * math.sqrt(low * high) * 10 ** rng.normal(0, 0.1)
+        records[run] = dataclasses.replace(template, run=run, error=[1.0, error])
+    found = rows(table, records, quick=False, seeds=20)
+    assert [row.method for row in found] == ["papc", "capd", "y-dapd"]
+    for row in found:
+        assert row.agrees is agrees
+        assert word in row.remark
+    assert table_csv(found).splitlines()[0] == "method,seeds,low,high,paper_low,paper_high,agrees"
+    assert all(line.endswith(str(agrees)) for line in table_csv(found).splitlines()[1:])
+
+
+def test_table_is_not_compared_with_other_budgets_or_too_few_seeds(template):
+    for table, quick, seeds, word in ((ITEMS["table-nse-1"], True, 3, "in the paper"), (TABLES[0], False, 2, "seeds")):
+        records = {
+            run: dataclasses.replace(template, run=run, error=[0.1]) for run in table.runs(quick=quick, seeds=seeds)
+        }
+        for row in rows(table, records, quick=quick, seeds=seeds):
+            assert row.agrees is None
+            assert word in row.remark
+
+
+def test_catalogue_covers_the_paper():
+    assert set(ITEMS) == set(published.SECONDS)
+    assert {table.name for table in TABLES} == set(published.INTERVALS)
+    assert sum(sum(seconds) for seconds in published.SECONDS.values()) == pytest.approx(
+        published.TOTAL_SECONDS, abs=0.2
+    )
+    for item in ITEMS.values():
+        assert item.runs(quick=True, seeds=1)
+        if isinstance(item, Figure):
+            assert len(item.panels) == len(published.SECONDS[item.name]) == 2
+            assert all(panel.claims for panel in item.panels)
+        else:
+            assert isinstance(item, Table)
+            assert set(item.methods) == set(published.INTERVALS[item.name])
+    for run in ITEMS["figure-shared-sample"].runs(quick=False, seeds=20):
+        assert run.iterations * (4 if "sbc" in run.method else 400) == 80_000_000
+        assert title(run.method)
+        assert cost(run) > 0
+
+
+def test_names_are_checked_and_kept_in_order():
+    assert [item.name for item in choose(["table-cst-1", "figure-1"])] == ["figure-1", "table-cst-1"]
+    assert choose([]) == choose(["all"]) == list(ITEMS.values())
+    with pytest.raises(ValueError, match="did you mean 'figure-1'"):
+        choose(["figure1"])
+
+
+def test_record_survives_the_disk_and_only_whole(template, tmp_path):
+    save(template, tmp_path)
+    assert load(template.run, tmp_path) == template
+    [path] = tmp_path.iterdir()
+    path.write_text(path.read_text()[:-30])
+    assert load(template.run, tmp_path) is None
+    save(dataclasses.replace(template, version="0.0.0"), tmp_path)
+    assert load(template.run, tmp_path) is None  # computed by another version of the package
+    assert runs_csv([template.run], {template.run: template}).count("\n") == len(template.iterations) + 1
+
+
+def test_run_counts_products_with_blocks(template):
+    assert template.products == [2 * k for k in template.iterations]
+    assert template.iterations[-1] == 50
+    blocks = perform(Run("cst-blocks-1", "papc", 0, 3), EXPERIMENTS["cst-blocks-1"])
+    assert blocks.products[-1] == 3 * 2 * 200
+    for method, shared in (("y-sbc-dapd", "y-sbc-dapd-i"), ("x-sbc-dapd", "x-sbc-dapd-i")):
+        pair = [perform(Run("cst-blocks-1", name, 0, 300), EXPERIMENTS["cst-blocks-1"]) for name in (method, shared)]
+        assert all(record.products[-1] == 1200 for record in pair)
+        assert pair[0].error != pair[1].error
+        assert title(shared) == title(method) + "-i"
+
+
+RUNS = [Run("qp-inequality", method, seed, 2_000) for seed in (0, 1) for method in ("papc", "x-dapd", "y-dapd")]
+
+
+def test_two_runs_with_one_seed_are_identical_whatever_the_jobs(tmp_path):
+    first = complete(RUNS, tmp_path / "one", jobs=1)
+    again = complete(RUNS, tmp_path / "two", jobs=2)
+    assert list(first) == list(again) == RUNS
+    for run in RUNS:
+        assert first[run].error == again[run].error
+        assert first[run].kkt == again[run].kkt
+    assert first[RUNS[0]].error != first[RUNS[3]].error
+
+
+def test_finished_runs_are_not_repeated_and_progress_is_told(tmp_path):
+    told = []
+    complete(RUNS[:3], tmp_path, jobs=1, show=told.append)
+    stamps = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert told[-1].runs_done == told[-1].runs == 3
+    assert told[-1].done == pytest.approx(told[-1].total)
+    assert [step.done for step in told] == sorted(step.done for step in told)
+    complete(RUNS[:4] * 2, tmp_path, jobs=1)
+    assert len(list(tmp_path.iterdir())) == 4
+    assert all((tmp_path / name).stat().st_mtime_ns == stamp for name, stamp in stamps.items())
+    assert os.environ.get("OMP_NUM_THREADS") == THREADS_BEFORE
+
+
+def test_an_error_in_a_run_is_raised_and_leaves_no_process(tmp_path):
+    with pytest.raises(ValueError, match="unknown method"):
+        complete([Run("qp-inequality", "no-such", 0, 10)], tmp_path, jobs=1)
+    assert not list(tmp_path.glob("*.json"))
+
+
+def test_a_killed_run_continues_where_it_was(tmp_path):
+    """Kill the command in the middle, by a signal that can't be caught, and start it again."""
+    script = (
+        "from pathlib import Path\n"
+        "from dapd.reproduce.runs import Run\n"
+        "from dapd.reproduce.schedule import complete\n"
+        "if __name__ == '__main__':\n"
+        "    runs = [Run('qp-inequality', 'papc', 0, 500), Run('qp-inequality', 'x-dapd', 0, 100_000_000)]\n"
+        f"    complete(runs, Path({str(tmp_path)!r}), jobs=2)\n"
+    )
+    path = tmp_path / "script.py"
+    path.write_text(script)
+    process = subprocess.Popen([sys.executable, str(path)], start_new_session=True)
+    try:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob("*.json")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        children = _children(process.pid)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        # the workers follow their parent; none is left to burn the machine
+        while any(map(_alive, children)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not any(map(_alive, children))
+    finally:
+        process.kill()
+    [kept] = tmp_path.glob("*.json")
+    before = kept.stat().st_mtime_ns
+    runs = [Run("qp-inequality", "papc", 0, 500), Run("qp-inequality", "x-dapd", 0, 500)]
+    records = complete(runs, tmp_path, jobs=1)
+    assert kept.stat().st_mtime_ns == before
+    assert json.loads(kept.read_text())["error"] == records[runs[0]].error
+    assert len(list(tmp_path.glob("*.json"))) == 2
+
+
+def _children(pid):
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(line) for line in found.stdout.split()]
+
+
+def _alive(pid):
+    found = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return bool(found.stdout.strip()) and not found.stdout.strip().startswith("Z")
+
+
+# budgets just large enough for each sentence to be decided
+ORDER = {
+    ("figure-1", "cst-1"): 10_000,
+    ("figure-2", "cst-blocks-1"): 2_500,
+    ("figure-3", "nse-1"): 3_000,
+    ("figure-3", "nse-2"): 8_000,
+    ("figure-qp", "qp-l1"): 20_000,
+    ("figure-qp", "qp-inequality"): 40_000,
+}
+
+
+@pytest.mark.parametrize(("figure", "experiment"), ORDER)
+def test_order_of_the_methods_is_the_paper_s(figure, experiment):
+    [panel] = [panel for panel in ITEMS[figure].panels if panel.experiment == experiment]
+    panel = dataclasses.replace(panel, quick=ORDER[figure, experiment])
+    curves = {}
+    for run in panel.runs(quick=True):
+        record = perform(run, EXPERIMENTS[experiment])
+        curves[run.method] = Curve(getattr(record, ITEMS[figure].axes[0]), record.error)
+    for claim in panel.claims:
+        verdict = claim.check(curves, ITEMS[figure].axes[0])
+        assert verdict.holds is True, verdict
+
+
+def test_a_run_that_ends_early_is_an_error(monkeypatch):
+    def interrupted(*args, **kwargs):
+        return dataclasses.replace(solve(*args, **kwargs), status=dapd.Status.diverged)
+
+    solve = dapd.solve
+    monkeypatch.setattr(dapd, "solve", interrupted)
+    with pytest.raises(ArithmeticError, match="qp-inequality, PAPC, seed 0 ended early"):
+        perform(Run("qp-inequality", "papc", 0, 20), EXPERIMENTS["qp-inequality"])
