@@ -169,8 +169,7 @@ def test_compiled_iterates_are_the_papers(name, function, shared):
     method = dapd.METHODS[name].from_theory(problem, seed=5, shared_sample=shared, **start)
     assert method.compiled
     expected = LITERAL[name](method, 2000)
-    plain = type(method).first(method.parameters, method.oracle, method.x0, method.y0)
-    for state in (method.run(method.init(), 2000), method.run_plain(plain, 2000)):
+    for state in (method.run(method.init(), 2000), method.run_plain(method.init(), 2000)):
         for found, wanted in zip(method.point(state), expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
 
@@ -182,8 +181,7 @@ def test_refresh_and_rebase_leave_the_iterates_as_they_are(name):
     method = dapd.METHODS[name].from_theory(problem, spectrum=spectrum, seed=1)
     method.plan = method.plan._replace(period=70, rebase=50)
     expected = LITERAL[name](method, 300)
-    plain = type(method).first(method.parameters, method.oracle, method.x0, method.y0)
-    for state in (method.run(method.init(), 300), method.run_plain(plain, 300)):
+    for state in (method.run(method.init(), 300), method.run_plain(method.init(), 300)):
         np.testing.assert_allclose(method.point(state)[0], expected[0], rtol=1e-9, atol=1e-9)
 
 
@@ -221,9 +219,22 @@ def test_maintained_products_do_not_drift_in_ten_million_iterations(name):
     elif name == "x-sbc-dapd":
         kept, exact = state.Mx_hat, M @ (p.xi * state.z - (p.xi - 1) * x)
     else:
-        kept, exact = state.Mp - state.reach * state.scale * state.Me, M @ x
+        kept, exact = state.Mc - state.reach * state.scale * state.Me, M @ x
     assert np.linalg.norm(kept - exact) <= 1e-12 * np.linalg.norm(exact)
     np.testing.assert_allclose(x, problem.x_star, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_float32_keeps_its_digits_compiled_and_plain(name):
+    problem, spectrum, _ = instance("huber", 1e3, 3.0, N=4)
+    single = dapd.Problem(
+        problem.f, problem.M.dense().astype(np.float32), problem.b.astype(np.float32), blocks=problem.blocks
+    )
+    method = dapd.METHODS[name].from_theory(single, spectrum=spectrum, seed=0)
+    for run in (method.run, method.run_plain):
+        x, y = method.point(run(method.init(), 40_000))
+        assert x.dtype == y.dtype == np.float32
+        assert np.linalg.norm(x - problem.x_star) <= 1e-4 * np.linalg.norm(problem.x_star)
 
 
 def test_a_hundred_million_block_products_keep_memory_flat():

@@ -1,6 +1,9 @@
 """Block-coordinate methods through `dapd.solve`: counts, seeds, errors, limits, choice."""
 
+import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -225,6 +228,62 @@ def test_errors_name_the_method_that_can():
     given = dapd.theory.x_sbc(L=2, mu=1, s_bar_max=1, s_min=1, N=3)
     with pytest.raises(ValueError, match="parameters are for N = 3 blocks, but the problem has 4"):
         dapd.solve(dapd.Problem(dapd.PseudoHuber(0.3), M, b, blocks=4), "x-sbc-dapd", parameters=given)
+
+
+def test_one_block_of_a_matrix_free_map_costs_all_of_it_and_is_refused():
+    M = np.eye(2, 6)
+    problem = dapd.Problem(dapd.PseudoHuber(0.5), aslinearoperator(M), [1.0, 2.0], blocks=3)
+    with pytest.raises(ValueError, match=r"one of MatrixFree\(2 × 6, float64\) would cost all of it; give dapd.Colu"):
+        dapd.solve(problem, "x-sbc-dapd")
+    assert dapd.solve(problem).method in ("x-dapd", "y-dapd")
+
+
+def test_column_blocks_cut_otherwise_are_compiled_too():
+    M = np.random.default_rng(0).standard_normal((2, 6))
+    for parts in ([M[:, :4], M[:, 4:]], [M[:, :4], sp.csr_array(M[:, 4:])]):
+        problem = dapd.Problem(dapd.PseudoHuber(0.5), dapd.ColumnBlocks(parts), [1.0, 2.0], blocks=3)
+        method = dapd.METHODS["x-sbc-dapd"].from_theory(problem, seed=0)
+        assert method.compiled
+        same = dapd.METHODS["x-sbc-dapd"].from_theory(dapd.Problem(problem.f, M, problem.b, blocks=3), seed=0)
+        points = [one.point(one.run(one.init(), 100))[0] for one in (method, same)]
+        assert np.allclose(*points, rtol=1e-9)
+
+
+def test_what_runs_in_python_is_said():
+    own = dapd.Separable([dapd.Smooth(lambda x: x @ x, lambda x: 2 * x, 2.0, 2.0, size=3)] * 2)
+    result = dapd.solve(dapd.Problem(own, np.eye(2, 6), [1.0, 2.0]), "x-sbc-dapd", seed=0, tol=1e-3)
+    assert "computed in Python" in result.message
+
+
+@pytest.mark.parametrize(("wrong", "found"), [(lambda x: x[:1], r"shape \(1,\)"), (lambda x: [1.0, 2.0, 3.0], "list")])
+def test_wrong_gradient_of_a_block_is_named(wrong, found):
+    own = dapd.Separable([dapd.Smooth(lambda x: x @ x, g, 2.0, 2.0, size=3) for g in (lambda x: 2 * x, wrong)])
+    with pytest.raises(ValueError, match=rf"the gradient of f_2 returned {found}, expected an array of shape \(3,\)"):
+        dapd.solve(dapd.Problem(own, np.eye(2, 6), [1.0, 2.0]), "x-sbc-dapd")
+
+
+def test_options_that_make_no_sense_are_refused_or_said():
+    problem = dapd.Problem(dapd.PseudoHuber(0.5), np.eye(2, 6), [1.0, 2.0], blocks=3)
+    with pytest.raises(TypeError, match=r"shared_sample must be True or False, found 'False'"):
+        dapd.solve(problem, "x-sbc-dapd", shared_sample="False")
+    whole = dapd.Problem(dapd.PseudoHuber(0.5), np.eye(2, 6), [1.0, 2.0])
+    assert "shared_sample had no block method" in dapd.solve(whole, shared_sample=True).message
+    name = "x-sbc-dapd-nonseparable"
+    parameters = dapd.METHODS[name].from_theory(problem).parameters._replace(gamma=0.0)
+    with pytest.raises(ValueError, match=r"parameters.gamma must lie between 0 and 1, found 0"):
+        dapd.solve(problem, name, parameters=parameters)
+
+
+def test_compilation_is_set_up(tmp_path):
+    script = (
+        "import numpy as np, dapd\n"
+        "P = dapd.Problem(dapd.PseudoHuber(0.5), np.eye(2, 6), [1.0, 2.0], blocks=3)\n"
+        "r = dapd.solve(P, 'x-sbc-dapd', seed=0, tol=1e-6)\n"
+        "print(r.setup_time > 10 * r.solve_time)"
+    )
+    cold = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], env=cold, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"]
 
 
 def test_quadratic_separates_just_where_it_is_block_diagonal():

@@ -29,8 +29,17 @@ def psi(name, p, at, s):
 
 
 @pytest.mark.parametrize("case", range(len(CONDITIONS)))
-@pytest.mark.parametrize("name", ["x-sbc-dapd", "y-sbc-dapd", "x-sbc-dapd-nonseparable"])
-def test_expected_lyapunov_decreases_by_theorem_rate(name, case):
+@pytest.mark.parametrize(
+    ("name", "sharp"),
+    [
+        ("x-sbc-dapd", {}),
+        ("y-sbc-dapd", {}),
+        ("x-sbc-dapd-nonseparable", {}),
+        ("x-sbc-dapd", {"sharp": True}),
+        ("y-sbc-dapd", {"sharp": True}),
+    ],
+)
+def test_expected_lyapunov_decreases_by_theorem_rate(name, sharp, case):
     condition, ratio = CONDITIONS[case]
     N = 1 + case % 5
     kinds = ["diagonal", "huber"] if name != "x-sbc-dapd-nonseparable" else ["dense", "huber"]
@@ -40,7 +49,7 @@ def test_expected_lyapunov_decreases_by_theorem_rate(name, case):
 
     def started():
         x0, y0 = at.x + rng.standard_normal(problem.columns), at.y + rng.standard_normal(problem.rows)
-        method = cls.from_theory(problem, spectrum=spectrum, x0=x0, y0=y0, seed=case)
+        method = cls(problem, cls.by_theory(problem, spectrum, **sharp), x0=x0, y0=y0, seed=case)
         p, o = method.parameters, method.oracle
         return p, o, cls.first(p, o, method.x0, method.y0)
 
@@ -48,7 +57,7 @@ def test_expected_lyapunov_decreases_by_theorem_rate(name, case):
     first = psi(name, p, at, s)
     draws = list(outcomes(name, N))
     checked = 0
-    while checked < CHECKS:
+    while checked < (CHECKS // 4 if sharp else CHECKS):
         for _ in range(STRIDE - 1):
             cls.update(p, o, s, draws[rng.integers(len(draws))][1])
         before = psi(name, p, at, s)
@@ -85,6 +94,13 @@ def test_one_block_is_the_deterministic_method(name, whole, record, kind):
         state, twin = method.run(state, 1), other.step(twin)
         for a, b in zip(method.point(state), other.point(twin), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("condition", "ratio"), CONDITIONS)
+@pytest.mark.parametrize("settings", [theory.x_sbc, theory.y_sbc])
+def test_sharp_constants_are_no_worse_than_the_corollarys(settings, condition, ratio):
+    constants = {"L": condition, "mu": 1.0, "s_bar_max": 0.7, "s_min": 0.7 / ratio, "N": 10}
+    assert settings(sharp=True, **constants).Pi <= settings(**constants).Pi * (1 + 1e-6)
 
 
 def test_blocks_gain_the_root_of_their_number():

@@ -10,6 +10,7 @@ from dapd.methods import METHODS, Method
 from dapd.methods.block import BlockMethod
 from dapd.methods.x_sbc import XSBC
 from dapd.methods.y_sbc import YSBC
+from dapd.operators import divisible
 from dapd.problem import Problem
 from dapd.spectrum import Spectrum, with_block_norm
 
@@ -30,13 +31,13 @@ def choose(
 
     spectrum = with_block_norm(spectrum, problem.M, problem.blocks or [])
     sides: tuple[type[BlockMethod], ...] = (XSBC, YSBC)
-    rounds, _, by_blocks = min(
-        (side.by_theory(problem, spectrum).Pi / len(problem.blocks or []), k, side) for k, side in enumerate(sides)
-    )
+    settings = [(side, side.by_theory(problem, spectrum, sharp=True)) for side in sides]
+    by_blocks, parameters = min(settings, key=lambda pair: pair[1].Pi)
+    rounds = parameters.Pi / len(problem.blocks or [])
     # a round of block iterations reads M no fewer times than an iteration of the whole, so this can't pay
     if rounds >= whole.parameters.Pi:
         return whole, spectrum, [f"{why} By blocks the theorems ask {rounds / whole.parameters.Pi:.2g} times as much."]
-    blocks = by_blocks.from_theory(problem, spectrum=spectrum, **start, **options)
+    blocks = by_blocks(problem, parameters, **start, **options)
     if not blocks.compiled:
         return whole, spectrum, [f"{why} Blocks were left aside, since Python would be asked for each of them."]
     cost, cost_of_round = _cost(whole, 1), _cost(blocks, blocks.round)
@@ -54,7 +55,7 @@ def _has_blocks(problem: Problem) -> bool:
     """Whether a block-coordinate method may run."""
     if problem.blocks is None or len(problem.blocks) == 1 or not problem.phi.is_zero:
         return False
-    return problem.f.split(problem.blocks) is not None
+    return problem.parts is not None and divisible(problem.M, problem.blocks)
 
 
 def _cost(method: Method, steps: int) -> float:

@@ -348,14 +348,24 @@ def cut(matrix: Any, blocks: list[slice]) -> list[Any]:
     return [by_column[:, block] for block in blocks]
 
 
+def divisible(M: Operator, blocks: list[slice]) -> bool:
+    """Whether a product with one of the blocks costs no more than that block."""
+    return M.probes == 0 or (isinstance(M, ColumnBlocks) and M.blocks == blocks)
+
+
 def pieces(M: Operator, blocks: list[slice]) -> list[Any] | None:
     """The blocks of M as arrays or sparse matrices; None where M is known by its products alone."""
     if isinstance(M, (Dense, Sparse)):
         return cut(M.matrix, blocks)
-    if isinstance(M, ColumnBlocks) and M.blocks == blocks:
-        matrices = [operator.matrix for operator in M.operators if isinstance(operator, (Dense, Sparse))]
-        return matrices if len(matrices) == len(blocks) else None
-    return None
+    if not isinstance(M, ColumnBlocks):
+        return None
+    matrices = [operator.matrix for operator in M.operators if isinstance(operator, (Dense, Sparse))]
+    if len(matrices) < len(M.operators):
+        return None
+    if M.blocks == blocks:
+        return matrices
+    sparse = any(sp.issparse(matrix) for matrix in matrices)
+    return cut(sp.hstack(matrices).tocsc() if sparse else np.concatenate(matrices, axis=1), blocks)
 
 
 def _matrix(name: str, value: Any) -> Array:

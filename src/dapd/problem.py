@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,11 @@ class Problem:
             if f.blocks is not None and f.blocks != self.blocks:
                 raise ValueError("f has other blocks than the problem; make Separable's sizes and blocks= agree")
         return f.sized(self.columns)
+
+    @cached_property
+    def parts(self) -> list[Function] | None:
+        """f_1, …, f_N where f(x) = Σ f_i(x_i) over the blocks; None where it is not known to separate."""
+        return None if self.blocks is None else self.f.split(self.blocks)
 
     def objective(self, x: Array) -> float:
         """f(x) + φ*(Mx − b): inf where x breaks a constraint, however little."""

@@ -54,7 +54,8 @@ class Result:
     """A solution with its certificate.
 
     `gradients` and `products` (with M and with Mᵀ, each counted) are what the method spent; the certificate's own
-    are not among them. `solve_time` is without `setup_time` (the spectrum) and without the recording of a history.
+    are not among them. A block-coordinate method spends `block_products`, with one block of M or its transpose, and
+    `gradients` of one block. `solve_time` is without `setup_time` (the spectrum) and the recording of a history.
     """
 
     x: Array

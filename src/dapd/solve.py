@@ -87,21 +87,28 @@ def solve(
         raise ValueError(f"engine must be 'numpy', found {engine!r}")
     if seed is not None:
         whole("seed", seed, least=0)
+    if not isinstance(shared_sample, bool):
+        raise TypeError(f"shared_sample must be True or False, found {shared_sample!r}")
     if spectrum is not None and not isinstance(spectrum, Spectrum):
         raise TypeError(f"spectrum must be a dapd.Spectrum, found {type(spectrum).__name__}")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be callable, found {type(callback).__name__}")
 
     began = perf_counter()
-    options = {"seed": seed, "shared_sample": bool(shared_sample)}
+    options = {"seed": seed, "shared_sample": shared_sample}
     bound, spectrum, note = _bind(problem, method, spectrum, parameters, {"x0": x0, "y0": y0}, options)
     # who names no limit, or no method, can't mean block iterations
     a_pass = bound.round if max_iterations is None or method == "auto" else 1
     limit = a_pass * (LIMIT if max_iterations is None else max_iterations)
     if spectrum is not None and not spectrum.resolved:
         note = [*note, f"s_min = {spectrum.s_min:.2g} is a guess, so that the rate is not certain."]
-    if isinstance(bound, BlockMethod) and seed is None:
-        note = [*note, f"Blocks were drawn with seed={bound.seed}."]
+    if isinstance(bound, BlockMethod):
+        if seed is None:
+            note = [*note, f"Blocks were drawn with seed={bound.seed}."]
+        if not bound.compiled:
+            note = [*note, "Every block was computed in Python, since M or f is known to Python alone."]
+    elif shared_sample:
+        note = [*note, "shared_sample had no block method to act on."]
     setup_time = perf_counter() - began
     loop = Loop(bound, spectrum, tol, limit, time_limit, callback, history)
     with (

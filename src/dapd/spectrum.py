@@ -101,6 +101,12 @@ def estimate_spectrum(M: Any, blocks: int | list[slice] | None = None, *, positi
     operator = as_operator(M)
     if isinstance(operator, ColumnBlocks) and blocks is None:
         blocks = operator.blocks
+    found = estimate_range(operator, positive=positive)
+    return found if blocks is None else with_block_norm(found, operator, partition("blocks", blocks, operator.shape[1]))
+
+
+def estimate_range(operator: Operator, *, positive: bool) -> Spectrum:
+    """s_max and s_min, without a thought of blocks."""
     found = _remembered(operator, f"positive={positive}", lambda: _whole(operator, "M", positive=positive))
     if not found.resolved:
         warn(
@@ -108,13 +114,13 @@ def estimate_spectrum(M: Any, blocks: int | list[slice] | None = None, *, positi
             "half of the least value seen. Pass spectrum=dapd.Spectrum(s_max, s_min) if you know better",
             SpectrumWarning,
         )
-    return found if blocks is None else with_block_norm(found, operator, partition("blocks", blocks, operator.shape[1]))
+    return found
 
 
 def estimate_norm(operator: Operator) -> Spectrum:
     """s_max alone, with s_min = 0, for the methods that need no more; all of it where that costs little."""
     if _explicit_and_small(operator) or isinstance(operator, Kronecker):
-        return estimate_spectrum(operator)
+        return estimate_range(operator, positive=False)
     return _remembered(operator, "norm", lambda: _iterative(operator, "M", positive=False, least=False))
 
 

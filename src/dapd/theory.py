@@ -14,6 +14,7 @@ import numpy as np
 
 from dapd.arguments import named, number, whole
 from dapd.arrays import Array
+from dapd.sharp import x_constants, y_constants
 
 
 class SaddlePoint:
@@ -271,10 +272,17 @@ def y_dapd(*, L: float, mu: float, s_max: float, s_min: float) -> YDapd:
 
 
 @named
-def x_sbc(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int) -> XSbc:
-    """Parameters of x-SBC-DAPD; L is the greatest of the blocks'."""
+def x_sbc(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int, sharp: bool = False) -> XSbc:
+    """Parameters of x-SBC-DAPD; L is the greatest of the blocks'.
+
+    They are those of the corollary, or (sharp) those with the least Pi that the theorem allows.
+    """
     L, mu, s_bar_max, s_min, N = _block_constants(L, mu, s_bar_max, s_min, N)
     ratio = s_bar_max / s_min
+    if sharp:
+        best = x_constants(ratio**2, L / mu)
+        side = _x_side(best.Lt / L, best.a / s_bar_max**2, best.rounds, 4 * best.alpha * best.Lt)
+        return XSbc(alpha=best.alpha, Pi=N * best.rounds, Xi_f=1.0, N=N, **side)
     alpha = min(1 / 10, math.sqrt(4 / 7) * ratio * math.sqrt(mu / L))
     t = (1 - 8 * alpha) / (2 + 8 * alpha) / L
     round_Pi = max(ratio**2 * 16 / (7 * alpha), math.sqrt(14 * L / mu) + L / mu * 4 * alpha)
@@ -303,10 +311,18 @@ def x_sbc_nonseparable(*, L: float, mu: float, s_bar_max: float, s_min: float, N
 
 
 @named
-def y_sbc(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int) -> YSbc:
-    """Parameters of y-SBC-DAPD; L is the greatest of the blocks'."""
+def y_sbc(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int, sharp: bool = False) -> YSbc:
+    """Parameters of y-SBC-DAPD; L is the greatest of the blocks'.
+
+    They are those of the corollary, or (sharp) those with the least Pi that the theorem allows.
+    """
     L, mu, s_bar_max, s_min, N = _block_constants(L, mu, s_bar_max, s_min, N)
     ratio = s_bar_max / s_min
+    if sharp:
+        best = y_constants(ratio**2, L / mu, N)
+        Pi = N * best.rounds
+        s_hat = 1 / (1 + 1 / best.beta) / s_bar_max**2
+        return YSbc(tau=(best.xi - 1) / (1 - 1 / Pi), N=N, **_y_side(L, s_hat, best.xi, Pi, best.alpha))
     xi = max(1 / (1 - math.sqrt(2 / 3)), math.sqrt(2) * ratio * math.sqrt(mu / L))
     Pi = N * max(8 / xi * ratio**2, 4 * xi * L / mu)
     return YSbc(tau=(xi - 1) / (1 - 1 / Pi), N=N, **_y_side(L, 1 / 4 / s_bar_max**2, xi, Pi))
@@ -360,12 +376,12 @@ def _x_side(t: float, s_hat: float, Pi: float, excess: float) -> dict[str, float
     }  # fmt: skip
 
 
-def _y_side(L: float, s_hat: float, xi: float, Pi: float) -> dict[str, float]:
-    """What the y-side theorems share, with alpha = 1/2."""
+def _y_side(L: float, s_hat: float, xi: float, Pi: float, alpha: float = 0.5) -> dict[str, float]:
+    """What the y-side theorems share."""
     t = 1 / (2 * L)
     return {
-        "t": t, "t_tilde": t / (2 * xi), "s": s_hat / t, "s_hat": s_hat, "xi": xi, "alpha": 0.5, "Pi": Pi,
-        "Xi_h": 1.0, "Xi_u": 1 / (2 * xi**2 * s_hat), "Xi_x": 1 / t**2,
+        "t": t, "t_tilde": alpha * t / xi, "s": s_hat / t, "s_hat": s_hat, "xi": xi, "alpha": alpha, "Pi": Pi,
+        "Xi_h": 1.0, "Xi_u": 1 / (2 * xi**2 * s_hat), "Xi_x": 1 / (2 * alpha * t**2),
     }  # fmt: skip
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from dapd.arrays import Array
+from dapd.engines.numpy_engine import in_dtype
+from dapd.operators import Operator, as_operator, pieces
 from dapd.problem import Problem
 from dapd.smooth import Function
 
@@ -16,12 +20,19 @@ class BlockOracle:
 
     def __init__(self, problem: Problem, functions: list[Function] | None) -> None:
         assert problem.blocks is not None
-        self.f, self.functions = problem.f, functions
+        self.f, self.M, self.functions = problem.f, problem.M, functions
         self.blocks = problem.blocks
-        self.operators = [problem.M.columns(block) for block in problem.blocks]
         self.b = problem.b.astype(problem.dtype)
         self.dtype = problem.dtype
         self.counts = np.zeros(2, np.int64)  # block products and block gradients; compiled code adds to them too
+
+    @cached_property
+    def operators(self) -> list[Operator]:
+        """M_1, …, M_N; compiled chunks do without them."""
+        matrices = pieces(self.M, self.blocks)
+        if matrices is None:
+            return [self.M.columns(block) for block in self.blocks]
+        return [as_operator(matrix) for matrix in matrices]
 
     def reset(self) -> None:
         """Count anew."""
@@ -41,22 +52,25 @@ class BlockOracle:
         """∇f_i(z), z the block."""
         assert self.functions is not None
         self.counts[1] += 1
-        return self._own(self.functions[i].grad(z))
+        return self._own(self.functions[i].grad(z), z.shape, f"the gradient of f_{i + 1}")
 
     def partial(self, i: int, z: Array) -> Array:
         """∇_i f(z), z all of the variables."""
         self.counts[1] += 1
-        return self._own(self.f.block_grad(z, self.blocks[i]))
+        return self._own(
+            self.f.block_grad(z, self.blocks[i]), z[self.blocks[i]].shape, f"f.block_grad of block {i + 1}"
+        )
 
     def forward(self, i: int, v: Array) -> Array:
         """M_i v."""
         self.counts[0] += 1
-        return self._own(self.operators[i].forward(v))
+        return self._own(self.operators[i].forward(v), self.b.shape, f"M_{i + 1}")
 
     def adjoint(self, i: int, y: Array) -> Array:
         """M_iᵀy."""
         self.counts[0] += 1
-        return self._own(self.operators[i].adjoint(y))
+        block = self.blocks[i]
+        return self._own(self.operators[i].adjoint(y), (block.stop - block.start,), f"the adjoint of M_{i + 1}")
 
     def all_grads(self, z: Array) -> Array:
         """∇f(z), block by block."""
@@ -78,5 +92,5 @@ class BlockOracle:
                 total += self.forward(i, self.adjoint(i, y))
         return total
 
-    def _own(self, array: Array) -> Array:
-        return array if array.dtype == self.dtype else array.astype(self.dtype)
+    def _own(self, array: Array, shape: tuple[int, ...], source: str) -> Array:
+        return in_dtype(array, shape, source, self.dtype)

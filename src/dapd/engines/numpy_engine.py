@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -51,13 +52,13 @@ class Oracle:
         return self._own(self.problem.M.adjoint(y), np.empty(self.problem.columns), "M's adjoint")
 
     def _own(self, array: Array, like: Array, source: str) -> Array:
-        """In the problem's dtype: a float64 f must not turn float32 iterates into float64."""
-        if getattr(array, "shape", None) != like.shape:
-            raise ValueError(f"{source} returned {describe(array)}, expected an array of shape {like.shape}")
-        return array if array.dtype == self.problem.dtype else array.astype(self.problem.dtype)
+        return in_dtype(array, like.shape, source, self.problem.dtype)
 
 
-def describe(found: object) -> str:
-    """What something is, for an error."""
-    shape = getattr(found, "shape", None)
-    return type(found).__name__ if shape is None else f"shape {shape}"
+def in_dtype(array: Array, shape: tuple[int, ...], source: str, dtype: np.dtype[Any]) -> Array:
+    """In the problem's dtype, since a float64 f must not turn float32 iterates into float64; of the right shape."""
+    found = getattr(array, "shape", None)
+    if found != shape:
+        what = type(array).__name__ if found is None else f"shape {found}"
+        raise ValueError(f"{source} returned {what}, expected an array of shape {shape}")
+    return array if array.dtype == dtype else array.astype(dtype)

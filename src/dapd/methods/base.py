@@ -11,7 +11,7 @@ from dapd.arguments import named, vector
 from dapd.arrays import Array
 from dapd.engines.numpy_engine import Oracle
 from dapd.problem import Problem
-from dapd.spectrum import Spectrum, estimate_norm, estimate_spectrum
+from dapd.spectrum import Spectrum, estimate_norm, estimate_range
 
 
 class Method:
@@ -65,7 +65,7 @@ class Method:
         given = given or problem.spectrum
         if not cls.needs_s_min:
             return estimate_norm(problem.M) if given is None else given
-        spectrum = estimate_spectrum(problem.M, positive=problem.phi.is_zero) if given is None else given
+        spectrum = estimate_range(problem.M, positive=problem.phi.is_zero) if given is None else given
         if spectrum.s_min == 0:
             raise ValueError(
                 f"M ({problem.rows} × {problem.columns}) does not have full row rank (its least singular value is 0, "

@@ -15,7 +15,7 @@ from dapd.kernels.block_function import BlockFunctions, tabulate
 from dapd.kernels.block_matrix import BlockMatrix, pack
 from dapd.kernels.draw import COIN, DUAL, PRIMAL, Plan, draw, key_of
 from dapd.methods.base import Method
-from dapd.operators import pieces
+from dapd.operators import divisible, pieces
 from dapd.problem import Problem
 from dapd.spectrum import Spectrum, with_block_norm
 
@@ -40,6 +40,7 @@ class BlockMethod(Method):
     any_phi = False
     separable: ClassVar[bool] = True  # needs f(x) = Σ f_i(x_i)
     refresh: ClassVar[Callable[..., None]]  # the module's refresh(p, o, s), in place
+    rebase: ClassVar[Callable[..., None]] = staticmethod(lambda s: None)  # what else it does between steps, in place
     chunk: ClassVar[Callable[..., None]]  # the kernel's chunk(p, data, s, plan, steps, counts), in place
 
     def __init__(
@@ -60,9 +61,12 @@ class BlockMethod(Method):
         self.seed = secrets.randbits(32) if seed is None else whole("seed", seed, least=0)
         period = REFRESH * len(blocks)
         self.plan = Plan(key_of(self.seed), bool(shared_sample), period, self._rebase(period))
-        self.functions = problem.f.split(blocks)
+        self.functions = problem.parts
         self.oracle: Any = BlockOracle(problem, self.functions)
         self.packed = self._pack()
+        if self.compiled:  # compiling is set-up, not solving
+            self.run(self.init(), 0)
+            self.oracle.reset()
 
     @classmethod
     def check(cls, problem: Problem) -> None:
@@ -73,7 +77,12 @@ class BlockMethod(Method):
                 f"method {cls.name!r} needs blocks; give the Problem blocks=N or a list of slices "
                 "(one block is allowed, and makes the method deterministic)"
             )
-        if cls.separable and problem.f.split(problem.blocks) is None:
+        if not divisible(problem.M, problem.blocks):
+            raise ValueError(
+                f"method {cls.name!r} needs products with one block of M, and one of {problem.M!r} would cost all of "
+                "it; give dapd.ColumnBlocks([M1, …, MN]), one map a block"
+            )
+        if cls.separable and problem.parts is None:
             raise ValueError(
                 f"method {cls.name!r} needs f(x) = Σ f_i(x_i) over the blocks, and {type(problem.f).__name__} is not "
                 "known to separate so; write it as dapd.Separable([f1, …, fN]), or use "
@@ -103,14 +112,15 @@ class BlockMethod(Method):
         return cls(problem, parameters, x0=x0, y0=y0, seed=seed, shared_sample=shared_sample)
 
     @classmethod
-    def by_theory(cls, problem: Problem, spectrum: Spectrum) -> Any:
-        """The parameters of the theorem, for a spectrum that knows s_bar_max."""
+    def by_theory(cls, problem: Problem, spectrum: Spectrum, **choice: bool) -> Any:
+        """The parameters of the theorem, for a spectrum that knows s_bar_max; sharp=True where it leaves a choice."""
         return cls.settings(
             L=problem.f.L,
             mu=problem.f.mu,
             s_bar_max=spectrum.s_bar_max,
             s_min=spectrum.s_min,
             N=len(problem.blocks or []),
+            **choice,
         )
 
     @property
@@ -154,6 +164,8 @@ class BlockMethod(Method):
         p, o = self.parameters, self.oracle
         for k in range(state.k, state.k + steps):
             type(self).update(p, o, state, self.drawn(k))
+            if (k + 1) % self.plan.rebase == 0 or (k + 1) % self.plan.period == 0:
+                type(self).rebase(state)
             if (k + 1) % self.plan.period == 0:
                 type(self).refresh(p, o, state)
         return state._replace(k=state.k + steps)

@@ -21,66 +21,76 @@ Parameters = theory.XSbcNonseparable
 
 
 class State(NamedTuple):
-    """One iterate, in the paper's variables."""
+    """One iterate, in variables that change in one block an iteration.
 
-    x: Array
-    z: Array  # x with momentum, where the gradients are taken
+    With e = z − x, an iteration that moves block j by d is e⁺ = γe + ((1+γ)ω − 1)d and z⁺ = z + γe + (1+γ)ωd. So
+    c = z + γ/(1−γ)·e changes in block j alone, and so does e once the power of γ is kept apart, e = scale·ε:
+
+        z = c − γ/(1−γ)·scale·ε,    x = c − 1/(1−γ)·scale·ε,    x̂ = c + (ξ − 1/(1−γ))·scale·ε.
+    """
+
+    c: Array  # where x and z come to rest if no block moves any more
+    e: Array  # ε
     y: Array
-    Mx: Array
-    Mz: Array
-    k: int  # iterations so far
-
-
-class Lazy(NamedTuple):
-    """The same iterate in variables that change in one block an iteration; see the kernel."""
-
-    p: Array
-    e: Array
-    y: Array
-    Mp: Array
+    Mc: Array
     Me: Array
-    Ap: Array
+    Ac: Array  # where f is a function of Ax (H for a quadratic) and the kernel knows it; empty otherwise
     Ae: Array
-    scale: Array  # one number, the power of γ that e lacks
+    scale: Array  # one number, the power of γ that ε lacks
     reach: float  # 1/(1 − γ)
-    k: int
+    k: int  # iterations so far
 
     @property
     def x(self) -> Array:
         """The paper's x."""
-        return self.p - self.reach * float(self.scale[0]) * self.e
+        return self.c - self.reach * float(self.scale[0]) * self.e
 
     @property
     def z(self) -> Array:
         """The paper's z."""
-        return self.p - (self.reach - 1) * float(self.scale[0]) * self.e
+        return self.c - (self.reach - 1) * float(self.scale[0]) * self.e
 
 
 def init(p: Parameters, o: Any, x: Array, y: Array) -> State:
-    """x⁰ = z⁰ = v⁰."""
+    """x⁰ = z⁰ = v⁰, so e = 0."""
     Mx = o.image(x)
-    return State(x.copy(), x.copy(), y.copy(), Mx, Mx.copy(), 0)
+    none = np.zeros(0, x.dtype)
+    return State(
+        x.copy(), np.zeros_like(x), y.copy(), Mx, np.zeros_like(Mx), none, none, np.ones(1), 1 / (1 - p.gamma), 0
+    )
 
 
 def step(p: Parameters, o: Any, s: State, drawn: Draw) -> None:
-    """One iteration of the appendix's last algorithm, in place; momentum makes it O(m) beside the block products."""
+    """One iteration of the appendix's last algorithm, in place."""
     i, j = drawn.i, o.blocks[drawn.j]
-    g_i = o.partial(i, s.z)
-    g_j = g_i if drawn.j == i else o.partial(drawn.j, s.z)
-    Mx_hat = p.xi * s.Mz - (p.xi - 1) * s.Mx
+    z = s.z
+    g_i = o.partial(i, z)
+    g_j = g_i if drawn.j == i else o.partial(drawn.j, z)
+    scale = float(s.scale[0])
+    Mx_hat = s.Mc + (p.xi - s.reach) * scale * s.Me
     s.y[:] = s.y + p.chi * p.s / p.N * (Mx_hat - o.b) - p.s_hat * o.forward(i, o.adjoint(i, s.y) + g_i)
     d = -p.t * (g_j + o.adjoint(drawn.j, s.y))
     Md = o.forward(drawn.j, d)
-    x, Mx = s.z.copy(), s.Mz + Md
-    x[j] += d
-    s.z[:] = (1 + p.gamma) * (s.z + p.omega * (x - s.z)) - p.gamma * s.x
-    s.Mz[:] = (1 + p.gamma) * (s.Mz + p.omega * Md) - p.gamma * s.Mx
-    s.x[:], s.Mx[:] = x, Mx
+    e_moves = (1 + p.gamma) * p.omega - 1
+    c_moves = (1 + p.gamma) * p.omega + (s.reach - 1) * e_moves
+    s.scale[0] = p.gamma * scale
+    e_moves = e_moves / (p.gamma * scale)
+    s.c[j] += c_moves * d
+    s.e[j] += e_moves * d
+    s.Mc[:] += c_moves * Md
+    s.Me[:] += e_moves * Md
+
+
+def rebase(s: State) -> None:
+    """The power of γ back into ε."""
+    for part in (s.e, s.Me, s.Ae):
+        part *= float(s.scale[0])
+    s.scale[0] = 1.0
 
 
 def refresh(p: Parameters, o: Any, s: State) -> None:
-    """Mx and Mz afresh."""
-    s.Mx[:], s.Mz[:] = o.image(s.x), o.image(s.z)
+    """Mc and Mε afresh."""
+    s.Mc[:], s.Me[:] = o.image(s.c), o.image(s.e)
 
 
 class PackedCoupled(NamedTuple):
@@ -104,6 +114,7 @@ class XSBCNonseparable(BlockMethod):
     first = staticmethod(init)
     update = staticmethod(step)
     refresh = staticmethod(refresh)
+    rebase = staticmethod(rebase)
     chunk = staticmethod(chunk)
 
     @classmethod
@@ -127,17 +138,18 @@ class XSBCNonseparable(BlockMethod):
         return PackedCoupled(pack(matrices, dtype), table or unread, self.oracle.b, coupled)
 
     def init(self) -> Any:
-        """The first state; x⁰ = z⁰, so e = 0."""
+        """The first state, with what the kernel keeps of f."""
         s = super().init()
         if not self.compiled:
             return s
         A = self.packed.coupled.matrix
-        Ap = np.zeros(int(A.rows.max()), self.problem.dtype)
-        product(A, s.x, Ap)
-        e, Me, Ae = (np.zeros_like(part) for part in (s.x, s.Mx, Ap))
-        return Lazy(s.x, e, s.y, s.Mx, Me, Ap, Ae, np.ones(1), 1 / (1 - self.parameters.gamma), 0)
+        Ac = np.zeros(int(A.rows.max()), self.problem.dtype)
+        product(A, s.c, Ac)
+        return s._replace(Ac=Ac, Ae=np.zeros_like(Ac))
 
     def _rebase(self, period: int) -> int:
         """Iterations after which the power of γ goes back into e, well before it underflows."""
+        if not 0 < self.parameters.gamma < 1:
+            raise ValueError(f"parameters.gamma must lie between 0 and 1, found {self.parameters.gamma:g}")
         least = float(np.finfo(self.problem.dtype).tiny) ** 0.5
         return min(period, max(1, int(math.log(least) / math.log(self.parameters.gamma))))

@@ -1,0 +1,78 @@
+"""The free constants of the block-coordinate theorems, chosen for the least Π instead of as in the corollaries.
+
+Rounds are Π/N, for r² = (s_bar_max/s_min)² and κ = L/μ.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from scipy.optimize import brentq, minimize_scalar
+
+
+class XConstants(NamedTuple):
+    """Of x-SBC-DAPD: the dual condition 1 − a − 2(1+β)a² ≥ 0 holds with equality."""
+
+    alpha: float
+    a: float  # ŝ·s_bar_max²
+    Lt: float  # L·t = (1 − 4α − 2(1 + 1/β)a)/(1 + 4α)
+    rounds: float  # max(r²/(2αa), √(κ/(Lt)) + 4ακ)
+
+
+class YConstants(NamedTuple):
+    """Of y-SBC-DAPD: ξ(ξ−1) ≥ α(1+τ)(ξ−1) + βξ² holds with equality."""
+
+    alpha: float
+    beta: float
+    xi: float
+    rounds: float  # max((1 + 1/β)r²/(ξ(1−α)), 2ξκ/α)
+
+
+def x_constants(r2: float, kappa: float) -> XConstants:
+    """The least rounds: for each a, the α at which both terms meet; then the best a."""
+
+    def room(a: float) -> float:
+        beta = (1 - a) / (2 * a * a) - 1
+        return 1 - 2 * (1 + 1 / beta) * a
+
+    def at(a: float) -> XConstants:
+        def Lt(alpha: float) -> float:
+            return (room(a) - 4 * alpha) / (1 + 4 * alpha)
+
+        def excess(alpha: float) -> float:
+            return math.sqrt(kappa / Lt(alpha)) + 4 * alpha * kappa - r2 / (2 * alpha * a)
+
+        # beyond this the primal step vanishes, for little gain
+        alpha = 0.9 * room(a) / 4
+        if excess(alpha) > 0:
+            alpha = float(brentq(excess, 1e-15 * alpha, alpha, xtol=1e-300, rtol=1e-12))
+        rounds = max(r2 / (2 * alpha * a), math.sqrt(kappa / Lt(alpha)) + 4 * alpha * kappa)
+        return XConstants(alpha, a, Lt(alpha), rounds)
+
+    most = brentq(room, 0.1, 0.4)
+    found = minimize_scalar(lambda a: at(a).rounds, bounds=(1e-3, most * (1 - 1e-6)), method="bounded")
+    return at(float(found.x))
+
+
+def y_constants(r2: float, kappa: float, N: int) -> YConstants:
+    """The least rounds: for each α, the ξ at which both terms meet; then the best α."""
+
+    def terms(alpha: float, beta: float, xi: float) -> tuple[float, float]:
+        return (1 + 1 / beta) * r2 / (xi * (1 - alpha)), 2 * xi * kappa / alpha
+
+    def at(alpha: float) -> YConstants:
+        def excess(log: float) -> float:
+            # 1 + τ = ξ but for a term of order 1/Π
+            coupling, smooth = terms(alpha, (1 - alpha) * math.exp(log) / (1 + math.exp(log)), 1 + math.exp(log))
+            return math.log(coupling / smooth)
+
+        xi = 1 + math.exp(brentq(excess, -50.0, 50.0))
+        guess = max(terms(alpha, (1 - alpha) * (xi - 1) / xi, xi))
+        # the true τ of a Π no greater than the final one: the condition holds with a margin of order 1/Π
+        tau = (xi - 1) / (1 - 1 / (N * guess))
+        beta = (xi - 1) * (xi - alpha * (1 + tau)) / xi**2
+        return YConstants(alpha, beta, xi, max(terms(alpha, beta, xi)))
+
+    found = minimize_scalar(lambda alpha: at(alpha).rounds, bounds=(0.01, 0.99), method="bounded")
+    return at(float(found.x))
