@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import dapd
 from dapd.certificate import certify
-from dapd.lower_bounds import affine, block, convex_concave, extragradient
+from dapd.lower_bounds import affine, block, convex_concave, extragradient, landscape
+from dapd.lower_bounds.chain import index_type
 from dapd.lower_bounds.instances import half_width
 
 DETERMINISTIC = ["x-dapd", "y-dapd", "papc", "apapc", "capd", "condat-vu"]
@@ -392,6 +393,10 @@ def test_a_million_rows_fit_in_500_megabytes(make):
 GOOD = {"L": 10.0, "mu": 1.0, "s_max": 3.0, "s_min": 1.0}
 
 
+def saddle(**changed):
+    return convex_concave(**{"L_x": 1.0, "L_y": 1.0, "s_max": 3.0, "s_min": 1.0, "l": 9, **changed})
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -401,18 +406,37 @@ GOOD = {"L": 10.0, "mu": 1.0, "s_max": 3.0, "s_min": 1.0}
         (lambda: affine(**GOOD, n=0), "n must be >= 1, found 0"),
         (lambda: block(**GOOD, n=10, N=4), "n must be a multiple of N = 4, found 10; use 8 or 12"),
         (lambda: block(**GOOD, N=0), "N must be >= 1, found 0"),
-        (lambda: convex_concave(L_x=0.0, L_y=1.0, s_max=3.0, s_min=1.0, l=9), "L_x must be > 0, found 0"),
-        (lambda: convex_concave(L_x=1.0, L_y=1.0, s_max=3.0, s_min=1.0, l=1), "l must be >= 2, found 1"),
+        (lambda: saddle(L_x=0.0), "L_x must be > 0, found 0"),
+        (lambda: saddle(l=1), "l must be >= 2, found 1"),
         (lambda: affine(**GOOD, n=9).bound(-1), "k must be whole numbers of rounds >= 0, found -1"),
         (lambda: affine(**GOOD, n=9).bound(1.5), "k must be whole numbers of rounds >= 0, found 1.5"),
         (lambda: affine(**GOOD, n=9).revealed(np.ones(8)), "y has 8 entries, expected 9"),
         (lambda: affine(**GOOD, n=9).iterations_needed(0.0), "eps must be > 0, found 0"),
         (lambda: affine(**GOOD, n=9).iterations_needed(1e-9), "eps = 1e-09 is out of this instance's reach"),
+        (lambda: affine(**{**GOOD, "L": 1e12, "s_max": 1e3}), "n would be [0-9,]+ .* pass n= of your choice"),
+        (lambda: block(**{**GOOD, "L": 1e6}, N=10**6), "n would be [0-9,]+ .* pass n= of your choice"),
+        (lambda: landscape(["x-dapd"], [1e12], [1e3]), "n would be [0-9,]+ .* take a smaller grid"),
+        (lambda: affine(**{**GOOD, "L": 1e308, "mu": 1e-300}, n=9), "L/mu = inf is out of the range of doubles"),
+        (lambda: affine(**{**GOOD, "L": 1e-290, "mu": 1e-320}, n=9), "s_max/mu = inf is out of the range"),
+        (lambda: affine(**{**GOOD, "s_max": 1e200, "s_min": 1e-200}, n=9), "s_max² − s_min² = inf is out of the range"),
+        (lambda: affine(**{**GOOD, "s_max": 1e-199, "s_min": 1e-200}, n=9), "s_max² − s_min² = 0 is out of the range"),
+        (lambda: affine(**{**GOOD, "s_max": 1e100}, n=9), "(s_max/s_min)⁴ = inf is out of the range"),
+        (lambda: affine(**{**GOOD, "L": 1e20, "s_max": 1e8}, n=9), "(L/mu)·(s_max/s_min)² is too large .* q = 1"),
+        (lambda: saddle(L_x=1e-200, L_y=1e-200), "L_x·L_y/s_min² = 0 is out of the range"),
+        (lambda: saddle(L_x=1e200, L_y=1e200), "L_x·L_y/s_min² = inf is out of the range"),
+        (lambda: saddle(L_x=1e100, L_y=1e100), "(1 + L_x·L_y/s_min²)·(s_max/s_min)² is too large .* q = 1"),
+        (lambda: saddle(L_x=1e-300, L_y=1e300, s_max=1e5), "s_max⁴/(L_x·s_min²) = inf is out of the range"),
     ],
 )
 def test_bad_input_is_named(call, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=words.replace("(", r"\(").replace(")", r"\)").replace(" + ", r" \+ ")):
         call()
+
+
+def test_indices_are_wide_enough_for_the_entries():
+    assert index_type(10**6) is np.int32
+    assert index_type(2**30) is np.int32
+    assert index_type(2**30 + 1) is np.int64
 
 
 def test_unknown_keyword_names_the_near_miss():

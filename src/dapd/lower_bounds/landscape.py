@@ -13,7 +13,7 @@ from rich.table import Table
 
 from dapd.arguments import named, near_miss, number, vector, whole
 from dapd.arrays import Array
-from dapd.lower_bounds.instances import affine, dimension
+from dapd.lower_bounds.instances import affine, enough
 from dapd.lower_bounds.meter import AnyMethod, race
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def landscape(
     for i, condition in enumerate(rows):
         for j, ratio in enumerate(columns):
             constants = {"L": float(condition), "mu": 1.0, "s_max": float(ratio), "s_min": 1.0}
-            instance = affine(**constants, n=dimension(**constants, eps=eps))
+            instance = affine(**constants, n=enough(**constants, eps=eps, advice="take a smaller grid"))
             for m, method in enumerate(methods):
                 run = race(method, instance, eps, limit)
                 labels[m] = run.method

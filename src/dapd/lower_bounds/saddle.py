@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from dapd.arguments import named, number, whole
 from dapd.arrays import Array
-from dapd.lower_bounds.chain import LOSS, Bounded, Chain, zero_chain
-from dapd.lower_bounds.instances import coupling, half_width
+from dapd.lower_bounds.chain import LOSS, Bounded, Chain, representable, zero_chain
+from dapd.lower_bounds.instances import coupling, half_ratio, half_width
 from dapd.operators import Sparse
 
 
@@ -30,25 +30,26 @@ class ConvexConcave(Bounded):
         self.s_max, self.s_min = coupling(s_max, s_min)
         self.l = whole("l", l, least=2)
         s_hat = self.s_hat = half_width(self.s_max, self.s_min)
-        width = s_hat / self.s_min
-        self.alpha = (2 + self.L_x * self.L_y / self.s_min**2) / width**2
+        width = half_ratio(self.s_max, self.s_min)
+        delta = representable("L_x·L_y/s_min²", self.L_x / self.s_min * (self.L_y / self.s_min))
+        self.alpha = (2 + delta) / width**2
         self.beta = 1 / width**4
+        self.concavity = representable("s_min²/L_x", self.s_min / self.L_x * self.s_min)
         # v₋ = w√β and v₊ = √β/w are the roots of v² − αv + β, with w + 1/w = 2 + δ
-        delta = self.L_x * self.L_y / self.s_min**2
-        w = 2 / (2 + delta + math.sqrt(delta * (4 + delta)))
-        chain = Chain(w / width**2, self.l)
+        w = 2 / (2 + delta + math.sqrt(delta) * math.sqrt(4 + delta))
+        chain = Chain(representable("1/α", w / width**2), self.l, "(1 + L_x·L_y/s_min²)·(s_max/s_min)²")
         self.q, self.theta = chain.q, chain.theta
 
         A = zero_chain(self.l)
         side = sp.diags_array(np.full(self.l, self.s_min))
         self.M = Sparse(sp.block_array([[s_hat * A, side], [-side, s_hat * A]], format="csr"))
         self.h = np.zeros(self.l)
-        self.h[:2] = s_hat**2 * width**2 / self.L_x * chain.gap * np.array([1 + 1 / (w * width**2), -1.0])
+        push = representable("s_max⁴/(L_x·s_min²)", s_hat * width / self.L_x * s_hat * width * chain.gap)
+        self.h[:2] = push * np.array([1 + 1 / (w * width**2), -1.0])
         self.x_star, self.y_star = self._solution(chain, width, 2 / (1 + math.sqrt(1 + 4 / delta)))
         self.scale = LOSS * self.s_min / self.s_max * float(np.linalg.norm(self.y_star))
         self.lag = 3
         self.reach = self.l - 3
-        self.concavity = self.s_min**2 / self.L_x
 
     def _solution(self, chain: Chain, width: float, rest: float) -> tuple[Array, Array]:
         """(x*, y*) from the rows of the optimality system one after the other; `rest` is 1 − w."""
