@@ -93,7 +93,8 @@ class Bounded:
     """A lower bound ‖y^k − y*‖ ≥ scale·q^{(k + lag)/(2N)} over the rounds k that the dimension allows.
 
     A round is one product with M or with Mᵀ (with a block of either, where there are N blocks) at points that earlier
-    rounds reached; gradients of f are free.
+    rounds reached. Gradients are free, which in the paper cost a round; the first of them brings in h, so that k
+    products reach as far as k + N of the paper's rounds.
     """
 
     y_star: Any
@@ -184,5 +185,5 @@ class Bounded:
         return y
 
     def _revealed_by(self, k: int) -> int:
-        """Coordinates that k rounds can reach."""
-        return k // 2
+        """Coordinates that k rounds can reach: one round for a copy's first, since h is free, then two for each."""
+        return min(k, (k + self.N) // 2)

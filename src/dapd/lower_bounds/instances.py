@@ -56,17 +56,17 @@ class HardProblem(Bounded, Problem):
         self.N = N
         self.scale = LOSS * float(np.linalg.norm(self.y_star))
         self.lag = 0
-        self.reach = n
+        self.reach = n - N
 
     def required_dimension(self, k: int) -> int:
-        """The n for which the paper's theorem speaks of k rounds: N·max{2 log_{1/q}((2 + 2√2)α), k/N}, rounded up.
+        """The n for which the paper's theorem speaks of k rounds: N·max{2 log_{1/q}((2 + 2√2)α), 1 + k/N}, rounded up.
 
-        Its first term covers the difference between y* and the geometric q^i. With the exact y* it is not needed:
-        `bound` holds for every k ≤ n.
+        The 1 is the gradient that the paper counts. The first term covers the difference between y* and the geometric
+        q^i. With the exact y* it is not needed: `bound` holds for every k ≤ n − N.
         """
         k = whole("k", k, least=1)
         settled = 2 * math.log((2 + math.sqrt(8)) * self.alpha) / self.theta
-        return self.N * max(math.ceil(settled), math.ceil(k / self.N))
+        return self.N * max(math.ceil(settled), 1 + math.ceil(k / self.N))
 
 
 @named
@@ -107,11 +107,11 @@ def block(*, L: float, mu: float, s_max: float, s_min: float, n: int | None = No
 
 @named
 def dimension(*, L: float, mu: float, s_max: float, s_min: float, eps: float = ACCURACY) -> int:
-    """An n for which the bound of `affine` speaks down to eps·‖y*‖: 2 log_{1/q}(1/(√8·eps)), rounded up, and one."""
+    """An n for which the bound of `affine` speaks down to eps·‖y*‖: 2 log_{1/q}(1/(√8·eps)), rounded up, and two."""
     constants = _constants(L, mu, s_max, s_min)
     rate = -math.log1p(-distance_to_one(1 / _alpha(*constants), RATIO))
-    # one more, so that rounding in iterations_needed can't ask for it
-    return max(2, 1 + math.ceil(2 * math.log(LOSS / number("eps", eps, above=0.0)) / rate))
+    # one for the free gradient, and one so that rounding in iterations_needed can't ask for it
+    return max(2, 2 + math.ceil(2 * math.log(LOSS / number("eps", eps, above=0.0)) / rate))
 
 
 def enough(

@@ -49,7 +49,7 @@ class ConvexConcave(Bounded):
         self.x_star, self.y_star = self._solution(chain, width, 2 / (1 + math.sqrt(1 + 4 / delta)))
         self.scale = LOSS * self.s_min / self.s_max * float(np.linalg.norm(self.y_star))
         self.lag = 3
-        self.reach = self.l - 3
+        self.reach = self.l - 4
 
     def _solution(self, chain: Chain, width: float, rest: float) -> tuple[Array, Array]:
         """(x*, y*) from the rows of the optimality system one after the other; `rest` is 1 − w."""
@@ -83,20 +83,21 @@ class ConvexConcave(Bounded):
         return gradient
 
     def required_dimension(self, k: int) -> int:
-        """The l for which the paper's theorem speaks of k rounds: max{2 log_{1/q}((2 + 2√2)(7 + α)/β), k + 3}.
+        """The l for which the paper's theorem speaks of k rounds: max{2 log_{1/q}((2 + 2√2)(7 + α)/β), k + 4}.
 
-        Its proof needs k + 3 where its statement has k + 1. The first term covers the difference between y₂* and the
-        geometric q^i; with the exact y₂* it is not needed, and `bound` holds for every k ≤ l − 3.
+        Its proof needs k + 3 where its statement has k + 1, and it counts a gradient that is free here. The first term
+        covers the difference between y₂* and the geometric q^i; with the exact y₂* it is not needed, and `bound` holds
+        for every k ≤ l − 4.
         """
         k = whole("k", k, least=1)
         settled = 2 * math.log((2 + math.sqrt(8)) * (7 + self.alpha) / self.beta) / self.theta
-        return max(math.ceil(settled), k + 3)
+        return max(math.ceil(settled), k + 4)
 
     def _chain_of(self, y: Array) -> Array:
         return y[self.l :]
 
     def _revealed_by(self, k: int) -> int:
-        return (k + 1) // 2 + 1 if k else 0
+        return k // 2 + 2  # two of them are those of h, for free
 
     def __repr__(self) -> str:
         constants = f"L_x={self.L_x:.3g}, L_y={self.L_y:.3g}, s_max={self.s_max:.3g}, s_min={self.s_min:.3g}"
