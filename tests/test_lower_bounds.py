@@ -123,8 +123,7 @@ def test_block_is_copies_of_affine(c, size, N):
     np.testing.assert_array_equal(many.x_star, np.tile(one.x_star, N))
     np.testing.assert_array_equal(many.y_star, np.tile(one.y_star, N))
     np.testing.assert_array_equal(many.M.dense(), np.kron(np.eye(N), one.M.dense()))
-    if N > 1:
-        assert many.blocks == [slice(2 * size * i, 2 * size * (i + 1)) for i in range(N)]
+    assert many.blocks == [slice(2 * size * i, 2 * size * (i + 1)) for i in range(N)]
 
 
 @given(saddle_constants(), st.integers(2, 300))

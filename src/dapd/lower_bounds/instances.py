@@ -29,7 +29,9 @@ class HardProblem(Bounded, Problem):
     def __init__(self, L: float, mu: float, s_max: float, s_min: float, n: int | None, N: int) -> None:
         L, mu, s_max, s_min = _constants(L, mu, s_max, s_min)
         N = whole("N", N, least=1)
-        n = enough(L, mu, s_max, s_min, N=N, advice="pass n= of your choice") if n is None else whole("n", n, least=N)
+        if n is None:
+            n = affordable(N * dimension(L=L, mu=mu, s_max=s_max, s_min=s_min), ACCURACY, "pass n= of your choice")
+        n = whole("n", n, least=N)
         if n % N:
             raise ValueError(f"n must be a multiple of N = {N}, found {n}; use {n - n % N} or {n - n % N + N}")
         copy = n // N
@@ -48,7 +50,7 @@ class HardProblem(Bounded, Problem):
             Quadratic(np.tile(H, N), np.tile(c, N)),
             M if N == 1 else sp.kron(sp.eye_array(N), M, format="csr"),
             np.zeros(n),
-            blocks=None if N == 1 else N,
+            blocks=N,
             x_star=np.tile(x, N),
             y_star=np.tile(y, N),
             spectrum=Spectrum(s_max, s_min, s_max),
@@ -114,14 +116,12 @@ def dimension(*, L: float, mu: float, s_max: float, s_min: float, eps: float = A
     return max(2, 2 + math.ceil(2 * math.log(LOSS / number("eps", eps, above=0.0)) / rate))
 
 
-def enough(
-    L: float, mu: float, s_max: float, s_min: float, *, eps: float = ACCURACY, N: int = 1, advice: str
-) -> int:
-    """The rows of N chains of that dimension; an error with advice where nobody can have meant so many."""
-    rows = N * dimension(L=L, mu=mu, s_max=s_max, s_min=s_min, eps=eps)
+def affordable(rows: int, eps: float, advice: str) -> int:
+    """Return the rows that were computed for eps, unless nobody can have meant so many."""
     if rows > MOST:
         raise ValueError(
-            f"n would be {rows:,} for the bound to reach eps = {eps:g}, and more than {MOST:,} rows are not made unasked; {advice}"
+            f"n would be {rows:,} for the bound to reach eps = {eps:g}, and more than {MOST:,} rows are not made "
+            f"unasked; {advice}"
         )
     return rows
 
