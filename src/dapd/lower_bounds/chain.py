@@ -24,29 +24,45 @@ from dapd.arrays import Array
 LOSS = 1 / math.sqrt(8)  # what the theorems give away for a chain that ends: half of it is left after n rounds
 
 
+def index_type(n: int) -> type[np.signedinteger[Any]]:
+    """The smallest integers that count the entries of A."""
+    return np.int32 if 2 * n - 1 <= np.iinfo(np.int32).max else np.int64
+
+
 def zero_chain(n: int) -> Any:
     """A as CSR, 2n − 1 entries."""
-    columns = np.empty(2 * n - 1, np.int32)
+    index = index_type(n)
+    columns = np.empty(2 * n - 1, index)
     columns[0] = n - 1
     columns[1::2] = np.arange(n - 2, -1, -1)
     columns[2::2] = np.arange(n - 1, 0, -1)
     entries = np.ones(2 * n - 1)
     entries[2::2] = -1.0
-    starts = np.append(0, np.arange(1, 2 * n, 2)).astype(np.int32)
+    starts = np.append(0, np.arange(1, 2 * n, 2)).astype(index)
     return sp.csr_array((entries, columns, starts), shape=(n, n))
 
 
-def distance_to_one(v: float) -> float:
-    """1 − q for the root q < 1 of q + 1/q = 2 + v, without cancellation."""
-    return 2 / (1 + math.sqrt(1 + 4 / v))
+def representable(name: str, value: float) -> float:
+    """Return a number made of the constants once doubles hold it."""
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name} = {value:g} is out of the range of doubles; choose constants of nearer magnitudes")
+    return value
+
+
+def distance_to_one(v: float, ratio: str) -> float:
+    """1 − q for the root q < 1 of q + 1/q = 2 + v, without cancellation; `ratio` names what makes v small."""
+    gap = 2 / (1 + math.sqrt(1 + 4 / v))
+    if 1 - gap == 1:
+        raise ValueError(f"{ratio} is too large for doubles: 1 − q = {gap:.2g} makes q = 1; take it smaller")
+    return gap
 
 
 class Chain:
     """y of n entries with (A² + vI)y = (1 − q)e₁, and what else is made of it."""
 
-    def __init__(self, v: float, n: int) -> None:
+    def __init__(self, v: float, n: int, ratio: str) -> None:
         self.n = n
-        self.gap = distance_to_one(v)  # 1 − q
+        self.gap = distance_to_one(v, ratio)  # 1 − q
         self.theta = -math.log1p(-self.gap)  # −log q
         self.q = 1 - self.gap
         self._i = np.arange(1.0, n + 1)
@@ -77,7 +93,8 @@ class Bounded:
     """A lower bound ‖y^k − y*‖ ≥ scale·q^{(k + lag)/(2N)} over the rounds k that the dimension allows.
 
     A round is one product with M or with Mᵀ (with a block of either, where there are N blocks) at points that earlier
-    rounds reached; gradients of f are free.
+    rounds reached. Gradients are free, which in the paper cost a round; the first of them brings in h, so that k
+    products reach as far as k + N of the paper's rounds.
     """
 
     y_star: Any
@@ -168,5 +185,5 @@ class Bounded:
         return y
 
     def _revealed_by(self, k: int) -> int:
-        """Coordinates that k rounds can reach."""
-        return k // 2
+        """Coordinates that k rounds can reach: one round for a copy's first, since h is free, then two for each."""
+        return min(k, (k + self.N) // 2)

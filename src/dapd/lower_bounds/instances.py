@@ -9,12 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arguments import named, number, whole
-from dapd.lower_bounds.chain import LOSS, Bounded, Chain, distance_to_one, zero_chain
+from dapd.lower_bounds.chain import LOSS, Bounded, Chain, distance_to_one, representable, zero_chain
 from dapd.problem import Problem
 from dapd.smooth import Quadratic
 from dapd.spectrum import Spectrum
 
 ACCURACY = 1e-6  # relative to ‖y*‖: how far the bound speaks when n is left out
+MOST = 10**8  # rows that are made unasked: about 30 GB
+RATIO = "(L/mu)·(s_max/s_min)²"
 
 
 class HardProblem(Bounded, Problem):
@@ -27,25 +29,28 @@ class HardProblem(Bounded, Problem):
     def __init__(self, L: float, mu: float, s_max: float, s_min: float, n: int | None, N: int) -> None:
         L, mu, s_max, s_min = _constants(L, mu, s_max, s_min)
         N = whole("N", N, least=1)
-        n = N * dimension(L=L, mu=mu, s_max=s_max, s_min=s_min) if n is None else whole("n", n, least=N)
+        if n is None:
+            n = affordable(N * dimension(L=L, mu=mu, s_max=s_max, s_min=s_min), ACCURACY, "pass n= of your choice")
+        n = whole("n", n, least=N)
         if n % N:
             raise ValueError(f"n must be a multiple of N = {N}, found {n}; use {n - n % N} or {n - n % N + N}")
         copy = n // N
         self.s_hat = half_width(s_max, s_min)
         self.alpha = _alpha(L, mu, s_max, s_min)
-        chain = Chain(1 / self.alpha, copy)
+        self.concavity = representable("s_min²/L", s_min / L * s_min)
+        chain = Chain(1 / self.alpha, copy, RATIO)
         self.q, self.theta = chain.q, chain.theta
         y = chain.solution()
         H = np.repeat([L, mu], copy)
         c = np.repeat([0.0, self.s_hat * chain.gap], copy)
-        x = np.concatenate([s_min / L * y, self.s_hat / mu * chain.complement()])
+        x = np.concatenate([s_min / L * y, representable("s_max/mu", self.s_hat / mu) * chain.complement()])
         M = sp.hstack([sp.diags_array(np.full(copy, -s_min)), self.s_hat * zero_chain(copy)], format="csr")
         Problem.__init__(
             self,
             Quadratic(np.tile(H, N), np.tile(c, N)),
             M if N == 1 else sp.kron(sp.eye_array(N), M, format="csr"),
             np.zeros(n),
-            blocks=None if N == 1 else N,
+            blocks=N,
             x_star=np.tile(x, N),
             y_star=np.tile(y, N),
             spectrum=Spectrum(s_max, s_min, s_max),
@@ -53,18 +58,17 @@ class HardProblem(Bounded, Problem):
         self.N = N
         self.scale = LOSS * float(np.linalg.norm(self.y_star))
         self.lag = 0
-        self.reach = n
-        self.concavity = s_min**2 / L
+        self.reach = n - N
 
     def required_dimension(self, k: int) -> int:
-        """The n for which the paper's theorem speaks of k rounds: N·max{2 log_{1/q}((2 + 2√2)α), k/N}, rounded up.
+        """The n for which the paper's theorem speaks of k rounds: N·max{2 log_{1/q}((2 + 2√2)α), 1 + k/N}, rounded up.
 
-        Its first term covers the difference between y* and the geometric q^i. With the exact y* it is not needed:
-        `bound` holds for every k ≤ n.
+        The 1 is the gradient that the paper counts. The first term covers the difference between y* and the geometric
+        q^i. With the exact y* it is not needed: `bound` holds for every k ≤ n − N.
         """
         k = whole("k", k, least=1)
         settled = 2 * math.log((2 + math.sqrt(8)) * self.alpha) / self.theta
-        return self.N * max(math.ceil(settled), math.ceil(k / self.N))
+        return self.N * max(math.ceil(settled), 1 + math.ceil(k / self.N))
 
 
 @named
@@ -105,16 +109,34 @@ def block(*, L: float, mu: float, s_max: float, s_min: float, n: int | None = No
 
 @named
 def dimension(*, L: float, mu: float, s_max: float, s_min: float, eps: float = ACCURACY) -> int:
-    """An n for which the bound of `affine` speaks down to eps·‖y*‖: 2 log_{1/q}(1/(√8·eps)), rounded up, and one."""
+    """An n for which the bound of `affine` speaks down to eps·‖y*‖: 2 log_{1/q}(1/(√8·eps)), rounded up, and two."""
     constants = _constants(L, mu, s_max, s_min)
-    rate = -math.log1p(-distance_to_one(1 / _alpha(*constants)))
-    # one more, so that rounding in iterations_needed can't ask for it
-    return max(2, 1 + math.ceil(2 * math.log(LOSS / number("eps", eps, above=0.0)) / rate))
+    rate = -math.log1p(-distance_to_one(1 / _alpha(*constants), RATIO))
+    # one for the free gradient, and one so that rounding in iterations_needed can't ask for it
+    return max(2, 2 + math.ceil(2 * math.log(LOSS / number("eps", eps, above=0.0)) / rate))
+
+
+def affordable(rows: int, eps: float, advice: str) -> int:
+    """Return the rows that were computed for eps, unless nobody can have meant so many."""
+    if rows > MOST:
+        raise ValueError(
+            f"n would be {rows:,} for the bound to reach eps = {eps:g}, and more than {MOST:,} rows are not made "
+            f"unasked; {advice}"
+        )
+    return rows
 
 
 def half_width(s_max: float, s_min: float) -> float:
     """ŝ = √(s_max² − s_min²)/2."""
-    return math.sqrt((s_max - s_min) * (s_max + s_min)) / 2
+    return math.sqrt(representable("s_max² − s_min²", (s_max - s_min) * (s_max + s_min))) / 2
+
+
+def half_ratio(s_max: float, s_min: float) -> float:
+    """ŝ/s_min, once its fourth power is a number."""
+    ratio = representable("s_max/s_min", s_max / s_min)
+    width = math.sqrt((ratio - 1) * (ratio + 1)) / 2
+    representable("(s_max/s_min)⁴", width * width * width * width)
+    return width
 
 
 def coupling(s_max: Any, s_min: Any) -> tuple[float, float]:
@@ -130,7 +152,7 @@ def coupling(s_max: Any, s_min: Any) -> tuple[float, float]:
 
 def _alpha(L: float, mu: float, s_max: float, s_min: float) -> float:
     """α = (L/μ)(ŝ/s_min)²."""
-    return L / mu * (half_width(s_max, s_min) / s_min) ** 2
+    return representable(RATIO, representable("L/mu", L / mu) * half_ratio(s_max, s_min) ** 2)
 
 
 def _constants(L: Any, mu: Any, s_max: Any, s_min: Any) -> tuple[float, float, float, float]:

@@ -13,8 +13,8 @@ from rich.table import Table
 
 from dapd.arguments import named, near_miss, number, vector, whole
 from dapd.arrays import Array
-from dapd.lower_bounds.instances import affine, dimension
-from dapd.lower_bounds.meter import AnyMethod, race
+from dapd.lower_bounds.instances import affine, affordable, dimension
+from dapd.lower_bounds.meter import AnyMethod, distinct, race
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,7 +122,7 @@ def landscape(
     conditions, ratios : sequence of float
         L/μ ≥ 1 and s_max/s_min ≥ √5.
     eps : float
-        Accuracy in y, relative to ‖y*‖.
+        Accuracy in y, relative to ‖y*‖, below 1/√8.
     max_iterations : int
         For each method at each point.
     """
@@ -135,13 +135,14 @@ def landscape(
     for i, condition in enumerate(rows):
         for j, ratio in enumerate(columns):
             constants = {"L": float(condition), "mu": 1.0, "s_max": float(ratio), "s_min": 1.0}
-            instance = affine(**constants, n=dimension(**constants, eps=eps))
+            n = affordable(dimension(**constants, eps=eps), eps, "take a smaller grid")
+            instance = affine(**constants, n=n)
             for m, method in enumerate(methods):
                 run = race(method, instance, eps, limit)
                 labels[m] = run.method
                 if run.iterations is not None:
                     iterations[m, i, j], times[m, i, j] = run.iterations, run.times
-    return Landscape(tuple(labels), rows, columns, eps, iterations, times)
+    return Landscape(tuple(distinct(labels)), rows, columns, eps, iterations, times)
 
 
 def as_text(table: Table) -> str:

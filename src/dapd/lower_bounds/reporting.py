@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.table import Table
 
-from dapd.arguments import named, number, whole
-from dapd.lower_bounds.instances import affine
+from dapd.arguments import named, whole
+from dapd.lower_bounds.counting import Instance
+from dapd.lower_bounds.instances import affine, affordable, dimension
 from dapd.lower_bounds.landscape import Landscape, as_text, landscape
-from dapd.lower_bounds.meter import AnyMethod, Instance, Run, race
+from dapd.lower_bounds.meter import AnyMethod, Run, distinct, needed, race
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +40,8 @@ class Report:
             table.add_column(heading, justify="right")
         for run in self.runs:
             if run.iterations is None:
-                table.add_row(run.method, "not reached", f"> {run.at[-1]:,.0f}", f"> {run.at[-1] / self.needed:.3g}")
+                why = "ended early" if run.ended else "not reached"
+                table.add_row(run.method, why, f"> {run.at[-1]:,.0f}", f"> {run.at[-1] / self.needed:.3g}")
             else:
                 table.add_row(run.method, f"{run.iterations:,}", f"{run.rounds:,.0f}", f"{run.times:.3g}")
         return table
@@ -57,7 +59,8 @@ class Report:
         if ax is None:
             ax = plt.subplots(layout="constrained")[1]
         for run in self.runs:
-            result = "not reached" if run.iterations is None else f"{run.times:.3g} times the optimum"
+            why = "ended early" if run.ended else "not reached"
+            result = why if run.iterations is None else f"{run.times:.3g} times the optimum"
             # rounds on a log scale have no place for the start
             ax.loglog(run.at[1:], run.error[1:], label=f"{run.method}: {result}")
         start = float(np.linalg.norm(self.instance.y_star))
@@ -88,11 +91,12 @@ def report(
     Parameters
     ----------
     methods : sequence of str or function
-        Names of `dapd.METHODS`, or functions that take the instance and yield (x, y).
+        Names of `dapd.METHODS`, or functions that take the instance and yield (x, y), as for `rounds`.
     instance : HardProblem or ConvexConcave, optional
-        Where left out, `affine` with L/μ = 1000 and s_max/s_min = 10.
+        Where left out, `affine` with L/μ = 1000 and s_max/s_min = 10, of a dimension in which the bound reaches eps.
     eps : float
-        Accuracy in y, relative to ‖y*‖; the instance's dimension must reach it.
+        Accuracy in y, relative to ‖y*‖, below bound(0)/‖y*‖ (which is 1/√8 on `affine` and `block`); the instance's
+        dimension must reach it.
     max_iterations : int
         For each method.
     grid : pair of sequences, optional
@@ -101,11 +105,13 @@ def report(
     if isinstance(methods, str) or callable(methods):
         raise TypeError(f"methods must be a sequence, found {methods!r}; write [{methods!r}]")
     if instance is None:
-        instance = affine(L=1000.0, mu=1.0, s_max=10.0, s_min=1.0)
-    eps = number("eps", eps, above=0.0)
+        constants = {"L": 1000.0, "mu": 1.0, "s_max": 10.0, "s_min": 1.0}
+        instance = affine(**constants, n=affordable(dimension(**constants, eps=eps), eps, "take a larger eps"))
     limit = whole("max_iterations", max_iterations, least=1)
-    needed = instance.iterations_needed(eps * float(np.linalg.norm(instance.y_star)))
+    optimum = needed(instance, eps)
     runs = [race(method, instance, eps, limit) for method in methods]
+    labels = distinct([run.method for run in runs])
+    runs = [run._replace(method=label) for run, label in zip(runs, labels, strict=True)]
     runs.sort(key=lambda run: math.inf if run.iterations is None else run.rounds)
     mapped = None if grid is None else landscape(methods, *grid, eps=eps, max_iterations=limit)
-    return Report(instance, eps, needed, tuple(runs), mapped)
+    return Report(instance, float(eps), optimum, tuple(runs), mapped)

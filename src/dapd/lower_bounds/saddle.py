@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from dapd.arguments import named, number, whole
 from dapd.arrays import Array
-from dapd.lower_bounds.chain import LOSS, Bounded, Chain, zero_chain
-from dapd.lower_bounds.instances import coupling, half_width
+from dapd.lower_bounds.chain import LOSS, Bounded, Chain, representable, zero_chain
+from dapd.lower_bounds.instances import coupling, half_ratio, half_width
 from dapd.operators import Sparse
 
 
@@ -30,25 +30,26 @@ class ConvexConcave(Bounded):
         self.s_max, self.s_min = coupling(s_max, s_min)
         self.l = whole("l", l, least=2)
         s_hat = self.s_hat = half_width(self.s_max, self.s_min)
-        width = s_hat / self.s_min
-        self.alpha = (2 + self.L_x * self.L_y / self.s_min**2) / width**2
+        width = half_ratio(self.s_max, self.s_min)
+        delta = representable("L_x·L_y/s_min²", self.L_x / self.s_min * (self.L_y / self.s_min))
+        self.alpha = (2 + delta) / width**2
         self.beta = 1 / width**4
+        self.concavity = representable("s_min²/L_x", self.s_min / self.L_x * self.s_min)
         # v₋ = w√β and v₊ = √β/w are the roots of v² − αv + β, with w + 1/w = 2 + δ
-        delta = self.L_x * self.L_y / self.s_min**2
-        w = 2 / (2 + delta + math.sqrt(delta * (4 + delta)))
-        chain = Chain(w / width**2, self.l)
+        w = 2 / (2 + delta + math.sqrt(delta) * math.sqrt(4 + delta))
+        chain = Chain(representable("1/α", w / width**2), self.l, "(1 + L_x·L_y/s_min²)·(s_max/s_min)²")
         self.q, self.theta = chain.q, chain.theta
 
         A = zero_chain(self.l)
         side = sp.diags_array(np.full(self.l, self.s_min))
         self.M = Sparse(sp.block_array([[s_hat * A, side], [-side, s_hat * A]], format="csr"))
         self.h = np.zeros(self.l)
-        self.h[:2] = s_hat**2 * width**2 / self.L_x * chain.gap * np.array([1 + 1 / (w * width**2), -1.0])
+        push = representable("s_max⁴/(L_x·s_min²)", s_hat * width / self.L_x * s_hat * width * chain.gap)
+        self.h[:2] = push * np.array([1 + 1 / (w * width**2), -1.0])
         self.x_star, self.y_star = self._solution(chain, width, 2 / (1 + math.sqrt(1 + 4 / delta)))
         self.scale = LOSS * self.s_min / self.s_max * float(np.linalg.norm(self.y_star))
         self.lag = 3
-        self.reach = self.l - 3
-        self.concavity = self.s_min**2 / self.L_x
+        self.reach = self.l - 4
 
     def _solution(self, chain: Chain, width: float, rest: float) -> tuple[Array, Array]:
         """(x*, y*) from the rows of the optimality system one after the other; `rest` is 1 − w."""
@@ -82,20 +83,21 @@ class ConvexConcave(Bounded):
         return gradient
 
     def required_dimension(self, k: int) -> int:
-        """The l for which the paper's theorem speaks of k rounds: max{2 log_{1/q}((2 + 2√2)(7 + α)/β), k + 3}.
+        """The l for which the paper's theorem speaks of k rounds: max{2 log_{1/q}((2 + 2√2)(7 + α)/β), k + 4}.
 
-        Its proof needs k + 3 where its statement has k + 1. The first term covers the difference between y₂* and the
-        geometric q^i; with the exact y₂* it is not needed, and `bound` holds for every k ≤ l − 3.
+        Its proof needs k + 3 where its statement has k + 1, and it counts a gradient that is free here. The first term
+        covers the difference between y₂* and the geometric q^i; with the exact y₂* it is not needed, and `bound` holds
+        for every k ≤ l − 4.
         """
         k = whole("k", k, least=1)
         settled = 2 * math.log((2 + math.sqrt(8)) * (7 + self.alpha) / self.beta) / self.theta
-        return max(math.ceil(settled), k + 3)
+        return max(math.ceil(settled), k + 4)
 
     def _chain_of(self, y: Array) -> Array:
         return y[self.l :]
 
     def _revealed_by(self, k: int) -> int:
-        return (k + 1) // 2 + 1 if k else 0
+        return k // 2 + 2  # two of them are those of h, for free
 
     def __repr__(self) -> str:
         constants = f"L_x={self.L_x:.3g}, L_y={self.L_y:.3g}, s_max={self.s_max:.3g}, s_min={self.s_min:.3g}"

@@ -1,0 +1,53 @@
+"""A coupling that counts the rounds spent on it."""
+
+from __future__ import annotations
+
+import copy
+
+from dapd.arrays import Array
+from dapd.lower_bounds.instances import HardProblem
+from dapd.lower_bounds.saddle import ConvexConcave
+from dapd.operators import Operator
+
+Instance = HardProblem | ConvexConcave
+
+
+class Tally:
+    """Rounds so far."""
+
+    rounds = 0
+
+
+class Counted(Operator):
+    """A map known by its products alone; each is a round for every block of columns in it."""
+
+    def __init__(self, inner: Operator, blocks: list[slice], tally: Tally) -> None:
+        self.inner, self.blocks, self.tally = inner, blocks, tally
+        self.shape, self.dtype = inner.shape, inner.dtype
+
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        self.tally.rounds += len(self.blocks)
+        return self.inner.forward(x)
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy."""
+        self.tally.rounds += len(self.blocks)
+        return self.inner.adjoint(y)
+
+    def columns(self, block: slice) -> Operator:
+        """The columns, counted together with the rest."""
+        start, stop, _ = block.indices(self.shape[1])
+        parts = [slice(max(start, own.start) - start, min(stop, own.stop) - start) for own in self.blocks]
+        touched = [part for part in parts if part.start < part.stop]
+        return Counted(self.inner.columns(block), touched, self.tally)
+
+
+def counted(instance: Instance) -> tuple[Instance, Tally]:
+    """The same instance with a coupling that counts."""
+    tally, twin = Tally(), copy.copy(instance)
+    blocks = [slice(0, instance.M.shape[1])]
+    if isinstance(instance, HardProblem) and instance.blocks is not None:
+        blocks = instance.blocks
+    twin.M = Counted(instance.M, blocks, tally)
+    return twin, tally
