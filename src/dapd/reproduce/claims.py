@@ -1,4 +1,4 @@
-"""The paper's sentences about its figures, each with a check: who reaches which error first."""
+"""What the paper observes in its figures, in our words, each with a check: who reaches which error first."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper's."""
+    """An observation of the paper's."""
 
     text: str
 
     def check(self, curves: Curves, unit: str) -> Verdict:
-        """Hold the sentence against curves."""
+        """Hold it against curves."""
         holds, evidence = self.judge(curves, unit)
         return Verdict(self.text, holds, evidence)
 

@@ -41,7 +41,7 @@ class Outcome:
         return [self.records[run] for run in panel.runs(quick=self.quick)]
 
     def verdicts(self, figure: Figure, panel: Panel) -> list[Verdict]:
-        """The paper's sentences about a panel, each held against our curves."""
+        """What the paper observes in a panel, each observation held against our curves."""
         axis = figure.axes[0]
         curves = {
             record.run.method: Curve(getattr(record, axis), getattr(record, figure.measure))
@@ -144,7 +144,7 @@ def _claims(verdicts: Sequence[Verdict]) -> str:
     for verdict in verdicts:
         kind, mark = MARKS[verdict.holds]
         lines.append(
-            f'<li class="{kind}"><span class="mark">{mark}</span> “{escape(verdict.claim)}”<br>'
+            f'<li class="{kind}"><span class="mark">{mark}</span> {escape(verdict.claim)}<br>'
             f'<span class="soft">{escape(verdict.evidence)}.</span></li>'
         )
     return f'<ul class="claims">{"".join(lines)}</ul>'
