@@ -54,11 +54,13 @@ def test_block_products_are_those_of_numpy(form, dtype):
     y, tolerance = rng.standard_normal(ROWS).astype(dtype), 100 * np.finfo(dtype).eps
     for i, piece in enumerate(cut):
         v = rng.standard_normal(piece.shape[1]).astype(dtype)
-        out, total = np.zeros_like(v), y.copy()
+        out, total, squared = np.zeros_like(v), y.copy(), y.copy()
         block_matrix.dots(B, i, y, out)
         block_matrix.add(B, i, v, total)
         np.testing.assert_allclose(out, piece.T @ y, rtol=tolerance, atol=tolerance)
+        block_matrix.add_square(B, i, y, v, squared)
         np.testing.assert_allclose(total, y + piece @ v, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(squared, y + piece @ (piece.T @ y + v), rtol=100 * tolerance, atol=100 * tolerance)
     x, out = rng.standard_normal(40).astype(dtype), np.ones(ROWS, dtype)
     block_matrix.product(B, x, out)
     np.testing.assert_allclose(out, M @ x, rtol=10 * tolerance, atol=10 * tolerance)

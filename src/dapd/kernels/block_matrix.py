@@ -81,6 +81,37 @@ def add(B: BlockMatrix, i: int, v: Array, out: Array) -> None:
 
 
 @compiled
+def add_square(B: BlockMatrix, i: int, y: Array, g: Array, out: Array) -> None:
+    """Set out = out + B_i(B_iᵀy + g), each column used twice while it is near."""
+    m, n = B.first[i + 1] - B.first[i], B.rows[i]
+    if B.at[i] < 0:
+        _sparse_add_square(B.indptr[B.first[i] : B.first[i + 1] + 1], B.indices, B.values, y, g, out)
+        return
+    D = B.dense[B.at[i] : B.at[i] + m * n]
+    h = m // 4
+    for r in range(h):
+        d0, d1 = D[r * n : (r + 1) * n], D[(r + h) * n : (r + h + 1) * n]
+        d2, d3 = D[(r + 2 * h) * n : (r + 2 * h + 1) * n], D[(r + 3 * h) * n : (r + 3 * h + 1) * n]
+        s0 = s1 = s2 = s3 = 0.0
+        for k in range(n):
+            s0 += d0[k] * y[k]
+            s1 += d1[k] * y[k]
+            s2 += d2[k] * y[k]
+            s3 += d3[k] * y[k]
+        s0, s1, s2, s3 = s0 + g[r], s1 + g[r + h], s2 + g[r + 2 * h], s3 + g[r + 3 * h]
+        for k in range(n):
+            out[k] += s0 * d0[k] + s1 * d1[k] + s2 * d2[k] + s3 * d3[k]
+    for r in range(4 * h, m):
+        d0 = D[r * n : (r + 1) * n]
+        s0 = 0.0
+        for k in range(n):
+            s0 += d0[k] * y[k]
+        s0 += g[r]
+        for k in range(n):
+            out[k] += s0 * d0[k]
+
+
+@compiled
 def _sparse_dots(indptr: Array, indices: Array, values: Array, y: Array, out: Array) -> None:
     for r in range(indptr.size - 1):
         total = 0.0
@@ -94,6 +125,17 @@ def _sparse_add(indptr: Array, indices: Array, values: Array, v: Array, out: Arr
     for r in range(indptr.size - 1):
         for k in range(indptr[r], indptr[r + 1]):
             out[indices[k]] += v[r] * values[k]
+
+
+@compiled
+def _sparse_add_square(indptr: Array, indices: Array, values: Array, y: Array, g: Array, out: Array) -> None:
+    for r in range(indptr.size - 1):
+        total = 0.0
+        for k in range(indptr[r], indptr[r + 1]):
+            total += values[k] * y[indices[k]]
+        total += g[r]
+        for k in range(indptr[r], indptr[r + 1]):
+            out[indices[k]] += total * values[k]
 
 
 @compiled

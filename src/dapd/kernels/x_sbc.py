@@ -8,7 +8,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.kernels.block_function import block_grad
-from dapd.kernels.block_matrix import add, dots
+from dapd.kernels.block_matrix import add, add_square, dots
 from dapd.kernels.compiled import compiled
 from dapd.kernels.draw import DUAL, PRIMAL, Plan, draw
 
@@ -22,12 +22,8 @@ def chunk(p: Any, data: Any, s: Any, plan: Plan, steps: int, counts: Array) -> N
     dy, image = np.empty_like(y), np.empty(np.max(f.matrix.rows), y.dtype)
     for k in range(s.k, s.k + steps):
         i = draw(plan.key, k, DUAL, p.N)
-        g_i = g[M.first[i] : M.first[i + 1]]
-        dots(M, i, y, v)
-        for r in range(g_i.size):
-            v[r] += g_i[r]
         dy[:] = 0.0
-        add(M, i, v, dy)
+        add_square(M, i, y, g[M.first[i] : M.first[i + 1]], dy)
         for r in range(y.size):
             y[r] += p.chi * p.s / p.N * (Mx_hat[r] - b[r]) - p.s_hat * dy[r]
 

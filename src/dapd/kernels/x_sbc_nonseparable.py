@@ -10,7 +10,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.kernels.block_function import MATRIX, SEPARABLE, block_grad, pull
-from dapd.kernels.block_matrix import add, dots, product
+from dapd.kernels.block_matrix import add, add_square, dots, product
 from dapd.kernels.compiled import compiled
 from dapd.kernels.draw import DUAL, PRIMAL, Plan, draw
 
@@ -36,11 +36,8 @@ def chunk(p: Any, data: Any, s: Any, plan: Plan, steps: int, counts: Array) -> N
 
         i = draw(plan.key, k, DUAL, p.N)
         _partial(data, s, i, lag, z, g, image)
-        dots(M, i, y, v)
-        for r in range(M.first[i + 1] - M.first[i]):
-            v[r] += g[r]
         dy[:] = 0.0
-        add(M, i, v, dy)
+        add_square(M, i, y, g, dy)
         for r in range(y.size):
             Mx_hat = s.Mc[r] + lead * s.Me[r]
             y[r] += p.chi * p.s / p.N * (Mx_hat - b[r]) - p.s_hat * dy[r]

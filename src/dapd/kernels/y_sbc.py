@@ -8,7 +8,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.kernels.block_function import block_grad
-from dapd.kernels.block_matrix import BlockMatrix, add, dots
+from dapd.kernels.block_matrix import BlockMatrix, add, add_square, dots
 from dapd.kernels.compiled import compiled
 from dapd.kernels.draw import COIN, DUAL, PRIMAL, Plan, draw
 
@@ -19,22 +19,22 @@ def chunk(p: Any, data: Any, s: Any, plan: Plan, steps: int, counts: Array) -> N
     M, f, b = data.M, data.f, data.b
     x, g, y, w, forward, MMty = s.x, s.g, s.y, s.w, s.forward, s.MMty
     v = np.empty(np.max(M.first[1:] - M.first[:-1]), y.dtype)
+    nothing = np.zeros_like(v)
     g_new, image = np.empty_like(v), np.empty(np.max(f.matrix.rows), y.dtype)
     u, y_new = np.empty_like(y), np.empty_like(y)
     for k in range(s.k, s.k + steps):
         i = draw(plan.key, k, DUAL, p.N)
         for r in range(y.size):
             u[r] = w[r] - y[r]
-        dots(M, i, u, v)
         y_new[:] = 0.0
-        add(M, i, v, y_new)
+        add_square(M, i, u, nothing, y_new)
         for r in range(y.size):
             variance = p.s_hat * y_new[r]
             y_new[r] = w[r] + p.s / p.N * (forward[r] - b[r]) - p.s_hat / p.N * MMty[r] - variance
             u[r] = p.xi * y_new[r] - (p.xi - 1) * y[r]
         if draw(plan.key, k, COIN, p.N) == 0:
             y[:] = y_new
-            counts[0] += _square(M, data.MMt, y, MMty, v)
+            counts[0] += _square(M, data.MMt, y, nothing, MMty)
         for r in range(y.size):
             w[r] = (p.tau * y[r] + u[r]) / (1 + p.tau)
 
@@ -66,7 +66,7 @@ def chunk(p: Any, data: Any, s: Any, plan: Plan, steps: int, counts: Array) -> N
 
 
 @compiled
-def _square(M: BlockMatrix, MMt: Array, y: Array, out: Array, v: Array) -> int:
+def _square(M: BlockMatrix, MMt: Array, y: Array, nothing: Array, out: Array) -> int:
     """Set out = MMᵀy, by the blocks where MMᵀ is not at hand; return the block products spent."""
     out[:] = 0.0
     if MMt.size > 0:
@@ -75,6 +75,5 @@ def _square(M: BlockMatrix, MMt: Array, y: Array, out: Array, v: Array) -> int:
                 out[row] += MMt[row, column] * y[column]
         return 0
     for i in range(len(M.rows)):
-        dots(M, i, y, v)
-        add(M, i, v, out)
+        add_square(M, i, y, nothing, out)
     return 2 * len(M.rows)
