@@ -10,7 +10,6 @@ from dapd.methods import METHODS, Method
 from dapd.methods.block import BlockMethod
 from dapd.methods.x_sbc import XSBC
 from dapd.methods.y_sbc import YSBC
-from dapd.operators import divisible
 from dapd.problem import Problem
 from dapd.spectrum import Spectrum, with_block_norm
 
@@ -55,7 +54,7 @@ def _has_blocks(problem: Problem) -> bool:
     """Whether a block-coordinate method may run."""
     if problem.blocks is None or len(problem.blocks) == 1 or not problem.phi.is_zero:
         return False
-    return problem.parts is not None and divisible(problem.M, problem.blocks)
+    return problem.parts is not None and problem.M.divides(problem.blocks)
 
 
 def _cost(method: Method, steps: int) -> float:

@@ -49,6 +49,10 @@ class Operator:
         """The map restricted to a block of columns."""
         return _Columns(self, block)
 
+    def divides(self, blocks: list[slice]) -> bool:
+        """Whether a product with one of these blocks of columns costs no more than that block."""
+        return self.probes == 0
+
     def dense(self) -> Array:
         """The matrix itself, one product for each row or column."""
         rows, columns = self.shape
@@ -257,6 +261,10 @@ class ColumnBlocks(Operator):
         """M_iᵀy, joined."""
         return np.concatenate([operator.adjoint(y) for operator in self.operators])
 
+    def divides(self, blocks: list[slice]) -> bool:
+        """Also where the blocks are these."""
+        return super().divides(blocks) or blocks == self.blocks
+
     def columns(self, block: slice) -> Operator:
         """The block's own matrix where the blocks agree."""
         for operator, own in zip(self.operators, self.blocks, strict=True):
@@ -346,11 +354,6 @@ def cut(matrix: Any, blocks: list[slice]) -> list[Any]:
     """The blocks of columns of an array or a sparse matrix."""
     by_column = matrix.tocsc() if sp.issparse(matrix) else matrix
     return [by_column[:, block] for block in blocks]
-
-
-def divisible(M: Operator, blocks: list[slice]) -> bool:
-    """Whether a product with one of the blocks costs no more than that block."""
-    return M.probes == 0 or (isinstance(M, ColumnBlocks) and M.blocks == blocks)
 
 
 def pieces(M: Operator, blocks: list[slice]) -> list[Any] | None:

@@ -35,6 +35,10 @@ class Counted(Operator):
         self.tally.rounds += len(self.blocks)
         return self.inner.adjoint(y)
 
+    def divides(self, blocks: list[slice]) -> bool:
+        """As the map itself does."""
+        return self.inner.divides(blocks)
+
     def columns(self, block: slice) -> Operator:
         """The columns, counted together with the rest."""
         start, stop, _ = block.indices(self.shape[1])

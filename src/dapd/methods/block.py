@@ -15,7 +15,7 @@ from dapd.kernels.block_function import BlockFunctions, tabulate
 from dapd.kernels.block_matrix import BlockMatrix, pack
 from dapd.kernels.draw import COIN, DUAL, PRIMAL, Plan, draw, key_of
 from dapd.methods.base import Method
-from dapd.operators import divisible, pieces
+from dapd.operators import pieces
 from dapd.problem import Problem
 from dapd.spectrum import Spectrum, with_block_norm
 
@@ -77,7 +77,7 @@ class BlockMethod(Method):
                 f"method {cls.name!r} needs blocks; give the Problem blocks=N or a list of slices "
                 "(one block is allowed, and makes the method deterministic)"
             )
-        if not divisible(problem.M, problem.blocks):
+        if not problem.M.divides(problem.blocks):
             raise ValueError(
                 f"method {cls.name!r} needs products with one block of M, and one of {problem.M!r} would cost all of "
                 "it; give dapd.ColumnBlocks([M1, …, MN]), one map a block"
