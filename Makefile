@@ -14,10 +14,11 @@ $(VENV)/.ready: pyproject.toml
 	touch $@
 
 demo: setup
+	$(RUN) examples/compressed_sensing.py --out report
 	$(VENV)/bin/dapd reproduce all --quick --out report
 
 test: setup
-	$(RUN) -m pytest
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile
 
 lint: setup
 	$(VENV)/bin/ruff check .
