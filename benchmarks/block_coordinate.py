@@ -145,9 +145,9 @@ def costs(problem: dapd.Problem, spectrum: dapd.Spectrum) -> None:
         method: Any = dapd.METHODS[method_name].from_theory(problem, spectrum=spectrum, **options)
         state = method.run(method.init(), 1)
         method.oracle.reset()
-        compiled = best(lambda m=method, s=state: m.run(s, 1_000), 60) / 1_000
-        products = method.oracle.block_products / (60 * 1_000)
-        plain = best(lambda side=method_name[0], p=method.parameters: literal(side, apart, p, 1_000), 10) / 1_000
+        compiled = best(lambda m=method, s=state: m.run(s, 1_000), 1_000) / 1_000
+        products = method.oracle.block_products / 1_000_000
+        plain = best(lambda side=method_name[0], p=method.parameters: literal(side, apart, p, 1_000), 100) / 1_000
         print(
             f"  {name:<18} {compiled * 1e6:6.2f} µs an iteration; in NumPy {plain * 1e6:6.1f} µs, "
             f"{plain / compiled:.1f} times as long; a block product takes {compiled / products / share:.2f} times "

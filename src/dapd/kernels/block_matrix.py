@@ -12,6 +12,8 @@ from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.kernels.compiled import compiled
 
+LINE = 64  # bytes of a cache line
+
 
 class BlockMatrix(NamedTuple):
     """B_1, …, B_N, dense or sparse, block by block."""
@@ -146,13 +148,20 @@ def product(B: BlockMatrix, v: Array, out: Array) -> None:
         add(B, i, v[B.first[i] : B.first[i + 1]], out)
 
 
+def _aligned(size: int, dtype: Any) -> Array:
+    """An empty vector that starts at a cache line, so that no vector load straddles two."""
+    raw = np.empty(size * np.dtype(dtype).itemsize + LINE, np.uint8)
+    start = -raw.ctypes.data % LINE
+    return raw[start : raw.size - LINE + start].view(dtype)
+
+
 def pack(matrices: Sequence[Any], dtype: Any) -> BlockMatrix:
     """Store blocks, each an array or a sparse matrix, in the layout of the kernels."""
     sparse = [sp.issparse(matrix) for matrix in matrices]
     first = np.array([0, *(block.stop for block in consecutive(matrix.shape[1] for matrix in matrices))])
     sizes = [0 if thin else matrix.shape[0] * matrix.shape[1] for thin, matrix in zip(sparse, matrices, strict=True)]
     starts = np.array([block.start for block in consecutive(sizes)])
-    dense = np.empty(sum(sizes), dtype)
+    dense = _aligned(sum(sizes), dtype)
     lengths = np.zeros(first[-1], np.int64)
     indices, values = [np.zeros(0, np.int64)], [np.zeros(0, dtype)]
     for i, matrix in enumerate(matrices):
