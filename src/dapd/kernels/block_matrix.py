@@ -163,12 +163,12 @@ def pack(matrices: Sequence[Any], dtype: Any) -> BlockMatrix:
     starts = np.array([block.start for block in consecutive(sizes)])
     dense = _aligned(sum(sizes), dtype)
     lengths = np.zeros(first[-1], np.int64)
-    indices, values = [np.zeros(0, np.int64)], [np.zeros(0, dtype)]
+    indices, values = [np.zeros(0, np.uint32)], [np.zeros(0, dtype)]
     for i, matrix in enumerate(matrices):
         if sparse[i]:
             columns = sp.csc_array(matrix)
             lengths[first[i] : first[i + 1]] = np.diff(columns.indptr)
-            indices.append(columns.indices.astype(np.int64))
+            indices.append(columns.indices.astype(np.uint32))
             values.append(columns.data.astype(dtype))
         else:
             dense[starts[i] : starts[i] + sizes[i]].reshape(matrix.shape[::-1])[:] = matrix.T
