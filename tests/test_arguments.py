@@ -143,7 +143,11 @@ CASES = {
         ValueError,
         r"unknown method 'ydapd'; did you mean 'y-dapd'\?",
     ),
-    "unknown engine": (lambda: dapd.solve(PROBLEM, engine="cuda"), ValueError, r"engine must be 'numpy', found 'cuda'"),
+    "unknown engine": (
+        lambda: dapd.solve(PROBLEM, engine="cuda"),
+        ValueError,
+        r"engine must be one of numpy, plain, found 'cuda'",
+    ),
     "tol negative": (lambda: dapd.solve(PROBLEM, tol=-1.0), ValueError, r"tol must be >= 0, found -1"),
     "tol NaN": (lambda: dapd.solve(PROBLEM, tol=np.nan), ValueError, r"tol must be finite"),
     "max_iterations a fraction": (

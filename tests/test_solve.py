@@ -193,13 +193,13 @@ def test_too_small_L_ends_as_diverged(method):
 
 
 def test_time_limit_holds_inside_a_long_step():
-    # one step of CAPD is 100,000 iterations here
-    problem = dapd.Problem(dapd.Quadratic([1.0, 1.0]), np.diag([1.0, 1e-5]), [1.0, 3e-5])
+    # one step of CAPD is 10 million iterations here
+    problem = dapd.Problem(dapd.Quadratic([1.0, 1.0]), np.diag([1.0, 1e-7]), [1.0, 3e-7])
     result = dapd.solve(problem, "capd", time_limit=0.05, max_iterations=10**9)
     assert result.status == "time_limit"
     assert result.iterations == 0
     result = dapd.solve(problem, "capd", max_iterations=50_000)
-    assert "One step of CAPD takes 100,00" in result.message
+    assert "One step of CAPD takes 10,000,00" in result.message
 
 
 @pytest.mark.parametrize("phi", [dapd.Box(-1, 1), dapd.GroupBall(1.0, 3)])

@@ -7,19 +7,21 @@ from dapd import experiments, lower_bounds, testing, theory
 from dapd.certificate import Certificate
 from dapd.loop import Info
 from dapd.methods import METHODS
-from dapd.operators import ColumnBlocks, Kronecker
+from dapd.operators import ColumnBlocks
 from dapd.problem import Problem
 from dapd.proximal import L1, Box, Conjugate, GroupBall, Interval, NonNegative, Phi, Stack, Zero
 from dapd.result import History, Result, Status
 from dapd.smooth import Function, LeastSquares, Logistic, PseudoHuber, Quadratic, Separable, Smooth
 from dapd.solve import solve
 from dapd.spectrum import Spectrum, SpectrumWarning, estimate_spectrum
+from dapd.structured import BlockDiagonal, Kronecker
 
 __version__ = "0.1.0"
 
 __all__ = [
     "L1",
     "METHODS",
+    "BlockDiagonal",
     "Box",
     "Certificate",
     "ColumnBlocks",

@@ -11,7 +11,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.certificate import Certificate, certify, proves_infeasible
-from dapd.engines.numpy_engine import TimeUp
+from dapd.kernels.team import TimeUp
 from dapd.methods import Method
 from dapd.progress import Display
 from dapd.result import History, Status

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.arguments import consecutive, named, real, whole
+from dapd.arguments import consecutive, named, real
 from dapd.arrays import Array
 from dapd.proximal import Phi
 
@@ -31,6 +31,11 @@ class Operator:
     def probes(self) -> int:
         """Products that `dense` spends; 0 where the matrix is at hand."""
         return min(self.shape)
+
+    @property
+    def work(self) -> int:
+        """Multiplications of a product with M; 0 where that is not known."""
+        return 0
 
     def forward(self, x: Array) -> Array:
         """Mx."""
@@ -94,6 +99,11 @@ class Dense(_Explicit):
         self.shape = (matrix.shape[0], matrix.shape[1])
         self.dtype = matrix.dtype
 
+    @property
+    def work(self) -> int:
+        """One for each entry."""
+        return int(self.matrix.size)
+
     def forward(self, x: Array) -> Array:
         """Mx."""
         if x.dtype == self.dtype:
@@ -146,6 +156,11 @@ class Sparse(_Explicit):
         self.shape = matrix.shape
         self.dtype = matrix.dtype
 
+    @property
+    def work(self) -> int:
+        """One for each stored entry."""
+        return int(self.matrix.nnz)
+
     def forward(self, x: Array) -> Array:
         """Mx."""
         return self.matrix @ x
@@ -193,41 +208,6 @@ class MatrixFree(Operator):
         if array.dtype.kind != "f" or array.size != size:
             raise TypeError(f"M must give {size} real numbers, found shape {array.shape} of {array.dtype}")
         return array.reshape(size)
-
-
-class Kronecker(Operator):
-    """A ⊗ B, never formed: (A ⊗ B)x = (A X Bᵀ) with x the rows of X one after the other.
-
-    In the column-by-column convention, vec(BXAᵀ) = (A ⊗ B) vec(X).
-
-    Parameters
-    ----------
-    A : dense matrix
-    B : dense matrix, or a whole number k for the k × k identity
-    """
-
-    @named
-    def __init__(self, A: Any, B: Any) -> None:
-        self.A = _matrix("A", A)
-        identity = isinstance(B, (int, np.integer))
-        self.B = None if identity else _matrix("B", B)
-        p, q = (whole("B", B, least=1),) * 2 if self.B is None else self.B.shape
-        self.shape = (self.A.shape[0] * p, self.A.shape[1] * q)
-        self.dtype = self.A.dtype if self.B is None else np.result_type(self.A, self.B)
-
-    def forward(self, x: Array) -> Array:
-        """A X Bᵀ."""
-        X = self.A @ x.reshape(self.A.shape[1], -1)
-        return (X if self.B is None else X @ self.B.T).ravel()
-
-    def adjoint(self, y: Array) -> Array:
-        """Aᵀ Y B."""
-        Y = self.A.T @ y.reshape(self.A.shape[0], -1)
-        return (Y if self.B is None else Y @ self.B).ravel()
-
-    def factors(self) -> list[Operator]:
-        """The factors that are not an identity: the singular values of A ⊗ B are the products of theirs."""
-        return [Dense(factor) for factor in (self.A, self.B) if factor is not None]
 
 
 class ColumnBlocks(Operator):
@@ -334,7 +314,7 @@ def as_operator(M: Any, *, name: str = "M") -> Operator:
         return MatrixFree(M)
     if callable(M):
         raise TypeError(f"{name} is a function; give an object with shape, matvec and rmatvec (LinearOperator)")
-    return Dense(_matrix(name, M))
+    return Dense(matrix_of(name, M))
 
 
 def as_sparse(name: str, M: Any) -> Any:
@@ -371,7 +351,8 @@ def pieces(M: Operator, blocks: list[slice]) -> list[Any] | None:
     return cut(sp.hstack(matrices).tocsc() if sparse else np.concatenate(matrices, axis=1), blocks)
 
 
-def _matrix(name: str, value: Any) -> Array:
+def matrix_of(name: str, value: Any) -> Array:
+    """A checked two-dimensional array of floats; the caller's own where it is one already."""
     array = real(name, value)
     _shape(name, array.shape)
     return array

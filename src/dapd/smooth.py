@@ -22,6 +22,11 @@ class Function:
     L: float
     size: int | None = None
 
+    @property
+    def work(self) -> int:
+        """Multiplications of a gradient, beside those of one entry after the other; 0 where that is not known."""
+        return 0
+
     def value(self, x: Array) -> float:
         """f(x)."""
         raise TypeError(f"{type(self).__name__} has no value(x)")
@@ -91,6 +96,11 @@ class Quadratic(Function):
                 )
             mu, L = low if mu is None else mu, high if L is None else L
         self._constants(mu, L)
+
+    @property
+    def work(self) -> int:
+        """One for each entry of H."""
+        return int(getattr(self.H, "nnz", getattr(self.H, "size", 0)))
 
     def _times(self, x: Array) -> Array:
         if isinstance(self.H, LinearOperator):
@@ -175,6 +185,11 @@ class LeastSquares(Function):
             )
         self._constants(mu, L)
 
+    @property
+    def work(self) -> int:
+        """Two products with A."""
+        return 2 * self.A.work
+
     def value(self, x: Array) -> float:
         """½‖Ax − d‖² + (ridge/2)‖x‖²."""
         r = self.A.forward(x) - self.d
@@ -203,6 +218,11 @@ class Logistic(Function):
         if L is None:
             L = singular_range(self.A, name="A")[1] ** 2 / 4 + self.ridge
         self._constants(self.ridge, L)
+
+    @property
+    def work(self) -> int:
+        """Two products with A."""
+        return 2 * self.A.work
 
     def value(self, x: Array) -> float:
         """Σ log(1 + exp(−labelᵢ·aᵢᵀx)) + (ridge/2)‖x‖²."""

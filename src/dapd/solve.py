@@ -18,6 +18,7 @@ from dapd.progress import display
 from dapd.result import SENTENCES, Result
 from dapd.spectrum import Spectrum
 
+ENGINES = ("numpy", "plain")
 LIMIT = 1_000_000  # passes over M allowed where no limit is given
 
 
@@ -63,7 +64,7 @@ def solve(
     parameters : record of `dapd.theory`, optional
         The method's parameters outright, instead of those of its theorem.
     engine : str
-        "numpy".
+        "numpy": compiled where f, M and φ are built in; "plain": the same iterations without compiled code.
     seed : int, optional
         For the block-coordinate methods, whose draws depend on it alone; fresh, and told in the message, where left
         out. The deterministic methods have no use for it.
@@ -83,8 +84,8 @@ def solve(
         max_iterations = whole("max_iterations", max_iterations, least=0)
     if time_limit is not None:
         time_limit = number("time_limit", time_limit, above=0.0)
-    if engine != "numpy":
-        raise ValueError(f"engine must be 'numpy', found {engine!r}")
+    if engine not in ENGINES:
+        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, found {engine!r}")
     if seed is not None:
         whole("seed", seed, least=0)
     if not isinstance(shared_sample, bool):
@@ -96,7 +97,8 @@ def solve(
 
     began = perf_counter()
     options = {"seed": seed, "shared_sample": shared_sample}
-    bound, spectrum, note = _bind(problem, method, spectrum, parameters, {"x0": x0, "y0": y0}, options)
+    start = {"x0": x0, "y0": y0, "engine": engine}
+    bound, spectrum, note = _bind(problem, method, spectrum, parameters, start, options)
     # who names no limit, or no method, can't mean block iterations
     a_pass = bound.round if max_iterations is None or method == "auto" else 1
     limit = a_pass * (LIMIT if max_iterations is None else max_iterations)

@@ -19,7 +19,8 @@ import scipy.sparse as sp
 from dapd.arguments import named, number, partition, warn
 from dapd.arrays import Array
 from dapd.lanczos import NEGLIGIBLE, NOT_NUMBERS, extremes, random_start
-from dapd.operators import ColumnBlocks, Dense, Kronecker, Operator, as_operator, pieces
+from dapd.operators import ColumnBlocks, Dense, Operator, as_operator, pieces
+from dapd.structured import BlockDiagonal, Kronecker
 
 T = TypeVar("T")
 
@@ -119,7 +120,7 @@ def estimate_range(operator: Operator, *, positive: bool) -> Spectrum:
 
 def estimate_norm(operator: Operator) -> Spectrum:
     """s_max alone, with s_min = 0, for the methods that need no more; all of it where that costs little."""
-    if _explicit_and_small(operator) or isinstance(operator, Kronecker):
+    if _explicit_and_small(operator) or isinstance(operator, (Kronecker, BlockDiagonal)):
         return estimate_range(operator, positive=False)
     return _remembered(operator, "norm", lambda: _iterative(operator, "M", positive=False, least=False))
 
@@ -170,6 +171,8 @@ def _explicit_and_small(operator: Operator) -> bool:
 def _whole(operator: Operator, name: str, *, positive: bool) -> Spectrum:
     if isinstance(operator, Kronecker):
         return _kronecker(operator, name, positive)
+    if isinstance(operator, BlockDiagonal):
+        return _block_diagonal(operator, name, positive)
     writable = operator.probes <= PRODUCTS and operator.shape[0] * operator.shape[1] <= PROBE_ENTRIES
     if _explicit_and_small(operator) or writable:
         return _exact(operator, name, positive)
@@ -190,6 +193,20 @@ def _kronecker(operator: Kronecker, name: str, positive: bool) -> Spectrum:
     }
     s_max, s_min = (math.prod(getattr(part, key) for part in parts) for key in ("s_max", "s_min"))
     return Spectrum(s_max, s_min, how=how)
+
+
+def _block_diagonal(operator: BlockDiagonal, name: str, positive: bool) -> Spectrum:
+    """The singular values of all blocks."""
+    parts = [_whole(part, name, positive=positive) for part in operator.parts() if part.matrix.any()]
+    if not parts:
+        raise ValueError(NOTHING.format(name))
+    high, low = max(parts, key=lambda part: part.s_max), min(parts, key=lambda part: part.s_min)
+    how = {
+        key: part.how[key]._replace(method="over the blocks; " + part.how[key].method)
+        for key, part in (("s_max", high), ("s_min", low))
+    }
+    dependent = len(parts) < len(operator.matrices) and not positive  # a block of zeros
+    return Spectrum(high.s_max, 0.0 if dependent else low.s_min, how=how)
 
 
 def _exact(operator: Operator, name: str, positive: bool) -> Spectrum:

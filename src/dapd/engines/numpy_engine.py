@@ -9,18 +9,16 @@ from typing import Any
 import numpy as np
 
 from dapd.arrays import Array
+from dapd.kernels.team import TimeUp
 from dapd.problem import Problem
-
-
-class TimeUp(Exception):
-    """The deadline passed in the middle of a step."""
 
 
 class Oracle:
     """What a method's `step` may ask of a problem, in the problem's precision."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, crew: Any = None) -> None:
         self.problem = problem
+        self.crew = crew  # for one fused pass over M; None: two products
         self.b = problem.b.astype(problem.dtype)
         self.gradients = 0
         self.products = 0  # with M and with Mᵀ, each counted
@@ -41,6 +39,9 @@ class Oracle:
         if perf_counter() > self.deadline:
             raise TimeUp
         self.products += 2
+        if self.crew is not None:
+            y, Mty = self.crew.dual_step(v, base, step)
+            return y, Mty
         y, Mty = self.problem.M.dual_step(v, base, self.problem.phi, step)
         return self._own(y, base, "phi.prox"), self._own(Mty, v, "M's adjoint")
 

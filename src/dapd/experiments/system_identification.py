@@ -6,10 +6,10 @@ import numpy as np
 
 from dapd.arguments import named, number, whole
 from dapd.arrays import Array
-from dapd.operators import Kronecker
 from dapd.problem import Problem
 from dapd.proximal import GroupBall
 from dapd.smooth import PseudoHuber
+from dapd.structured import Kronecker
 
 
 @named

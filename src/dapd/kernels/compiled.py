@@ -2,14 +2,52 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar, cast
 
 import numba
 
 F = TypeVar("F", bound=Callable[..., object])
+FREE = {"reassoc", "contract"}  # NaN and infinity keep their meaning, only the order of sums is free
+
+
+def _digest() -> str:
+    """What compiled code is made from: Numba itself only looks at the file of the function that it loads."""
+    package = Path(__file__).parents[1]
+    sources = [
+        package / "theory.py",
+        *(f for part in ("kernels", "engines", "methods") for f in package.glob(f"{part}/*.py")),
+    ]
+    found = hashlib.sha256(b"".join(source.read_bytes() for source in sorted(sources)))
+    return found.hexdigest()[:12]
+
+
+DIGEST = _digest()
+
+
+def _cached(function: F, **options: object) -> F:
+    # the name of the file that keeps the code comes from this name
+    function.__qualname__ = f"{function.__qualname__}_{DIGEST}"
+    return cast(F, numba.njit(cache=True, nogil=True, **options)(function))
 
 
 def compiled(function: F) -> F:
-    """Compile with Numba; NaN and infinity keep their meaning, only the order of sums is free."""
-    return cast(F, numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})(function))
+    """Compile with Numba."""
+    return _cached(function, fastmath=FREE)
+
+
+def parallel(function: F) -> F:
+    """Compile with Numba; `prange` runs on its threads."""
+    return _cached(function, fastmath=FREE, parallel=True)
+
+
+def plain(function: F) -> F:
+    """Compile with Numba, sums in their order: where entries are gathered, vectorised code is slower."""
+    return _cached(function)
+
+
+def plain_parallel(function: F) -> F:
+    """Both."""
+    return _cached(function, parallel=True)

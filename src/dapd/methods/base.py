@@ -9,6 +9,8 @@ import numpy as np
 
 from dapd.arguments import named, vector
 from dapd.arrays import Array
+from dapd.engines.compiled_engine import couple
+from dapd.engines.compiled_engine import engine as compiled_engine
 from dapd.engines.numpy_engine import Oracle
 from dapd.problem import Problem
 from dapd.spectrum import Spectrum, estimate_norm, estimate_range
@@ -30,7 +32,9 @@ class Method:
     first: ClassVar[Callable[..., Any]]  # the module's init(p, o, x, y)
     update: ClassVar[Callable[..., Any]]  # the module's step(p, o, s)
 
-    def __init__(self, problem: Problem, parameters: Any, *, x0: Any = None, y0: Any = None) -> None:
+    def __init__(
+        self, problem: Problem, parameters: Any, *, x0: Any = None, y0: Any = None, engine: str = "numpy"
+    ) -> None:
         self.check(problem)
         if not isinstance(parameters, self.record):
             raise TypeError(
@@ -39,9 +43,28 @@ class Method:
             )
         self.problem = problem
         self.parameters: Any = parameters
-        self.oracle: Any = Oracle(problem)
         self.x0 = self._start("x0", x0, problem.columns)
         self.y0 = self._start("y0", y0, problem.rows)
+        self.oracle: Any = self._ask(engine)
+        self.packed: Any = self._pack() if engine == "numpy" else None
+        if self.compiled:  # compiling is set-up, not solving
+            self.run(self.init(), 0)
+            self.oracle.reset()
+
+    def _ask(self, engine: str) -> Any:
+        """The oracle."""
+        return Oracle(self.problem, couple(self.problem) if engine == "numpy" else None)
+
+    def _pack(self) -> Any:
+        """What compiled chunks read; None where M, f, φ or the method is known to Python alone."""
+        from dapd.methods import METHODS  # which lists this class
+
+        return compiled_engine(self.problem) if METHODS.get(self.name) is type(self) else None
+
+    @property
+    def compiled(self) -> bool:
+        """Whether chunks run in compiled code."""
+        return self.packed is not None
 
     def _start(self, name: str, value: Any, size: int) -> Array:
         if value is None:
@@ -78,14 +101,20 @@ class Method:
     @classmethod
     @named
     def from_theory(
-        cls, problem: Problem, *, spectrum: Spectrum | None = None, x0: Any = None, y0: Any = None
+        cls,
+        problem: Problem,
+        *,
+        spectrum: Spectrum | None = None,
+        x0: Any = None,
+        y0: Any = None,
+        engine: str = "numpy",
     ) -> Method:
         """Bind the method to a problem with the parameters of its theorem."""
         cls.check(problem)
         spectrum = cls.spectrum_of(problem, spectrum)
         constants = {"L": problem.f.L, "mu": problem.f.mu, "s_max": spectrum.s_max, "s_min": spectrum.s_min}
         parameters = cls.settings(**constants)
-        return cls(problem, parameters, x0=x0, y0=y0)
+        return cls(problem, parameters, x0=x0, y0=y0, engine=engine)
 
     @property
     def iterations_per_step(self) -> int:
@@ -112,6 +141,15 @@ class Method:
 
     def run(self, state: Any, steps: int) -> Any:
         """The state `steps` later."""
+        if not self.compiled:
+            return self.run_plain(state, steps)
+        state = self.packed.run(self.parameters, state, steps, self.oracle.deadline)
+        self.oracle.gradients += steps
+        self.oracle.products += 2 * steps * self.iterations_per_step
+        return state
+
+    def run_plain(self, state: Any, steps: int) -> Any:
+        """The same in Python, whatever the problem."""
         for _ in range(steps):
             state = self.step(state)
         return state

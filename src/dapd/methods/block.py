@@ -52,21 +52,21 @@ class BlockMethod(Method):
         y0: Any = None,
         seed: int | None = None,
         shared_sample: bool = False,
+        engine: str = "numpy",
     ) -> None:
-        super().__init__(problem, parameters, x0=x0, y0=y0)
-        blocks = problem.blocks or []
-        if len(blocks) != parameters.N:
-            raise ValueError(f"parameters are for N = {parameters.N} blocks, but the problem has {len(blocks)}")
-        self.blocks = blocks
         self.seed = secrets.randbits(32) if seed is None else whole("seed", seed, least=0)
+        self.shared = bool(shared_sample)
+        super().__init__(problem, parameters, x0=x0, y0=y0, engine=engine)
+
+    def _ask(self, engine: str) -> Any:
+        blocks = self.problem.blocks or []
+        if len(blocks) != self.parameters.N:
+            raise ValueError(f"parameters are for N = {self.parameters.N} blocks, but the problem has {len(blocks)}")
+        self.blocks = blocks
         period = REFRESH * len(blocks)
-        self.plan = Plan(key_of(self.seed), bool(shared_sample), period, self._rebase(period))
-        self.functions = problem.parts
-        self.oracle: Any = BlockOracle(problem, self.functions)
-        self.packed = self._pack()
-        if self.compiled:  # compiling is set-up, not solving
-            self.run(self.init(), 0)
-            self.oracle.reset()
+        self.plan = Plan(key_of(self.seed), self.shared, period, self._rebase(period))
+        self.functions = self.problem.parts
+        return BlockOracle(self.problem, self.functions)
 
     @classmethod
     def check(cls, problem: Problem) -> None:
@@ -105,11 +105,12 @@ class BlockMethod(Method):
         y0: Any = None,
         seed: int | None = None,
         shared_sample: bool = False,
+        engine: str = "numpy",
     ) -> BlockMethod:
         """Bind the method to a problem with the parameters of its theorem."""
         cls.check(problem)
         parameters = cls.by_theory(problem, cls.spectrum_of(problem, spectrum))
-        return cls(problem, parameters, x0=x0, y0=y0, seed=seed, shared_sample=shared_sample)
+        return cls(problem, parameters, x0=x0, y0=y0, seed=seed, shared_sample=shared_sample, engine=engine)
 
     @classmethod
     def by_theory(cls, problem: Problem, spectrum: Spectrum, **choice: bool) -> Any:
@@ -127,11 +128,6 @@ class BlockMethod(Method):
     def round(self) -> int:
         """N iterations touch as much as one pass over M."""
         return len(self.blocks)
-
-    @property
-    def compiled(self) -> bool:
-        """Whether chunks run in compiled code; if not, Python is asked for each M_i or f_i."""
-        return self.packed is not None
 
     def _pack(self) -> Any:
         """What compiled chunks read; None where M or an f_i is known to Python alone."""

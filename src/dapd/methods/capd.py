@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from numba.extending import register_jitable
+
 from dapd import theory
 from dapd.arrays import Array
 from dapd.methods.apapc import State, init, point
@@ -12,6 +14,7 @@ from dapd.methods.base import Method
 Parameters = theory.Capd
 
 
+@register_jitable  # type: ignore[untyped-decorator]  # so that a compiled step may call it
 def chebyshev(p: Parameters, o: Any, x: Array) -> tuple[Array, Array]:
     """N Chebyshev iterations towards Mx = b: return d with x + Mᵀd their result, and Mᵀd."""
     r, Mtr = o.dual_step(x, -o.b, 0.0)  # Mx − b and Mᵀ of it

@@ -14,10 +14,10 @@ import scipy.sparse as sp
 from dapd.arrays import Array
 from dapd.certificate import certify
 from dapd.experiments.references.interior_point import interior_point
-from dapd.operators import Kronecker
 from dapd.problem import Problem
 from dapd.proximal import GroupBall
 from dapd.smooth import PseudoHuber
+from dapd.structured import Kronecker
 
 ROUNDS = 40  # Newton steps, between which a group may change its kind
 

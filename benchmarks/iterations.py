@@ -1,0 +1,121 @@
+"""Whole iterations: compiled chunks against NumPy written out by hand, our own code without compilation, and JAX.
+
+    python benchmarks/iterations.py
+
+All contestants take turns in one process and take the same iterations. "by hand" is the method written out in NumPy
+for this very problem, with nothing checked and nothing counted; "plain" is `engine="plain"`, the same package without
+compiled code; JAX runs the method's own step inside `fori_loop`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import dapd
+from timing import heading, medians
+
+METHOD = "y-dapd"
+
+
+def by_hand(problem: dapd.Problem, p: Any, steps: int) -> Callable[[], object]:
+    """y-DAPD in NumPy, as one would write it."""
+    f, b, phi = problem.f, problem.b, problem.phi
+    if isinstance(problem.M, dapd.Kronecker):
+        A, shape = problem.M.A, (problem.M.A.shape[1], -1)
+        forward: Callable[[Any], Any] = lambda v: (A @ v.reshape(shape)).ravel()  # noqa: E731
+        adjoint: Callable[[Any], Any] = lambda y: (A.T @ y.reshape(A.shape[0], -1)).ravel()  # noqa: E731
+    else:
+        M = problem.M.matrix
+        Mt = M.T.tocsr() if sp.issparse(M) else None
+        forward, adjoint = (lambda v: M @ v), (lambda y: y @ M if Mt is None else Mt @ y)
+
+    def run() -> Any:
+        x, y, w = np.zeros(problem.columns), np.zeros(problem.rows), np.zeros(problem.rows)
+        Mty, Mtw = np.zeros_like(x), np.zeros_like(x)
+        for _ in range(steps):
+            g = f.grad(x)
+            y_new = phi.prox(w + forward(p.s * x - p.s_hat * (Mtw + g)) - p.s * b, p.s)
+            Mty_new = adjoint(y_new)
+            w = (1 + p.gamma) * y_new - p.gamma * y
+            Mtw = (1 + p.gamma) * Mty_new - p.gamma * Mty
+            x = x - p.t_tilde * (g + (1 + p.tau) * Mtw - p.tau * Mty_new)
+            y, Mty = y_new, Mty_new
+        return x
+
+    return run
+
+
+class JaxOracle:
+    def __init__(self, problem: dapd.Problem) -> None:
+        import jax.numpy as jnp
+
+        self.grad, self.phi, self.b = problem.f.grad, problem.phi, jnp.asarray(problem.b)
+        self.M = jnp.asarray(problem.M.matrix)
+
+    def dual_step(self, v: Any, base: Any, step: Any) -> tuple[Any, Any]:
+        y = self.phi.prox(base + self.M @ v, step)
+        return y, y @ self.M
+
+
+def in_jax(method: Any, steps: int) -> dict[str, Callable[[], object]]:
+    problem = method.problem
+    if not isinstance(getattr(problem.M, "matrix", None), np.ndarray):
+        return {}
+    try:
+        import jax
+    except ImportError:
+        return {}
+    jax.config.update("jax_enable_x64", True)
+    oracle = JaxOracle(problem)
+    state = jax.tree.map(jax.numpy.asarray, method.init())
+    run = jax.jit(
+        lambda s: jax.lax.fori_loop(0, steps, lambda _, s: type(method).update(method.parameters, oracle, s), s)
+    )
+    return {"JAX": lambda: jax.block_until_ready(run(state))}
+
+
+def contest(title: str, problem: dapd.Problem, steps: int) -> None:
+    cls = dapd.METHODS[METHOD]
+    spectrum = cls.spectrum_of(problem, None)
+    compiled, plain = (cls.from_theory(problem, spectrum=spectrum, engine=engine) for engine in ("numpy", "plain"))
+    assert compiled.compiled
+    state = compiled.init()
+    hand = by_hand(problem, compiled.parameters, steps)
+    ours = compiled.run(state, steps).x
+    assert np.linalg.norm(ours - hand()) <= 1e-9 * np.linalg.norm(ours)
+    calls = {
+        "compiled": lambda: compiled.run(state, steps),
+        "by hand": hand,
+        "plain": lambda: plain.run(state, steps),
+        **in_jax(compiled, steps),
+    }
+    found = {name: t / steps for name, t in medians(calls, 2.0).items()}
+    best = found.pop("compiled")
+    others = ", ".join(f"{name} {t * 1e6:,.1f} µs ({t / best:.2f})" for name, t in found.items())
+    print(f"{title}: compiled {best * 1e6:,.1f} µs an iteration; {others}", flush=True)
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    print(heading())
+    rng = np.random.default_rng(0)
+    contest("CST, 250 × 1000", dapd.experiments.compressed_sensing(0), 300)
+    contest("QP, 100 × 300, dense H, ℓ₁", dapd.experiments.qp_l1(0), 1000)
+    contest("System identification, p = 40, T = 10", dapd.experiments.system_identification(0), 1000)
+    large = dapd.experiments.system_identification(0, p=100, T=20, condition=1e4)
+    contest("System identification, p = 100, T = 20", large, 300)
+    contest("CST, 50 × 150", dapd.experiments.compressed_sensing(0, n=50, m=150, nonzeros=10), 2000)
+    contest("CST, 1000 × 4000", dapd.experiments.compressed_sensing(0, n=1000, m=4000), 10)
+    rows, columns, nonzeros = 100_000, 500_000, 2_000_000
+    M = sp.random_array((rows, columns), density=nonzeros / rows / columns, format="csr", rng=rng)
+    b, spectrum = M @ rng.standard_normal(columns), dapd.Spectrum(10.0, 0.1)
+    contest(f"CSR {rows} × {columns}", dapd.Problem(dapd.PseudoHuber(0.1), M, b, spectrum=spectrum), 3)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""The dual step y = prox(base + Mv), Mᵀy: one fused pass against two products of NumPy, SciPy and JAX.
+
+    python benchmarks/kernels.py            # all sizes
+    python benchmarks/kernels.py --quick    # the sizes that the claims are made of
+
+All contestants take turns in one process. "floor" is the time to read M once on all threads, measured in the same
+turns: no dual step can be faster. Ratios are times divided by the fused pass's.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import dapd
+from dapd.engines.compiled_engine import couple
+from dapd.engines.threads import available
+from timing import copier, heading, medians, reader
+
+DENSE = [(50, 150), (100, 300), (250, 1000), (500, 2000), (1000, 4000), (2000, 20000), (4000, 40000)]
+SPARSE = [(10_000, 50_000, 200_000), (100_000, 500_000, 2_000_000), (500_000, 2_500_000, 10_000_000)]
+
+
+def fused_step(problem: dapd.Problem, v: Any, base: Any, threads: int | None = None) -> Callable[[], object]:
+    crew = couple(problem, threads or available())
+    assert crew is not None
+    return lambda: crew.dual_step(v, base, 0.5)
+
+
+def two_products(M: Any, Mt: Any, v: Any, base: Any) -> Callable[[], object]:
+    def call() -> tuple[Any, Any]:
+        y = np.maximum(base + M @ v, 0.0)
+        return y, Mt(y)
+
+    return call
+
+
+def in_jax(M: Any, v: Any, base: Any) -> dict[str, Callable[[], object]]:
+    try:
+        import jax
+        import jax.numpy as jnp
+    except ImportError:
+        return {}
+    jax.config.update("jax_enable_x64", True)
+
+    @jax.jit
+    def step(M: Any, v: Any, base: Any) -> tuple[Any, Any]:
+        y = jnp.maximum(base + M @ v, 0.0)
+        return y, y @ M
+
+    if sp.issparse(M):
+        from jax.experimental.sparse import BCOO
+
+        M = BCOO.from_scipy_sparse(M)
+    arrays = (M if not isinstance(M, np.ndarray) else jnp.asarray(M), jnp.asarray(v), jnp.asarray(base))
+    return {"JAX": lambda: jax.block_until_ready(step(*arrays))}
+
+
+def contest(
+    title: str, M: Any, calls: dict[str, Callable[[], object]], stored: int, read: Callable[[], object]
+) -> None:
+    found = medians({**calls, "floor": read})
+    ours, floor = found["fused"], found.pop("floor")
+    others = ", ".join(f"{name} {t * 1e6:,.1f} µs ({t / ours:.2f})" for name, t in found.items() if name != "fused")
+    print(
+        f"{title}: fused {ours * 1e6:,.1f} µs, {stored / ours / 1e9:.1f} GB/s, {ours / floor:.2f} times the floor of "
+        f"{floor * 1e6:,.1f} µs; {others}",
+        flush=True,
+    )
+
+
+def dense(rows: int, columns: int, order: str, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    M = np.asarray(rng.standard_normal((rows, columns), dtype), order=order)
+    v, base = rng.standard_normal(columns, dtype), rng.standard_normal(rows, dtype)
+    problem = dapd.Problem(dapd.PseudoHuber(1.0), M, base, dapd.NonNegative())
+    calls = {
+        "fused": fused_step(problem, v, base),
+        "fused on one thread": fused_step(problem, v, base, 1),
+        "NumPy": two_products(M, lambda y: y @ M, v, base),
+    }
+    if order == "C" and dtype is np.float64 and M.nbytes < 1e9:
+        calls |= in_jax(M, v, base)
+    contest(f"{rows} × {columns} {np.dtype(dtype)} {order}", M, calls, M.nbytes, reader(M))
+
+
+def sparse(rows: int, columns: int, nonzeros: int) -> None:
+    rng = np.random.default_rng(0)
+    M = sp.random_array((rows, columns), density=nonzeros / rows / columns, format="csr", rng=rng)
+    Mt = M.T.tocsr()
+    v, base = rng.standard_normal(columns), rng.standard_normal(rows)
+    problem = dapd.Problem(dapd.PseudoHuber(1.0), M, base, dapd.NonNegative())
+    calls = {
+        "fused": fused_step(problem, v, base),
+        "fused on one thread": fused_step(problem, v, base, 1),
+        "SciPy, stored transpose": two_products(M, lambda y: Mt @ y, v, base),
+        "SciPy, view of the transpose": two_products(M, lambda y: M.T @ y, v, base),
+        **in_jax(M, v, base),
+    }
+    stored = M.data.nbytes + M.indices.nbytes
+    contest(f"CSR {rows} × {columns}, {M.nnz} nonzeros", M, calls, stored, reader(np.ones(stored // 8)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    quick = parser.parse_args().quick
+    print(heading())
+    size = 40_000_000
+    bandwidth = 16 * size / medians({"copy": copier(size)})["copy"] / 1e9
+    print(f"copying on all threads moves {bandwidth:.1f} GB/s (reads and writes counted)")
+    for rows, columns in [(250, 1000), (2000, 20000)] if quick else DENSE:
+        dense(rows, columns, "C", np.float64)
+        if not quick:
+            dense(rows, columns, "F", np.float64)
+            dense(rows, columns, "C", np.float32)
+    for rows, columns, nonzeros in SPARSE[1:2] if quick else SPARSE:
+        sparse(rows, columns, nonzeros)
+
+
+if __name__ == "__main__":
+    main()

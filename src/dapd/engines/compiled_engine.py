@@ -1,0 +1,223 @@
+"""Whole chunks of iterations in compiled code: the methods' own `step`, and an oracle that compiled code can read.
+
+Every thread runs the same steps on its own rows and columns: but for `grad` and `dual_step`, which meet the others
+where they must, a step is arithmetic entry by entry.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numba import types
+from numba.extending import overload, overload_method
+
+from dapd.arrays import Array
+from dapd.engines.functions import share_function
+from dapd.engines.shares import Shares, share_out
+from dapd.engines.threads import available, together
+from dapd.kernels import coupling, gradient
+from dapd.kernels.borrowed import borrowed
+from dapd.kernels.compiled import plain
+from dapd.kernels.rows import Table, tabulate
+from dapd.kernels.team import PAD, Team, TimeUp, teams
+from dapd.problem import Problem
+
+MANY = 1 << 15  # multiplications of M and ∇f from which a second thread is worth its meetings
+VAST = 1 << 21  # the same where Python calls a thread for every dual step
+FEW = 1 << 13  # below so many, two products cost Python less than one call of a kernel
+DUAL = ("y", "w")  # the parts of a state that are as long as M has rows
+
+
+class Fused(NamedTuple):
+    """What a compiled `step` may ask of a problem: one thread's share of it."""
+
+    M: Any  # a record of `coupling`
+    phi: Table
+    team: Team
+    f: Any  # a record of `gradient`
+    f_team: Team
+    b: Array
+
+
+@overload_method(types.NamedTuple, "grad", strict=False)
+def _grad(o: Any, x: Any) -> Any:
+    if o.instance_class is Fused:
+        return lambda o, x: gradient.grad(o.f, like(x, o.b), o.f_team)
+    return None
+
+
+@overload_method(types.NamedTuple, "dual_step", strict=False)
+def _dual_step(o: Any, v: Any, base: Any, step: Any) -> Any:
+    if o.instance_class is not Fused:
+        return None
+
+    def dual_step(o: Any, v: Array, base: Array, step: float) -> tuple[Array, Array]:
+        if o.team.halt[0] != 0:
+            raise TimeUp
+        return coupling.dual_step(o.M, o.phi, like(v, o.b), like(base, o.b), step, o.team)
+
+    return dual_step
+
+
+def like(x: Array, b: Array) -> Array:
+    """X in b's dtype; no copy where it is so already."""
+    raise NotImplementedError
+
+
+@overload(like, strict=False)
+def _like(x: Any, b: Any) -> Any:
+    return (lambda x, b: x) if x.dtype == b.dtype else (lambda x, b: x.astype(b.dtype))
+
+
+def stepped(p: Any, o: Fused, s: Any) -> Any:
+    """The `step` of the method that the record p belongs to."""
+    raise NotImplementedError
+
+
+_steps: dict[type, Any] = {}
+
+
+@overload(stepped, strict=False)
+def _stepped(p: Any, o: Any, s: Any) -> Any:
+    from dapd.methods import METHODS  # whose modules ask for this one
+
+    record = p.instance_class
+    if record not in _steps:
+        step = next(method.update for method in METHODS.values() if method.record is record)
+        _steps[record] = numba.njit(step)  # kept on disk as a part of the chunk
+    step = _steps[record]
+    return lambda p, o, s: step(p, o, s)
+
+
+def settled(new: Any, s: Any) -> Any:
+    """The state `new` in the dtypes of s: compiled arithmetic with parameters in float64 is float64."""
+    raise NotImplementedError
+
+
+@overload(settled, strict=False)
+def _settled(new: Any, s: Any) -> Any:
+    state, size = new.instance_class, len(new)
+    if size == 3:
+        return lambda new, s: state(like(new[0], s[0]), like(new[1], s[1]), like(new[2], s[2]))
+    if size == 4:
+        return lambda new, s: state(like(new[0], s[0]), like(new[1], s[1]), like(new[2], s[2]), like(new[3], s[3]))
+    return lambda new, s: state(
+        like(new[0], s[0]), like(new[1], s[1]), like(new[2], s[2]), like(new[3], s[3]), like(new[4], s[4])
+    )
+
+
+@plain
+def chunk(p: Any, o: Fused, s: Any, steps: int, out: Any) -> None:
+    """Set `out`, a state of other arrays, to the state `steps` after s.
+
+    Nothing is returned: making a state for Python runs Python's own code, in which a waiting Ctrl-C would strike where
+    Numba does not expect it.
+    """
+    o = borrowed(o)
+    for _ in range(steps):
+        s = settled(stepped(p, o, s), s)
+    for k in range(len(s)):
+        out[k][:] = s[k]
+
+
+class Crew:
+    """The threads of a solve: how they share M and φ, and how they are stopped."""
+
+    def __init__(self, shares: Shares, dtype: Any) -> None:
+        self.shares, self.dtype = shares, dtype
+        self.counts, self.halt = np.zeros(PAD * len(shares.matrices), np.int64), np.zeros(1, np.int64)
+        self.teams = self.team(shares.rows, shares.needs)
+
+    def team(self, rows: list[int], needs: str) -> list[Team]:
+        """Teams with buffers of their own."""
+        return teams(self.shares.columns, rows, self.counts, self.halt, self.dtype, needs)
+
+    def parts(self, vector: Array, ends: list[int]) -> list[Array]:
+        """A vector's share for each thread."""
+        return [vector[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+
+    def run(self, call: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> list[Any]:
+        """Call with each thread's arguments at the same time."""
+        self.counts[:] = 0
+        return together(call, arguments, lambda: self.halt.fill(1))
+
+    def dual_step(self, v: Array, base: Array, step: float) -> tuple[Array, Array]:
+        """prox_{step·φ}(base + Mv) and Mᵀ of it, asked from Python."""
+        own = zip(self.parts(v, self.shares.columns), self.parts(base, self.shares.rows), strict=True)
+        given = zip(self.shares.matrices, self.shares.tables, own, self.teams, strict=True)
+        found = self.run(coupling.fused, [(M, phi, *vectors, step, team) for M, phi, vectors, team in given])
+        if len(found) == 1:
+            return found[0]
+        return np.concatenate([y for y, _ in found]), np.concatenate([Mty for _, Mty in found])
+
+    @contextmanager
+    def deadline(self, at: float) -> Iterator[None]:
+        """Stop all threads at a time on the performance counter."""
+        if at == math.inf:
+            yield
+            return
+        timer = threading.Timer(max(0.0, at - perf_counter()), self.halt.fill, (1,))
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+            self.halt[0] = 0
+
+
+def couple(problem: Problem, threads: int | None = None) -> Crew | None:
+    """M and φ as compiled code reads them, for Python to call; None where either is known to Python alone."""
+    phi = tabulate(problem.phi, problem.rows, problem.dtype)
+    if phi is None:
+        return None
+    if threads is None:
+        if problem.M.work < FEW:
+            return None
+        threads = available() if problem.M.work >= VAST else 1
+    shares = share_out(problem.M, phi, threads)
+    return None if shares is None else Crew(shares, problem.dtype)
+
+
+class Engine:
+    """Compiled chunks for a problem."""
+
+    def __init__(self, crew: Crew, oracles: list[Fused]) -> None:
+        self.crew, self.oracles = crew, oracles
+
+    def run(self, parameters: Any, state: Any, steps: int, deadline: float) -> Any:
+        """The state `steps` later, or TimeUp at the deadline."""
+        out = type(state)(*(np.empty_like(value) for value in state))
+        states, outs = self._shares(state), self._shares(out)
+        given = zip(self.oracles, states, outs, strict=True)
+        with self.crew.deadline(deadline):
+            self.crew.run(chunk, [(parameters, o, own, steps, own_out) for o, own, own_out in given])
+        return out
+
+    def _shares(self, state: Any) -> list[Any]:
+        """Views of each thread's share of a state."""
+        shares = self.crew.shares
+        ends = [shares.rows if name in DUAL else shares.columns for name in state._fields]
+        parts = (self.crew.parts(value, end) for value, end in zip(state, ends, strict=True))
+        return [type(state)(*own) for own in zip(*parts, strict=True)]
+
+
+def engine(problem: Problem, threads: int | None = None) -> Engine | None:
+    """All of the problem as compiled code reads it; None where M, f or φ is known to Python alone."""
+    if threads is None:
+        threads = available() if problem.M.work + problem.f.work >= MANY else 1
+    for count in (threads, 1):  # on one thread where f can't be shared
+        crew = couple(problem, count)
+        f = None if crew is None else share_function(problem.f, crew.shares.columns, problem.dtype)
+        if crew is not None and f is not None:
+            b = crew.parts(problem.b.astype(problem.dtype), crew.shares.rows)
+            parts = (crew.shares.matrices, crew.shares.tables, crew.teams, f.records, crew.team(f.rows, f.needs), b)
+            return Engine(crew, [Fused(*own) for own in zip(*parts, strict=True)])
+    return None

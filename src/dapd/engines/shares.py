@@ -1,0 +1,132 @@
+"""M and φ cut into shares, one a thread, in the layout of the kernels; nothing of M is copied."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dapd.arrays import Array
+from dapd.kernels.coupling import Columns, Factor, Factors, Rows
+from dapd.kernels.diagonal import Blocks
+from dapd.kernels.rows import Table, part
+from dapd.kernels.sparse import Csr
+from dapd.operators import Dense, Operator, Sparse
+from dapd.structured import BlockDiagonal, Kronecker
+
+LINE = 8  # columns are cut at multiples of this, so that no two threads write to one cache line
+
+
+class Shares(NamedTuple):
+    """One entry a thread."""
+
+    matrices: list[Any]  # records of `kernels.coupling`
+    tables: list[Table]
+    rows: list[int]  # the first row of each, and the end
+    columns: list[int]
+    needs: str  # which of a team's buffers the kernel uses
+
+
+def share_out(M: Operator, phi: Table, threads: int) -> Shares | None:
+    """Cut M and φ for so many threads, or fewer; None where M is known by its products alone, or its layout is odd."""
+    if type(M) is Dense:
+        return _dense(M.matrix, phi, threads)
+    if type(M) is Sparse:
+        return _sparse(M.matrix, phi, threads)
+    if type(M) is Kronecker:
+        return _kronecker(M, phi, threads)
+    return _block_diagonal(M, phi, threads) if type(M) is BlockDiagonal else None
+
+
+def cut(weights: Array, threads: int, allowed: Array) -> list[int]:
+    """Ends of shares at `allowed` positions, the cumulated weight divided evenly; fewer shares where it must be."""
+    goals = weights[-1] * np.arange(1, threads) / threads
+    nearest = allowed[np.searchsorted(weights[allowed], goals)]
+    return np.unique([0, *nearest.tolist(), len(weights) - 1]).tolist()
+
+
+def even(size: int, threads: int, multiple: int) -> list[int]:
+    """The same number of columns for each."""
+    inner = (round(size * t / threads / multiple) * multiple for t in range(1, threads))
+    return [0, *(min(end, size) for end in inner), size]
+
+
+def row_ends(phi: Table, rows: int) -> Array:
+    """Where rows may be cut."""
+    return phi.first if phi.first.size else np.arange(rows + 1)
+
+
+def dense_layout(matrix: Array) -> str:
+    """ "C", "F", or "" where kernels can't read it."""
+    if not (matrix.flags.aligned and matrix.dtype.isnative):
+        return ""
+    return "C" if matrix.flags.c_contiguous else "F" if matrix.flags.f_contiguous else ""
+
+
+def _dense(matrix: Array, phi: Table, threads: int) -> Shares | None:
+    layout, count = dense_layout(matrix), matrix.shape[0]
+    if not layout:
+        return None
+    rows = cut(np.arange(count + 1), threads, row_ends(phi, count))
+    pairs = list(zip(rows[:-1], rows[1:], strict=True))
+    records = [Rows(matrix[a:b]) if layout == "C" else Columns(matrix.T, a) for a, b in pairs]
+    return _by_rows(records, phi, rows, matrix.shape[1])
+
+
+def _sparse(matrix: Any, phi: Table, threads: int) -> Shares:
+    M = csr(matrix)
+    rows = cut(matrix.indptr.astype(np.int64), threads, row_ends(phi, matrix.shape[0]))
+    records = [csr_rows(M, a, b) for a, b in zip(rows[:-1], rows[1:], strict=True)]
+    return _by_rows(records, phi, rows, matrix.shape[1])
+
+
+def _by_rows(records: list[Any], phi: Table, rows: list[int], columns: int) -> Shares:
+    tables = [part(phi, a, b) for a, b in zip(rows[:-1], rows[1:], strict=True)]
+    return Shares(records, tables, rows, even(columns, len(records), LINE), "x parts")
+
+
+def _kronecker(M: Kronecker, phi: Table, threads: int) -> Shares:
+    A = np.ascontiguousarray(M.A, M.dtype)
+    if M.B is not None:
+        B = np.ascontiguousarray(M.B, M.dtype)
+        return Shares([Factors(A, B)], [phi], [0, M.shape[0]], [0, M.shape[1]], "")
+    width = M.shape[0] // A.shape[0]
+    allowed = row_ends(phi, M.shape[0])
+    rows = cut(np.arange(M.shape[0] + 1), threads, allowed[allowed % width == 0])
+    columns = even(M.shape[1], len(rows) - 1, width)
+    turned = np.ascontiguousarray(A.T)
+    tables, records = [], []
+    for t in range(len(rows) - 1):
+        tables.append(part(phi, rows[t], rows[t + 1]))
+        own, own_columns = (slice(ends[t] // width, ends[t + 1] // width) for ends in (rows, columns))
+        records.append(Factor(A[own], turned[own_columns]))
+    return Shares(records, tables, rows, columns, "x y")
+
+
+def _block_diagonal(M: BlockDiagonal, phi: Table, threads: int) -> Shares:
+    at = np.cumsum([0, *(matrix.size for matrix in M.matrices)])
+    row, column = (np.array([0, *(b.stop for b in blocks)]) for blocks in (M.row_blocks, M.column_blocks))
+    # panels end where a block ends and no group goes on
+    ends = np.flatnonzero(np.isin(row, row_ends(phi, M.shape[0])))
+    blocks = cut(at, threads, ends)
+    tables, records = [], []
+    for a, b in zip(blocks[:-1], blocks[1:], strict=True):
+        table = part(phi, row[a], row[b])
+        panels = ends[(ends >= a) & (ends <= b)] - a
+        own_rows = row[a : b + 1] - row[a]
+        unit = np.searchsorted(table.first, own_rows[panels]) if phi.first.size else own_rows[panels]
+        indices = (at[a : b + 1], own_rows, column[a : b + 1] - column[a], panels, unit)
+        tables.append(table)
+        records.append(Blocks(M.entries, *(index.astype(np.int64) for index in indices)))
+    return Shares(records, tables, row[blocks].tolist(), column[blocks].tolist(), "")
+
+
+def csr(matrix: Any) -> Csr:
+    """A SciPy CSR array's own memory."""
+    unsigned = np.uint32 if matrix.indices.dtype == np.int32 else np.uint64
+    return Csr(matrix.indptr.view(unsigned), matrix.indices.view(unsigned), matrix.data)
+
+
+def csr_rows(M: Csr, start: int, stop: int) -> Csr:
+    """Some of its rows."""
+    return M._replace(indptr=M.indptr[start : stop + 1])

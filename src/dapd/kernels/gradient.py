@@ -1,0 +1,102 @@
+"""∇f of each built-in f, as compiled code sees it: a record of one thread's part of it, and its team."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from dapd.arrays import Array
+from dapd.kernels import coupling, dense, sparse
+from dapd.kernels.block_function import BlockFunctions, block_grad
+from dapd.kernels.rows import Table
+from dapd.kernels.team import Team, all_columns
+
+
+class Huber(NamedTuple):
+    """A PseudoHuber."""
+
+    e: float
+
+
+class Diagonal(NamedTuple):
+    """A Quadratic with a diagonal H."""
+
+    H: Array
+    c: Array
+
+
+class Full(NamedTuple):
+    """A Quadratic with a dense H: this thread's rows of it, and −c."""
+
+    H: Array
+    minus_c: Array
+
+
+class Scattered(NamedTuple):
+    """A Quadratic with a sparse H: this thread's rows of it."""
+
+    H: sparse.Csr
+    c: Array
+
+
+class Loss(NamedTuple):
+    """A loss of Ax, whose gradient is a dual step: the loss's derivative takes the place of the prox."""
+
+    A: Any  # a record of `coupling`
+    table: Table
+    base: Array
+    ridge: float
+
+
+class Apart(NamedTuple):
+    """Σ f_i(x_i), on one thread."""
+
+    table: BlockFunctions
+    image: Array  # scratch as long as the tallest A_i
+
+
+def grad(f: Any, x: Array, team: Team) -> Array:
+    """∇f(x): in compiled code alone, for each kind of f."""
+    raise NotImplementedError
+
+
+def _huber(f: Any, x: Array, team: Team) -> Array:
+    return x / np.sqrt(x * x + f.e * f.e) + f.e * x
+
+
+def _diagonal(f: Any, x: Array, team: Team) -> Array:
+    return f.H * x - f.c
+
+
+def _full(f: Any, x: Array, team: Team) -> Array:
+    out = np.empty_like(x)
+    dense.dots(f.H, dense.NO, all_columns(team, x), f.minus_c, out, 0, out.size)
+    return out
+
+
+def _scattered(f: Any, x: Array, team: Team) -> Array:
+    out = np.empty_like(x)
+    sparse.times(f.H, all_columns(team, x), out, 0, out.size)
+    return out - f.c
+
+
+def _loss(f: Any, x: Array, team: Team) -> Array:
+    return coupling.dual_step(f.A, f.table, x, f.base, 1.0, team)[1] + f.ridge * x
+
+
+def _apart(f: Any, x: Array, team: Team) -> Array:
+    out, first = np.empty_like(x), f.table.matrix.first
+    for i in range(f.table.kind.size):
+        block_grad(f.table, i, x[first[i] : first[i + 1]], out[first[i] : first[i + 1]], f.image)
+    return out
+
+
+_GRADS = {Huber: _huber, Diagonal: _diagonal, Full: _full, Scattered: _scattered, Loss: _loss, Apart: _apart}
+
+
+@overload(grad, strict=False)
+def _grad(f: Any, x: Any, team: Any) -> Any:
+    return _GRADS.get(f.instance_class) if isinstance(f, types.BaseNamedTuple) else None

@@ -1,0 +1,111 @@
+"""Couplings with a structure of their own: Kronecker products and block-diagonal matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from dapd.arguments import consecutive, named, whole
+from dapd.arrays import Array
+from dapd.operators import Dense, Operator, matrix_of
+
+
+class Kronecker(Operator):
+    """A ⊗ B, never formed: (A ⊗ B)x = (A X Bᵀ) with x the rows of X one after the other.
+
+    In the column-by-column convention, vec(BXAᵀ) = (A ⊗ B) vec(X).
+
+    Parameters
+    ----------
+    A : dense matrix
+    B : dense matrix, or a whole number k for the k × k identity
+    """
+
+    @named
+    def __init__(self, A: Any, B: Any) -> None:
+        self.A = matrix_of("A", A)
+        identity = isinstance(B, (int, np.integer))
+        self.B = None if identity else matrix_of("B", B)
+        p, q = (whole("B", B, least=1),) * 2 if self.B is None else self.B.shape
+        self.shape = (self.A.shape[0] * p, self.A.shape[1] * q)
+        self.dtype = self.A.dtype if self.B is None else np.result_type(self.A, self.B)
+
+    @property
+    def work(self) -> int:
+        """Those of the product with A, and with B."""
+        (p, q), width = self.A.shape, self.shape[1] // self.A.shape[1]
+        return p * q * width + (0 if self.B is None else p * self.B.size)
+
+    def forward(self, x: Array) -> Array:
+        """A X Bᵀ."""
+        X = self.A @ x.reshape(self.A.shape[1], -1)
+        return (X if self.B is None else X @ self.B.T).ravel()
+
+    def adjoint(self, y: Array) -> Array:
+        """Aᵀ Y B."""
+        Y = self.A.T @ y.reshape(self.A.shape[0], -1)
+        return (Y if self.B is None else Y @ self.B).ravel()
+
+    def factors(self) -> list[Operator]:
+        """The factors that are not an identity: the singular values of A ⊗ B are the products of theirs."""
+        return [Dense(factor) for factor in (self.A, self.B) if factor is not None]
+
+
+class BlockDiagonal(Operator):
+    """diag(M_1, …, M_N), dense blocks of any shapes along the diagonal.
+
+    Parameters
+    ----------
+    blocks : list of matrices, or an array of shape (N, rows, columns)
+        Such an array is kept without a copy where it is one of floats already, in C order.
+    """
+
+    @named
+    def __init__(self, blocks: Sequence[Any] | Array) -> None:
+        if len(blocks) == 0:
+            raise ValueError("blocks is empty; give at least one matrix")
+        if any(sp.issparse(block) for block in blocks):
+            raise TypeError("blocks must be dense; for sparse ones give scipy.sparse.block_diag(blocks)")
+        given = [matrix_of(f"blocks[{i}]", block) for i, block in enumerate(blocks)]
+        self.dtype = np.result_type(*given)
+        self.row_blocks = consecutive(matrix.shape[0] for matrix in given)
+        self.column_blocks = consecutive(matrix.shape[1] for matrix in given)
+        self.shape = (self.row_blocks[-1].stop, self.column_blocks[-1].stop)
+        kept = isinstance(blocks, np.ndarray) and blocks.flags.c_contiguous and blocks.dtype == self.dtype
+        # all entries in one piece of memory, block after block
+        self.entries: Array = (
+            blocks.reshape(-1) if kept else np.concatenate([m.ravel() for m in given], dtype=self.dtype)
+        )
+        places = consecutive(matrix.size for matrix in given)
+        self.matrices = [self.entries[at].reshape(m.shape) for at, m in zip(places, given, strict=True)]
+        alike = len({matrix.shape for matrix in given}) == 1
+        self._stack = self.entries.reshape(len(given), *given[0].shape) if alike else None
+
+    @property
+    def work(self) -> int:
+        """One for each entry of a block."""
+        return int(self.entries.size)
+
+    def forward(self, x: Array) -> Array:
+        """M_i x_i, joined."""
+        if self._stack is not None:
+            return (self._stack @ x.reshape(len(self._stack), -1, 1)).ravel()
+        return np.concatenate([m @ x[block] for m, block in zip(self.matrices, self.column_blocks, strict=True)])
+
+    def adjoint(self, y: Array) -> Array:
+        """M_iᵀ y_i, joined."""
+        if self._stack is not None:
+            return (y.reshape(len(self._stack), 1, -1) @ self._stack).ravel()
+        return np.concatenate([y[block] @ m for m, block in zip(self.matrices, self.row_blocks, strict=True)])
+
+    def dense(self) -> Array:
+        """The matrix with its zeros."""
+        return scipy.linalg.block_diag(*self.matrices)
+
+    def parts(self) -> list[Dense]:
+        """The blocks, whose singular values together are those of the whole."""
+        return [Dense(matrix) for matrix in self.matrices]

@@ -1,0 +1,297 @@
+"""One fused pass against two plain products, and compiled chunks against the same steps in Python."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import dapd
+from dapd.engines.compiled_engine import couple, engine
+from dapd.kernels.coupling import Columns, Rows, fused
+from dapd.kernels.rows import tabulate
+from dapd.kernels.team import teams
+from instances import DETERMINISTIC, PHIS, quadratic_problem
+
+SIZES = [(1, 1), (1, 9), (9, 1), (3, 5), (4, 4), (5, 17), (7, 3), (8, 64), (13, 31), (130, 67)]
+STEP = 0.7
+
+
+def phis(rows):
+    """Every φ that a table can hold, for so many rows."""
+    rng = np.random.default_rng(rows)
+    low, high = -rng.uniform(0, 1, rows), rng.uniform(0, 1, rows)
+    low[::3], high[1::3] = -np.inf, np.inf
+    simple = [
+        dapd.Zero(),
+        dapd.NonNegative(),
+        dapd.Box(-0.3, 0.4),
+        dapd.Box(low, high),
+        dapd.Box(low, 1.0),
+        dapd.Interval(-0.3, np.inf),
+        dapd.Interval(low, high),
+        dapd.L1(0.3),
+        dapd.L1(np.abs(rng.standard_normal(rows))),
+        dapd.GroupBall(0.5, rows),
+        dapd.GroupBall(0.8, 1),
+    ]
+    if rows > 2:
+        cut = [slice(0, 1), slice(1, rows - 1), slice(rows - 1, rows)]
+        simple.append(dapd.GroupBall([0.4, 0.6, 0.8], cut))
+        simple.append(dapd.Stack([dapd.Zero(), dapd.Box(low[1:], high[1:])], sizes=[1, rows - 1]))
+        simple.append(dapd.Stack([dapd.L1(0.2), dapd.GroupBall(0.5, [slice(0, rows - 2)]), dapd.NonNegative()],
+                                 sizes=[1, rows - 2, 1]))  # fmt: skip
+    return simple + [dapd.Conjugate(phi) for phi in simple] + [dapd.Conjugate(dapd.Conjugate(simple[6]))]
+
+
+def layouts(M):
+    """The same matrix in every form that has a kernel."""
+    yield M
+    yield np.asfortranarray(M)
+    yield sp.csr_array(M)
+
+
+def check(M, phi, dtype=np.float64, threads=(1, 2, 3), tol=None):
+    problem = dapd.Problem(dapd.PseudoHuber(1.0), M, np.zeros(M.shape[0], dtype), phi)
+    rng = np.random.default_rng(1)
+    v, base = rng.standard_normal(M.shape[1]).astype(dtype), rng.standard_normal(M.shape[0]).astype(dtype)
+    y, Mty = problem.M.dual_step(v, base, problem.phi, STEP)
+    tol = tol or 1e3 * np.finfo(dtype).eps
+    for count in threads:
+        crew = couple(problem, count)
+        fast_y, fast_Mty = crew.dual_step(v, base, STEP)
+        assert fast_y.dtype == fast_Mty.dtype == dtype
+        scale = 1 + np.abs(problem.M.forward(np.abs(v))).max() + np.abs(y).sum()
+        assert np.abs(fast_y - y).max() <= tol * scale
+        assert np.abs(fast_Mty - Mty).max() <= tol * scale
+    return crew.shares.matrices
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_one_pass_equals_two_products_for_every_phi_and_layout(size):
+    M = np.random.default_rng(0).standard_normal(size)
+    for phi in phis(size[0]):
+        for form in layouts(M):
+            check(form, phi)
+
+
+@pytest.mark.parametrize("size", [(1, 9), (13, 31), (130, 67)])
+def test_one_pass_in_float32(size):
+    M = np.random.default_rng(0).standard_normal(size).astype(np.float32)
+    for phi in phis(size[0]):
+        for form in layouts(M):
+            check(form, phi, np.float32)
+
+
+def test_float32_matrix_with_float64_vectors_keeps_their_digits():
+    M = np.random.default_rng(0).standard_normal((13, 31)).astype(np.float32)
+    for form in layouts(M):
+        check(form, dapd.L1(0.3), np.float64)
+
+
+def test_empty_rows_and_columns_of_a_sparse_matrix():
+    M = np.random.default_rng(0).standard_normal((12, 20))
+    M[[0, 5, 6, 11]] = 0.0
+    M[:, [0, 3, 19]] = 0.0
+    for phi in phis(12):
+        check(sp.csr_array(M), phi)
+    empty = sp.csr_array((4, 7))
+    check(empty, dapd.L1(0.3))
+
+
+def test_sparse_matrix_with_64_bit_indices():
+    M = sp.random_array((20, 30), density=0.2, format="csr", rng=np.random.default_rng(0))
+    M.indices, M.indptr = M.indices.astype(np.int64), M.indptr.astype(np.int64)
+    check(M, dapd.NonNegative())
+
+
+def test_memory_layout_decides_the_kernel_and_nothing_is_copied():
+    M = np.random.default_rng(0).standard_normal((6, 10))
+    F, S = np.asfortranarray(M), sp.csr_array(M)
+    for record in check(M, dapd.Zero()):
+        assert isinstance(record, Rows)
+        assert np.shares_memory(record.matrix, M)
+    for record in check(F, dapd.Zero()):
+        assert isinstance(record, Columns)
+        assert np.shares_memory(record.transpose, F)
+    for record in check(S, dapd.Zero()):
+        assert np.shares_memory(record.values, S.data)
+        assert np.shares_memory(record.indices, S.indices)
+
+
+def test_read_only_matrix_is_taken_as_it_is():
+    M = np.random.default_rng(0).standard_normal((6, 10))
+    M.flags.writeable = False
+    check(M, dapd.NonNegative())
+
+
+def test_non_contiguous_matrix_takes_two_products_and_the_same_solution():
+    problem = quadratic_problem(dapd.NonNegative())
+    wide = np.zeros((6, 20))
+    wide[:, ::2] = problem.M.matrix
+    strided = dapd.Problem(problem.f, wide[:, ::2], problem.b, problem.phi)
+    assert couple(strided, 1) is None
+    assert np.allclose(dapd.solve(strided, tol=1e-9).x, problem.x_star, atol=1e-6)
+
+
+class Own(dapd.L1):
+    """A subclass may have another prox."""
+
+    def prox(self, v, step):
+        return np.clip(v, -1.0, 1.0)
+
+
+def test_unknown_phi_is_left_to_python():
+    for phi in (Own(0.1), dapd.Conjugate(Own(0.1)), dapd.Stack([dapd.Zero(), Own(0.1)], sizes=[3, 3])):
+        assert tabulate(phi, 6, np.float64) is None
+        assert not dapd.METHODS["papc"].from_theory(quadratic_problem(phi)).compiled
+
+
+def test_nan_is_not_lost_in_a_prox():
+    for phi in phis(9):
+        table = tabulate(phi.sized(9), 9, np.float64)
+        team = teams([0, 9], [0, 9], np.zeros(1, np.int64), np.zeros(1, np.int64), np.float64, "")[0]
+        y, _ = fused(Rows(np.eye(9)), table, np.full(9, np.nan), np.zeros(9), STEP, team)
+        constant = np.isfinite(phi.prox(np.full(9, 3.0), STEP)) & np.isfinite(phi.prox(np.full(9, np.nan), STEP))
+        assert np.isnan(y[~constant]).all()
+
+
+def kronecker_problems():
+    rng = np.random.default_rng(0)
+    yield dapd.Kronecker(rng.standard_normal((3, 5)), 4), dapd.GroupBall(0.5, 4)
+    yield dapd.Kronecker(rng.standard_normal((3, 5)), rng.standard_normal((2, 6))), dapd.L1(0.2)
+    yield dapd.Kronecker(rng.standard_normal((3, 5)).T.copy().T, 1), dapd.NonNegative()
+    yield dapd.BlockDiagonal(rng.standard_normal((4, 3, 5))), dapd.L1(0.2)
+    yield dapd.BlockDiagonal(rng.standard_normal((4, 3, 5))), dapd.GroupBall(0.5, 3)
+    yield dapd.BlockDiagonal(rng.standard_normal((4, 3, 5))), dapd.GroupBall(0.5, 2)  # groups across blocks
+    yield dapd.BlockDiagonal([rng.standard_normal((k, k + 2)) for k in (1, 5, 2)]), dapd.Zero()
+
+
+@pytest.mark.parametrize(("M", "phi"), list(kronecker_problems()))
+def test_structured_couplings(M, phi):
+    check(M, phi)
+
+
+FUNCTIONS = {
+    "pseudo-huber": lambda rng: dapd.PseudoHuber(0.3),
+    "diagonal": lambda rng: dapd.Quadratic(np.linspace(1, 5, 10), rng.standard_normal(10)),
+    "dense": lambda rng: dapd.Quadratic(np.diag(np.linspace(1, 5, 10)) + 0.1, rng.standard_normal(10)),
+    "sparse": lambda rng: dapd.Quadratic(sp.diags_array(np.linspace(1, 5, 10)).tocsr(), rng.standard_normal(10)),
+    "squares": lambda rng: dapd.LeastSquares(rng.standard_normal((15, 10)), rng.standard_normal(15), 0.5),
+    "squares by columns": lambda rng: dapd.LeastSquares(rng.standard_normal((10, 15)).T, rng.standard_normal(15), 0.5),
+    "sparse squares": lambda rng: dapd.LeastSquares(sp.csr_array(rng.standard_normal((15, 10))), np.ones(15), 0.5),
+    "logistic": lambda rng: dapd.Logistic(rng.standard_normal((15, 10)), np.sign(rng.standard_normal(15)), 0.5),
+    "separable": lambda rng: dapd.Separable([dapd.PseudoHuber(0.3), dapd.Quadratic(np.eye(4) + 1)], sizes=[6, 4]),
+}
+
+
+def zipped(problem, name, steps=200, tol=1e-10):
+    """Compiled and plain states, zipped, on one thread and on two."""
+    for threads in (1, 2):
+        zipped_on(threads, problem, name, steps, tol)
+
+
+def zipped_on(threads, problem, name, steps, tol):
+    rng = np.random.default_rng(7)
+    spectrum = dapd.estimate_spectrum(problem.M, positive=True)
+    given = {"spectrum": spectrum, "x0": rng.standard_normal(problem.columns)}
+    method = dapd.METHODS[name].from_theory(problem, **given)
+    plain = dapd.METHODS[name].from_theory(problem, engine="plain", **given)
+    assert method.compiled
+    assert not plain.compiled
+    method.packed = engine(problem, threads)
+    fast, slow = method.init(), plain.init()
+    for _ in range(steps // 10):
+        fast, slow = method.run(fast, 10), plain.run(slow, 10)
+        assert type(fast) is type(slow)
+        for a, b in zip(fast, slow, strict=True):
+            assert a.dtype == b.dtype == problem.dtype
+            assert np.linalg.norm(a - b) <= tol * max(np.linalg.norm(b), 1e-3)
+    assert (method.oracle.products, method.oracle.gradients) == (plain.oracle.products, plain.oracle.gradients)
+
+
+@pytest.mark.parametrize("name", DETERMINISTIC)
+@pytest.mark.parametrize("phi", PHIS)
+def test_compiled_chunks_are_the_plain_steps(name, phi):
+    if not dapd.METHODS[name].any_phi and phi != "zero":
+        return
+    zipped(quadratic_problem(PHIS[phi]), name)
+
+
+@pytest.mark.parametrize("f", FUNCTIONS)
+def test_compiled_gradient_of_every_function(f):
+    rng = np.random.default_rng(0)
+    problem = dapd.Problem(FUNCTIONS[f](rng), rng.standard_normal((6, 10)), rng.standard_normal(6), dapd.L1(0.3))
+    zipped(problem, "x-dapd")
+
+
+@pytest.mark.parametrize("name", DETERMINISTIC)
+def test_compiled_chunks_in_float32(name):
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((6, 10)).astype(np.float32)
+    f = dapd.Quadratic(np.linspace(1, 5, 10), rng.standard_normal(10))
+    zipped(dapd.Problem(f, M, rng.standard_normal(6).astype(np.float32)), name, steps=20, tol=1e-4)
+
+
+@pytest.mark.parametrize(("M", "phi"), list(kronecker_problems()))
+def test_compiled_chunks_with_structured_couplings(M, phi):
+    b = np.random.default_rng(0).standard_normal(M.shape[0])
+    zipped(dapd.Problem(dapd.PseudoHuber(0.3), M, b, phi), "y-dapd")
+
+
+def test_sparse_and_fortran_ordered_chunks():
+    problem = quadratic_problem(dapd.L1(0.3))
+    for M in list(layouts(problem.M.matrix))[1:]:
+        zipped(dapd.Problem(problem.f, M, problem.b, problem.phi), "x-dapd")
+
+
+def test_a_function_of_the_users_keeps_the_fused_dual_step():
+    problem = quadratic_problem(dapd.L1(0.3), rows=60, columns=2_000)
+    f = problem.f
+    own = dapd.Problem(dapd.Smooth(f.value, f.grad, f.mu, f.L), problem.M, problem.b, problem.phi)
+    method, plain = (dapd.METHODS["x-dapd"].from_theory(own, engine=engine) for engine in ("numpy", "plain"))
+    assert not method.compiled
+    assert method.oracle.crew is not None
+    assert plain.oracle.crew is None
+    a, b = method.run(method.init(), 50), plain.run(plain.init(), 50)
+    assert np.allclose(a.x, b.x, rtol=1e-10, atol=1e-12)
+    assert method.oracle.products == plain.oracle.products == 100
+
+
+def test_a_subclass_of_a_method_is_left_to_python():
+    class Mine(dapd.METHODS["papc"]):
+        pass
+
+    assert not Mine.from_theory(quadratic_problem(dapd.Zero())).compiled
+
+
+def test_capd_stops_in_the_middle_of_a_step_when_the_time_is_up():
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((300, 400))
+    problem = dapd.Problem(dapd.PseudoHuber(0.1), M, rng.standard_normal(300), spectrum=dapd.Spectrum(40.0, 1e-3))
+    result = dapd.solve(problem, "capd", tol=0, time_limit=0.3)
+    assert result.status is dapd.Status.time_limit
+    assert result.solve_time < 2.0
+
+
+SCRIPT = """
+import sys, numpy as np, dapd, numba
+numba.set_num_threads(int(sys.argv[1]))
+problem = dapd.experiments.compressed_sensing(0)
+result = dapd.solve(problem, "y-dapd", tol=0, max_iterations=100_000, engine=sys.argv[2])
+np.save(sys.argv[3], np.concatenate([result.x, result.y]))
+"""
+
+
+def test_long_run_agrees_with_the_plain_one_whatever_the_threads(tmp_path):
+    env = {**os.environ, "NUMBA_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    found = {}
+    for threads, engine in ((1, "numpy"), (2, "numpy"), (1, "plain")):
+        path = tmp_path / f"{threads}{engine}.npy"
+        subprocess.run([sys.executable, "-c", SCRIPT, str(threads), engine, str(path)], env=env, check=True)
+        found[threads, engine] = np.load(path)
+    plain = found.pop((1, "plain"))
+    for compiled in found.values():
+        assert np.linalg.norm(compiled - plain) <= 1e-9 * np.linalg.norm(plain)
