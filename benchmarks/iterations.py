@@ -51,6 +51,8 @@ def by_hand(problem: dapd.Problem, p: Any, steps: int) -> Callable[[], object]:
 
 
 class JaxOracle:
+    """What a step may ask, in JAX."""
+
     def __init__(self, problem: dapd.Problem) -> None:
         import jax.numpy as jnp
 
@@ -58,6 +60,7 @@ class JaxOracle:
         self.M = jnp.asarray(problem.M.matrix)
 
     def dual_step(self, v: Any, base: Any, step: Any) -> tuple[Any, Any]:
+        """prox(base + Mv) and Mᵀ of it."""
         y = self.phi.prox(base + self.M @ v, step)
         return y, y @ self.M
 

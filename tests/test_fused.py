@@ -288,10 +288,10 @@ np.save(sys.argv[3], np.concatenate([result.x, result.y]))
 def test_long_run_agrees_with_the_plain_one_whatever_the_threads(tmp_path):
     env = {**os.environ, "NUMBA_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
     found = {}
-    for threads, engine in ((1, "numpy"), (2, "numpy"), (1, "plain")):
-        path = tmp_path / f"{threads}{engine}.npy"
-        subprocess.run([sys.executable, "-c", SCRIPT, str(threads), engine, str(path)], env=env, check=True)
-        found[threads, engine] = np.load(path)
+    for threads, kind in ((1, "numpy"), (2, "numpy"), (1, "plain")):
+        path = tmp_path / f"{threads}{kind}.npy"
+        subprocess.run([sys.executable, "-c", SCRIPT, str(threads), kind, str(path)], env=env, check=True)
+        found[threads, kind] = np.load(path)
     plain = found.pop((1, "plain"))
     for compiled in found.values():
         assert np.linalg.norm(compiled - plain) <= 1e-9 * np.linalg.norm(plain)

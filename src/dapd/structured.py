@@ -38,7 +38,7 @@ class Kronecker(Operator):
     def work(self) -> int:
         """Those of the product with A, and with B."""
         (p, q), width = self.A.shape, self.shape[1] // self.A.shape[1]
-        return p * q * width + (0 if self.B is None else p * self.B.size)
+        return int(p * q * width + (0 if self.B is None else p * self.B.size))
 
     def forward(self, x: Array) -> Array:
         """A X Bᵀ."""
@@ -75,11 +75,10 @@ class BlockDiagonal(Operator):
         self.row_blocks = consecutive(matrix.shape[0] for matrix in given)
         self.column_blocks = consecutive(matrix.shape[1] for matrix in given)
         self.shape = (self.row_blocks[-1].stop, self.column_blocks[-1].stop)
-        kept = isinstance(blocks, np.ndarray) and blocks.flags.c_contiguous and blocks.dtype == self.dtype
         # all entries in one piece of memory, block after block
-        self.entries: Array = (
-            blocks.reshape(-1) if kept else np.concatenate([m.ravel() for m in given], dtype=self.dtype)
-        )
+        kept = isinstance(blocks, np.ndarray) and blocks.flags.c_contiguous and blocks.dtype == self.dtype
+        joined = blocks if kept else np.concatenate([matrix.ravel() for matrix in given], dtype=self.dtype)
+        self.entries: Array = np.asarray(joined).reshape(-1)
         places = consecutive(matrix.size for matrix in given)
         self.matrices = [self.entries[at].reshape(m.shape) for at, m in zip(places, given, strict=True)]
         alike = len({matrix.shape for matrix in given}) == 1

@@ -6,6 +6,7 @@ where they must, a step is arithmetic entry by entry.
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from dapd.engines.threads import available, together
 from dapd.kernels import coupling, gradient
 from dapd.kernels.borrowed import borrowed
 from dapd.kernels.compiled import plain
+from dapd.kernels.lazy import computed, leaf
 from dapd.kernels.rows import Table, tabulate
 from dapd.kernels.team import PAD, Team, TimeUp, teams
 from dapd.problem import Problem
@@ -35,8 +37,8 @@ FEW = 1 << 13  # below so many, two products cost Python less than one call of a
 DUAL = ("y", "w")  # the parts of a state that are as long as M has rows
 
 
-class Fused(NamedTuple):
-    """What a compiled `step` may ask of a problem: one thread's share of it."""
+class Share(NamedTuple):
+    """What one thread knows of a problem."""
 
     M: Any  # a record of `coupling`
     phi: Table
@@ -46,37 +48,36 @@ class Fused(NamedTuple):
     b: Array
 
 
+class Oracle(NamedTuple):
+    """What a compiled `step` may ask; vectors are expressions."""
+
+    share: Share
+    b: Any
+
+
 @overload_method(types.NamedTuple, "grad", strict=False)
 def _grad(o: Any, x: Any) -> Any:
-    if o.instance_class is Fused:
-        return lambda o, x: gradient.grad(o.f, like(x, o.b), o.f_team)
+    if o.instance_class is Oracle:
+        return lambda o, x: leaf(gradient.grad(o.share.f, computed(x), o.share.f_team))
     return None
 
 
 @overload_method(types.NamedTuple, "dual_step", strict=False)
 def _dual_step(o: Any, v: Any, base: Any, step: Any) -> Any:
-    if o.instance_class is not Fused:
+    if o.instance_class is not Oracle:
         return None
 
-    def dual_step(o: Any, v: Array, base: Array, step: float) -> tuple[Array, Array]:
-        if o.team.halt[0] != 0:
+    def dual_step(o: Any, v: Any, base: Any, step: float) -> tuple[Any, Any]:
+        share = o.share
+        if share.team.halt[0] != 0:
             raise TimeUp
-        return coupling.dual_step(o.M, o.phi, like(v, o.b), like(base, o.b), step, o.team)
+        y, Mty = coupling.dual_step(share.M, share.phi, computed(v), computed(base), step, share.team)
+        return leaf(y), leaf(Mty)
 
     return dual_step
 
 
-def like(x: Array, b: Array) -> Array:
-    """X in b's dtype; no copy where it is so already."""
-    raise NotImplementedError
-
-
-@overload(like, strict=False)
-def _like(x: Any, b: Any) -> Any:
-    return (lambda x, b: x) if x.dtype == b.dtype else (lambda x, b: x.astype(b.dtype))
-
-
-def stepped(p: Any, o: Fused, s: Any) -> Any:
+def stepped(p: Any, o: Oracle, s: Any) -> Any:
     """The `step` of the method that the record p belongs to."""
     raise NotImplementedError
 
@@ -96,35 +97,55 @@ def _stepped(p: Any, o: Any, s: Any) -> Any:
     return lambda p, o, s: step(p, o, s)
 
 
-def settled(new: Any, s: Any) -> Any:
-    """The state `new` in the dtypes of s: compiled arithmetic with parameters in float64 is float64."""
+def settled(s: Any) -> Any:
+    """A state, each expression in it computed."""
     raise NotImplementedError
 
 
 @overload(settled, strict=False)
-def _settled(new: Any, s: Any) -> Any:
-    state, size = new.instance_class, len(new)
-    if size == 3:
-        return lambda new, s: state(like(new[0], s[0]), like(new[1], s[1]), like(new[2], s[2]))
-    if size == 4:
-        return lambda new, s: state(like(new[0], s[0]), like(new[1], s[1]), like(new[2], s[2]), like(new[3], s[3]))
-    return lambda new, s: state(
-        like(new[0], s[0]), like(new[1], s[1]), like(new[2], s[2]), like(new[3], s[3]), like(new[4], s[4])
-    )
+def _settled(s: Any) -> Any:
+    return _each(s, computed_leaf)
+
+
+def leaves(s: Any) -> Any:
+    """A state of arrays as one of expressions."""
+    raise NotImplementedError
+
+
+@overload(leaves, strict=False)
+def _leaves(s: Any) -> Any:
+    return _each(s, numba.njit(lambda a: leaf(a)))
+
+
+@numba.njit
+def computed_leaf(e: Any) -> Any:
+    """An expression, computed."""
+    return leaf(computed(e))
+
+
+def _each(s: Any, f: Any) -> Any:
+    """What applies f to every part of a state."""
+    state = s.instance_class
+    if len(s) == 3:
+        return lambda s: state(f(s[0]), f(s[1]), f(s[2]))
+    if len(s) == 4:
+        return lambda s: state(f(s[0]), f(s[1]), f(s[2]), f(s[3]))
+    return lambda s: state(f(s[0]), f(s[1]), f(s[2]), f(s[3]), f(s[4]))
 
 
 @plain
-def chunk(p: Any, o: Fused, s: Any, steps: int, out: Any) -> None:
+def chunk(p: Any, share: Share, s: Any, steps: int, out: Any) -> None:
     """Set `out`, a state of other arrays, to the state `steps` after s.
 
     Nothing is returned: making a state for Python runs Python's own code, in which a waiting Ctrl-C would strike where
     Numba does not expect it.
     """
-    o = borrowed(o)
+    kept = borrowed(share)
+    o, now = Oracle(kept, leaf(kept.b)), leaves(s)
     for _ in range(steps):
-        s = settled(stepped(p, o, s), s)
-    for k in range(len(s)):
-        out[k][:] = s[k]
+        now = settled(stepped(p, o, now))
+    for k in range(len(out)):
+        out[k][:] = computed(now[k])
 
 
 class Crew:
@@ -141,7 +162,7 @@ class Crew:
 
     def parts(self, vector: Array, ends: list[int]) -> list[Array]:
         """A vector's share for each thread."""
-        return [vector[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [vector[a:b] for a, b in itertools.pairwise(ends)]
 
     def run(self, call: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> list[Any]:
         """Call with each thread's arguments at the same time."""
@@ -153,9 +174,8 @@ class Crew:
         own = zip(self.parts(v, self.shares.columns), self.parts(base, self.shares.rows), strict=True)
         given = zip(self.shares.matrices, self.shares.tables, own, self.teams, strict=True)
         found = self.run(coupling.fused, [(M, phi, *vectors, step, team) for M, phi, vectors, team in given])
-        if len(found) == 1:
-            return found[0]
-        return np.concatenate([y for y, _ in found]), np.concatenate([Mty for _, Mty in found])
+        y, Mty = zip(*found, strict=True)
+        return (y[0], Mty[0]) if len(found) == 1 else (np.concatenate(y), np.concatenate(Mty))
 
     @contextmanager
     def deadline(self, at: float) -> Iterator[None]:
@@ -189,7 +209,7 @@ def couple(problem: Problem, threads: int | None = None) -> Crew | None:
 class Engine:
     """Compiled chunks for a problem."""
 
-    def __init__(self, crew: Crew, oracles: list[Fused]) -> None:
+    def __init__(self, crew: Crew, oracles: list[Share]) -> None:
         self.crew, self.oracles = crew, oracles
 
     def run(self, parameters: Any, state: Any, steps: int, deadline: float) -> Any:
@@ -219,5 +239,5 @@ def engine(problem: Problem, threads: int | None = None) -> Engine | None:
         if crew is not None and f is not None:
             b = crew.parts(problem.b.astype(problem.dtype), crew.shares.rows)
             parts = (crew.shares.matrices, crew.shares.tables, crew.teams, f.records, crew.team(f.rows, f.needs), b)
-            return Engine(crew, [Fused(*own) for own in zip(*parts, strict=True)])
+            return Engine(crew, [Share(*own) for own in zip(*parts, strict=True)])
     return None

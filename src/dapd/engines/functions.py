@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +42,7 @@ def share_function(f: Function, columns: list[int], dtype: Any) -> FunctionShare
 
 
 def _quadratic(f: Quadratic, columns: list[int], dtype: Any) -> FunctionShares | None:
-    parts = [slice(a, b) for a, b in zip(columns[:-1], columns[1:], strict=True)]
+    parts = [slice(a, b) for a, b in itertools.pairwise(columns)]
     c, nothing = f.c.astype(dtype), [0] * len(columns)
     if f.H.ndim == 1:
         H = f.H.astype(dtype)
@@ -59,10 +60,11 @@ def _quadratic(f: Quadratic, columns: list[int], dtype: Any) -> FunctionShares |
 
 
 def _loss(f: LeastSquares | Logistic, count: int, dtype: Any) -> FunctionShares | None:
-    squares = isinstance(f, LeastSquares)
-    of_rows = np.zeros(1, dtype) if squares else f.labels.astype(dtype)
-    table = Table(NO_GROUPS, np.array([KEEP if squares else LOGISTIC], np.uint8), of_rows, of_rows)
-    base = -f.d.astype(dtype) if squares else np.zeros(f.A.shape[0], dtype)
+    if isinstance(f, LeastSquares):
+        code, of_rows, base = KEEP, np.zeros(1, dtype), -f.d.astype(dtype)
+    else:
+        code, of_rows, base = LOGISTIC, f.labels.astype(dtype), np.zeros(f.A.shape[0], dtype)
+    table = Table(NO_GROUPS, np.array([code], np.uint8), of_rows, of_rows)
     shares = share_out(f.A, table, count)
     if shares is None or len(shares.matrices) < count:
         return None

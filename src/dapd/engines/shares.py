@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.kernels.coupling import Columns, Factor, Factors, Rows
+from dapd.kernels.coupling import Columns, Factor, Factors, Products, Rows
+from dapd.kernels.dense import LONG, panel_height
 from dapd.kernels.diagonal import Blocks
 from dapd.kernels.rows import Table, part
 from dapd.kernels.sparse import Csr
@@ -42,7 +44,7 @@ def cut(weights: Array, threads: int, allowed: Array) -> list[int]:
     """Ends of shares at `allowed` positions, the cumulated weight divided evenly; fewer shares where it must be."""
     goals = weights[-1] * np.arange(1, threads) / threads
     nearest = allowed[np.searchsorted(weights[allowed], goals)]
-    return np.unique([0, *nearest.tolist(), len(weights) - 1]).tolist()
+    return [int(end) for end in np.unique([0, *nearest, len(weights) - 1])]
 
 
 def even(size: int, threads: int, multiple: int) -> list[int]:
@@ -57,7 +59,7 @@ def row_ends(phi: Table, rows: int) -> Array:
 
 
 def dense_layout(matrix: Array) -> str:
-    """ "C", "F", or "" where kernels can't read it."""
+    """Return C, F, or nothing where kernels can't read it."""
     if not (matrix.flags.aligned and matrix.dtype.isnative):
         return ""
     return "C" if matrix.flags.c_contiguous else "F" if matrix.flags.f_contiguous else ""
@@ -67,8 +69,11 @@ def _dense(matrix: Array, phi: Table, threads: int) -> Shares | None:
     layout, count = dense_layout(matrix), matrix.shape[0]
     if not layout:
         return None
+    if layout == "F" and panel_height(matrix.itemsize, matrix.shape[1]) < LONG:
+        # a panel would either be too short to read, or too large to stay near: two products of BLAS do better
+        return Shares([Products(matrix.T)], [phi], [0, count], [0, matrix.shape[1]], "")
     rows = cut(np.arange(count + 1), threads, row_ends(phi, count))
-    pairs = list(zip(rows[:-1], rows[1:], strict=True))
+    pairs = list(itertools.pairwise(rows))
     records = [Rows(matrix[a:b]) if layout == "C" else Columns(matrix.T, a) for a, b in pairs]
     return _by_rows(records, phi, rows, matrix.shape[1])
 
@@ -76,12 +81,12 @@ def _dense(matrix: Array, phi: Table, threads: int) -> Shares | None:
 def _sparse(matrix: Any, phi: Table, threads: int) -> Shares:
     M = csr(matrix)
     rows = cut(matrix.indptr.astype(np.int64), threads, row_ends(phi, matrix.shape[0]))
-    records = [csr_rows(M, a, b) for a, b in zip(rows[:-1], rows[1:], strict=True)]
+    records = [csr_rows(M, a, b) for a, b in itertools.pairwise(rows)]
     return _by_rows(records, phi, rows, matrix.shape[1])
 
 
 def _by_rows(records: list[Any], phi: Table, rows: list[int], columns: int) -> Shares:
-    tables = [part(phi, a, b) for a, b in zip(rows[:-1], rows[1:], strict=True)]
+    tables = [part(phi, a, b) for a, b in itertools.pairwise(rows)]
     return Shares(records, tables, rows, even(columns, len(records), LINE), "x parts")
 
 
@@ -110,7 +115,7 @@ def _block_diagonal(M: BlockDiagonal, phi: Table, threads: int) -> Shares:
     ends = np.flatnonzero(np.isin(row, row_ends(phi, M.shape[0])))
     blocks = cut(at, threads, ends)
     tables, records = [], []
-    for a, b in zip(blocks[:-1], blocks[1:], strict=True):
+    for a, b in itertools.pairwise(blocks):
         table = part(phi, row[a], row[b])
         panels = ends[(ends >= a) & (ends <= b)] - a
         own_rows = row[a : b + 1] - row[a]

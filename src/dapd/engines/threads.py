@@ -29,7 +29,7 @@ def available() -> int:
     if threading.current_thread() is not threading.main_thread():
         return 1
     limits = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-    return max(1, min([numba.get_num_threads(), *limits]))
+    return max(1, min(int(limit) for limit in [numba.get_num_threads(), *limits]))
 
 
 def together(call: Callable[..., Any], arguments: list[tuple[Any, ...]], stop: Callable[[], None]) -> list[Any]:

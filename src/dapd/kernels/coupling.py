@@ -30,6 +30,12 @@ class Columns(NamedTuple):
     left: int
 
 
+class Products(NamedTuple):
+    """A dense matrix in columns that BLAS is to multiply, twice, on its own threads."""
+
+    transpose: Array
+
+
 class Factor(NamedTuple):
     """A ⊗ I."""
 
@@ -65,6 +71,12 @@ def _columns(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team)
     y, part = np.empty_like(base), own_part(team, v)
     dense.by_columns(M.transpose, M.left, phi, all_columns(team, v), base, step, y, part)
     return y, summed(team, part)
+
+
+def _products(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team) -> tuple[Array, Array]:
+    y = base + np.dot(M.transpose.T, v)
+    prox_units(phi, step, y, 0, units(phi, y.size))
+    return y, np.dot(M.transpose, y)
 
 
 def _sparse(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team) -> tuple[Array, Array]:
@@ -106,7 +118,15 @@ def _factors(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team)
     return y, out
 
 
-_STEPS = {Rows: _rows, Columns: _columns, Csr: _sparse, Blocks: _blocks, Factor: _factor, Factors: _factors}
+_STEPS = {
+    Rows: _rows,
+    Columns: _columns,
+    Products: _products,
+    Csr: _sparse,
+    Blocks: _blocks,
+    Factor: _factor,
+    Factors: _factors,
+}
 
 
 @overload(dual_step, strict=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dapd.arrays import Array
@@ -9,7 +11,7 @@ from dapd.kernels.compiled import compiled
 from dapd.kernels.rows import Table, panel_end, prox_units, row_of, units
 
 TALL, SHORT = 12, 4  # rows at a time: so many streams from memory, so many sums in registers
-LONG = 64  # rows of a panel of columns, at least: so many numbers follow each other in memory
+LONG = 64  # rows that a panel of columns must have: so many numbers follow each other in memory
 NEAR = 1 << 19  # bytes of such a panel that a core's own cache keeps
 NO = np.uint64(0)  # an index that can't be negative needs no check for it, so that loops are vectorised
 
@@ -29,10 +31,16 @@ def by_rows(M: Array, phi: Table, v: Array, base: Array, step: float, y: Array, 
 
 
 @compiled
+def panel_height(itemsize: int, columns: int) -> int:
+    """Rows of a panel that stays near."""
+    return NEAR // (itemsize * columns)
+
+
+@compiled
 def by_columns(T: Array, left: int, phi: Table, v: Array, base: Array, step: float, y: Array, out: Array) -> None:
     """The same with M in columns: its rows are the columns of T from `left` on, as many as y has."""
     out[:] = 0
-    height = max(LONG, NEAR // (T.itemsize * T.shape[0]))
+    height = panel_height(T.itemsize, T.shape[0])
     a, stop = 0, units(phi, y.size)
     while a < stop:
         b = panel_end(phi, a, stop, height)
@@ -45,7 +53,7 @@ def by_columns(T: Array, left: int, phi: Table, v: Array, base: Array, step: flo
 
 
 @compiled
-def dots(M: Array, left: int, v: Array, base: Array, y: Array, start: int, stop: int) -> None:
+def dots(M: Array, left: Any, v: Array, base: Array, y: Array, start: int, stop: int) -> None:
     """Set y = base + Mv in the rows start … stop − 1, with the columns of M from `left` on, as many as v has."""
     i, width, zero = start, np.uint64(v.size), v.dtype.type(0)
     while i + TALL <= stop:
@@ -91,7 +99,7 @@ def dots(M: Array, left: int, v: Array, base: Array, y: Array, start: int, stop:
 
 
 @compiled
-def add(M: Array, left: int, y: Array, out: Array, start: int, stop: int) -> None:
+def add(M: Array, left: Any, y: Array, out: Array, start: int, stop: int) -> None:
     """Add the rows start … stop − 1 of M, weighted by y, to out, with the columns from `left` on, as many as it has."""
     i, width = start, np.uint64(out.size)
     while i + TALL <= stop:
@@ -99,23 +107,10 @@ def add(M: Array, left: int, y: Array, out: Array, start: int, stop: int) -> Non
         y4, y5, y6, y7 = y[i + 4], y[i + 5], y[i + 6], y[i + 7]
         y8, y9, y10, y11 = y[i + 8], y[i + 9], y[i + 10], y[i + 11]
         for j in range(width):
-            s = (
-                y0 * M[i, left + j]
-                + y1 * M[i + 1, left + j]
-                + y2 * M[i + 2, left + j]
-                + y3 * M[i + 3, left + j]
-                + y4 * M[i + 4, left + j]
-                + y5 * M[i + 5, left + j]
-            )
-            out[j] += (
-                s
-                + y6 * M[i + 6, left + j]
-                + y7 * M[i + 7, left + j]
-                + y8 * M[i + 8, left + j]
-                + y9 * M[i + 9, left + j]
-                + y10 * M[i + 10, left + j]
-                + y11 * M[i + 11, left + j]
-            )
+            s = y0 * M[i, left + j] + y1 * M[i + 1, left + j] + y2 * M[i + 2, left + j] + y3 * M[i + 3, left + j]
+            s += y4 * M[i + 4, left + j] + y5 * M[i + 5, left + j] + y6 * M[i + 6, left + j] + y7 * M[i + 7, left + j]
+            s += y8 * M[i + 8, left + j] + y9 * M[i + 9, left + j]
+            out[j] += s + y10 * M[i + 10, left + j] + y11 * M[i + 11, left + j]
         i += TALL
     while i + SHORT <= stop:
         y0, y1, y2, y3 = y[i], y[i + 1], y[i + 2], y[i + 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,11 +65,17 @@ def grad(f: Any, x: Array, team: Team) -> Array:
 
 
 def _huber(f: Any, x: Array, team: Team) -> Array:
-    return x / np.sqrt(x * x + f.e * f.e) + f.e * x
+    out, e = np.empty_like(x), x.dtype.type(f.e)
+    for i in range(x.size):
+        out[i] = x[i] / sqrt(x[i] * x[i] + e * e) + e * x[i]
+    return out
 
 
 def _diagonal(f: Any, x: Array, team: Team) -> Array:
-    return f.H * x - f.c
+    out = np.empty_like(x)
+    for i in range(x.size):
+        out[i] = f.H[i] * x[i] - f.c[i]
+    return out
 
 
 def _full(f: Any, x: Array, team: Team) -> Array:
@@ -97,6 +104,7 @@ def _apart(f: Any, x: Array, team: Team) -> Array:
 _GRADS = {Huber: _huber, Diagonal: _diagonal, Full: _full, Scattered: _scattered, Loss: _loss, Apart: _apart}
 
 
-@overload(grad, strict=False)
+# a division by zero gives inf, as in NumPy: a check for it would keep the loop from being vectorised
+@overload(grad, strict=False, jit_options={"error_model": "numpy"})
 def _grad(f: Any, x: Any, team: Any) -> Any:
     return _GRADS.get(f.instance_class) if isinstance(f, types.BaseNamedTuple) else None

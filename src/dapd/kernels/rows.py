@@ -75,10 +75,7 @@ def _prox_group(phi: Table, step: float, y: Array, k: int) -> None:
     for i in range(start, stop):
         square += y[i] * y[i]
     norm, radius = sqrt(square), phi.lower[start]
-    if code == BALL:
-        scale = radius / max(norm, radius)
-    else:
-        scale = 1.0 - step * radius / max(norm, step * radius)
+    scale = radius / max(norm, radius) if code == BALL else 1.0 - step * radius / max(norm, step * radius)
     for i in range(start, stop):
         y[i] *= scale
 

@@ -1,4 +1,4 @@
-"""Threads that run the same steps side by side, each on its own rows and columns, and meet where they need each other's."""
+"""Threads that run the same steps side by side, each on its own rows and columns, and meet where they must."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def own_part(team: Team, x: Array) -> Array:
 
 @plain
 def summed(team: Team, part: Array) -> Array:
-    """This thread's columns of the sum of all parts."""
+    """The sum of all parts, in this thread's columns."""
     if team.threads == 1:
         return part
     meet(team)

@@ -14,7 +14,7 @@ from dapd.methods.base import Method
 Parameters = theory.Capd
 
 
-@register_jitable  # type: ignore[untyped-decorator]  # so that a compiled step may call it
+@register_jitable  # so that a compiled step may call it
 def chebyshev(p: Parameters, o: Any, x: Array) -> tuple[Array, Array]:
     """N Chebyshev iterations towards Mx = b: return d with x + Mᵀd their result, and Mᵀd."""
     r, Mtr = o.dual_step(x, -o.b, 0.0)  # Mx − b and Mᵀ of it
