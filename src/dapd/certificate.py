@@ -43,7 +43,7 @@ def certify(problem: Problem, x: Array, y: Array) -> Certificate:
     small. So the error also counts `balanced`, ‖y − prox_{sφ}(y + s(Mx − b))‖/s with
     s = (1 + ‖y‖)/(1 + max(‖Mx‖, ‖b‖)), which is ‖Mx − b‖ again where φ ≡ 0.
     """
-    x, y = x.astype(np.float64), y.astype(np.float64)
+    x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
     grad = np.asarray(problem.f.grad(x), np.float64)
     Mty = problem.M.adjoint(y)
     Mx = problem.M.forward(x)

@@ -64,8 +64,8 @@ class Loop:
             began = perf_counter()
             state = self.method.init()
             self.seconds += perf_counter() - began
-            first = best = look = self._look(state)
-            before = None
+            best = look = self._look(state)
+            first, before = look.certificate, None
             while True:
                 shown.show(look.iteration, look.time, look.certificate, self._remaining(before, look))
                 status = self._judge(first, before, best, look)
@@ -74,7 +74,8 @@ class Loop:
                     return status, best if worse else look
                 state = self._advance(state, self._stride(before, look))
                 if self.iteration > look.iteration:
-                    before, look = look, self._look(state)
+                    before = look._replace(x=look.x[:0].copy())  # nobody asks for it, and it may be large
+                    look = self._look(state)
                 best = look if look.certificate.error < best.certificate.error else best
         except KeyboardInterrupt:
             if best is None:  # not even one point to give back
@@ -113,12 +114,11 @@ class Loop:
         star = self.method.problem.x_star
         return math.nan if star is None else float(np.linalg.norm(x - star) / (np.linalg.norm(star) or 1.0))
 
-    def _judge(self, first: Info, before: Info | None, best: Info, look: Info) -> Status | None:
-        told = Info(look.iteration, look.time, look.x.copy(), look.y.copy(), look.certificate)
-        stop = self.callback is not None and self.callback(told)
+    def _judge(self, first: Certificate, before: Info | None, best: Info, look: Info) -> Status | None:
+        stop = self.callback is not None and self.callback(look._replace(x=look.x.copy(), y=look.y.copy()))
         if look.certificate.error <= self.tol and self.tol > 0:
             return Status.optimal
-        if runs_away(first.certificate, look.certificate):
+        if runs_away(first, look.certificate):
             return Status.diverged
         problem = self.method.problem
         if before is not None and proves_infeasible(problem, self.spectrum, look.x, look.y - before.y):

@@ -123,29 +123,43 @@ def computed_leaf(e: Any) -> Any:
     return leaf(computed(e))
 
 
-def _each(s: Any, f: Any) -> Any:
-    """What applies f to every part of a state."""
+def arrays(s: Any) -> Any:
+    """A state of expressions as a tuple of arrays."""
+    raise NotImplementedError
+
+
+@overload(arrays, strict=False)
+def _arrays(s: Any) -> Any:
+    return _each(s, computed, named=False)
+
+
+def _each(s: Any, f: Any, named: bool = True) -> Any:
+    """What applies f to every part of a state, for another state or a bare tuple."""
     state = s.instance_class
-    if len(s) == 3:
-        return lambda s: state(f(s[0]), f(s[1]), f(s[2]))
-    if len(s) == 4:
-        return lambda s: state(f(s[0]), f(s[1]), f(s[2]), f(s[3]))
-    return lambda s: state(f(s[0]), f(s[1]), f(s[2]), f(s[3]), f(s[4]))
+    if not named:
+        return {
+            3: lambda s: (f(s[0]), f(s[1]), f(s[2])),
+            4: lambda s: (f(s[0]), f(s[1]), f(s[2]), f(s[3])),
+            5: lambda s: (f(s[0]), f(s[1]), f(s[2]), f(s[3]), f(s[4])),
+        }[len(s)]
+    return {
+        3: lambda s: state(f(s[0]), f(s[1]), f(s[2])),
+        4: lambda s: state(f(s[0]), f(s[1]), f(s[2]), f(s[3])),
+        5: lambda s: state(f(s[0]), f(s[1]), f(s[2]), f(s[3]), f(s[4])),
+    }[len(s)]
 
 
 @plain
-def chunk(p: Any, share: Share, s: Any, steps: int, out: Any) -> None:
-    """Set `out`, a state of other arrays, to the state `steps` after s.
+def chunk(p: Any, share: Share, s: Any, steps: int) -> Any:
+    """The state `steps` later, as a bare tuple.
 
-    Nothing is returned: making a state for Python runs Python's own code, in which a waiting Ctrl-C would strike where
-    Numba does not expect it.
+    To make a state for Python, Numba would run Python's own code, and a waiting Ctrl-C strike where it is not expected.
     """
     kept = borrowed(share)
     o, now = Oracle(kept, leaf(kept.b)), leaves(s)
     for _ in range(steps):
         now = settled(stepped(p, o, now))
-    for k in range(len(out)):
-        out[k][:] = computed(now[k])
+    return arrays(now)
 
 
 class Crew:
@@ -214,12 +228,12 @@ class Engine:
 
     def run(self, parameters: Any, state: Any, steps: int, deadline: float) -> Any:
         """The state `steps` later, or TimeUp at the deadline."""
-        out = type(state)(*(np.empty_like(value) for value in state))
-        states, outs = self._shares(state), self._shares(out)
-        given = zip(self.oracles, states, outs, strict=True)
+        given = zip(self.oracles, self._shares(state), strict=True)
         with self.crew.deadline(deadline):
-            self.crew.run(chunk, [(parameters, o, own, steps, own_out) for o, own, own_out in given])
-        return out
+            found = self.crew.run(chunk, [(parameters, o, own, steps) for o, own in given])
+        if len(found) == 1:
+            return type(state)(*found[0])
+        return type(state)(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
     def _shares(self, state: Any) -> list[Any]:
         """Views of each thread's share of a state."""
