@@ -122,6 +122,7 @@ def test_interrupt_returns_the_best_point_so_far():
 
 
 def test_a_real_ctrl_c_is_caught_in_the_middle_of_a_chunk():
+    dapd.solve(slow_problem(), tol=0, max_iterations=1)  # compiles, which may take longer than the timer
     main = threading.main_thread()
     timer = threading.Timer(0.3, lambda: signal.pthread_kill(main.ident, signal.SIGINT))
     timer.start()

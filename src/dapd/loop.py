@@ -102,7 +102,7 @@ class Loop:
     def _look(self, state: Any) -> Info:
         """Certify the point of a state; off the clock when it is recorded in a history."""
         began = perf_counter()
-        x, y = self.method.point(state)
+        x, y = (part.copy() for part in self.method.point(state))  # compiled steps go on in the state's arrays
         certificate = certify(self.method.problem, x, y)
         if self.looks is None:
             self.seconds += perf_counter() - began

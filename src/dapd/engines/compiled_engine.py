@@ -123,25 +123,9 @@ def computed_leaf(e: Any) -> Any:
     return leaf(computed(e))
 
 
-def arrays(s: Any) -> Any:
-    """A state of expressions as a tuple of arrays."""
-    raise NotImplementedError
-
-
-@overload(arrays, strict=False)
-def _arrays(s: Any) -> Any:
-    return _each(s, computed, named=False)
-
-
-def _each(s: Any, f: Any, named: bool = True) -> Any:
-    """What applies f to every part of a state, for another state or a bare tuple."""
+def _each(s: Any, f: Any) -> Any:
+    """What applies f to every part of a state."""
     state = s.instance_class
-    if not named:
-        return {
-            3: lambda s: (f(s[0]), f(s[1]), f(s[2])),
-            4: lambda s: (f(s[0]), f(s[1]), f(s[2]), f(s[3])),
-            5: lambda s: (f(s[0]), f(s[1]), f(s[2]), f(s[3]), f(s[4])),
-        }[len(s)]
     return {
         3: lambda s: state(f(s[0]), f(s[1]), f(s[2])),
         4: lambda s: state(f(s[0]), f(s[1]), f(s[2]), f(s[3])),
@@ -150,16 +134,19 @@ def _each(s: Any, f: Any, named: bool = True) -> Any:
 
 
 @plain
-def chunk(p: Any, share: Share, s: Any, steps: int) -> Any:
-    """The state `steps` later, as a bare tuple.
+def chunk(p: Any, share: Share, s: Any, steps: int) -> None:
+    """Take so many steps; the last state goes into the arrays of the first, which must not share memory.
 
-    To make a state for Python, Numba would run Python's own code, and a waiting Ctrl-C strike where it is not expected.
+    Nothing is returned: to make an array for Python, Numba runs Python's own code, and there a waiting Ctrl-C would
+    strike where it is not expected.
     """
     kept = borrowed(share)
     o, now = Oracle(kept, leaf(kept.b)), leaves(s)
     for _ in range(steps):
         now = settled(stepped(p, o, now))
-    return arrays(now)
+    if steps > 0:
+        for k in range(len(s)):
+            s[k][:] = computed(now[k])
 
 
 class Crew:
@@ -181,7 +168,10 @@ class Crew:
     def run(self, call: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> list[Any]:
         """Call with each thread's arguments at the same time."""
         self.counts[:] = 0
-        return together(call, arguments, lambda: self.halt.fill(1))
+        try:
+            return together(call, arguments, lambda: self.halt.fill(1))
+        finally:
+            self.halt[0] = 0
 
     def dual_step(self, v: Array, base: Array, step: float) -> tuple[Array, Array]:
         """prox_{step·φ}(base + Mv) and Mᵀ of it, asked from Python."""
@@ -226,14 +216,11 @@ class Engine:
     def __init__(self, crew: Crew, oracles: list[Share]) -> None:
         self.crew, self.oracles = crew, oracles
 
-    def run(self, parameters: Any, state: Any, steps: int, deadline: float) -> Any:
-        """The state `steps` later, or TimeUp at the deadline."""
+    def run(self, parameters: Any, state: Any, steps: int, deadline: float) -> None:
+        """Take so many steps, in the arrays of a state that has its own; TimeUp at the deadline leaves it as it was."""
         given = zip(self.oracles, self._shares(state), strict=True)
         with self.crew.deadline(deadline):
-            found = self.crew.run(chunk, [(parameters, o, own, steps) for o, own in given])
-        if len(found) == 1:
-            return type(state)(*found[0])
-        return type(state)(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+            self.crew.run(chunk, [(parameters, o, own, steps) for o, own in given])
 
     def _shares(self, state: Any) -> list[Any]:
         """Views of each thread's share of a state."""

@@ -33,16 +33,28 @@ def available() -> int:
 
 
 def together(call: Callable[..., Any], arguments: list[tuple[Any, ...]], stop: Callable[[], None]) -> list[Any]:
-    """Call with each of the arguments at the same time; where one fails, `stop` must bring the others home."""
+    """Call with each of the arguments at the same time; where one call fails, `stop` must bring the others home."""
     global _pool
+
+    def guarded(*given: Any) -> Any:
+        try:
+            return call(*given)
+        except BaseException as error:
+            failures.append(error)
+            stop()
+            raise
+
+    failures: list[BaseException] = []
     others = arguments[1:]
     if others and (_pool is None or _pool._max_workers < len(others)):
         _pool = ThreadPoolExecutor(len(others), "dapd")
-    futures = [_pool.submit(call, *given) for given in others] if _pool is not None else []
+    futures = [_pool.submit(guarded, *given) for given in others] if _pool is not None else []
     try:
-        return [call(*arguments[0]), *(future.result() for future in futures)]
+        return [guarded(*arguments[0]), *(future.result() for future in futures)]
     except BaseException:
-        stop()
+        stop()  # also when a Ctrl-C comes before the first call
         for future in futures:
             future.exception()
+        if failures:
+            raise failures[0] from None  # the others failed for being stopped
         raise

@@ -128,7 +128,8 @@ class Method:
 
     def init(self) -> Any:
         """The first state."""
-        return type(self).first(self.parameters, self.oracle, self.x0, self.y0)
+        state = type(self).first(self.parameters, self.oracle, self.x0, self.y0)
+        return copy_of(state) if self.compiled else state
 
     def step(self, state: Any) -> Any:
         """The next state."""
@@ -140,10 +141,10 @@ class Method:
         return state.x, state.y
 
     def run(self, state: Any, steps: int) -> Any:
-        """The state `steps` later."""
+        """The state `steps` later; compiled code works in the arrays of `state`."""
         if not self.compiled:
             return self.run_plain(state, steps)
-        state = self.packed.run(self.parameters, state, steps, self.oracle.deadline)
+        self.packed.run(self.parameters, state, steps, self.oracle.deadline)
         self.oracle.gradients += steps
         self.oracle.products += 2 * steps * self.iterations_per_step
         return state
@@ -159,3 +160,8 @@ class Method:
         while True:
             yield state
             state = self.step(state)
+
+
+def copy_of(state: Any) -> Any:
+    """A state with arrays of its own."""
+    return type(state)(*(part.copy() if isinstance(part, np.ndarray) else part for part in state))

@@ -14,7 +14,7 @@ from dapd.engines.block_oracle import BlockOracle
 from dapd.kernels.block_function import BlockFunctions, tabulate
 from dapd.kernels.block_matrix import BlockMatrix, pack
 from dapd.kernels.draw import COIN, DUAL, PRIMAL, Plan, draw, key_of
-from dapd.methods.base import Method
+from dapd.methods.base import Method, copy_of
 from dapd.operators import pieces
 from dapd.problem import Problem
 from dapd.spectrum import Spectrum, with_block_norm
@@ -182,8 +182,3 @@ class Packed(NamedTuple):
     M: BlockMatrix
     f: BlockFunctions
     b: Array
-
-
-def copy_of(state: Any) -> Any:
-    """A state with arrays of its own."""
-    return type(state)(*(part.copy() if isinstance(part, np.ndarray) else part for part in state))

@@ -1,0 +1,37 @@
+"""No avoidable copies: what a solve takes beside M."""
+
+import subprocess
+import sys
+
+import pytest
+
+ROWS, COLUMNS, ALLOWED = 500, 500_000, 12
+SCRIPT = """
+import sys
+import numpy as np
+import dapd
+
+rows, columns, method, order = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+rng = np.random.default_rng(0)
+M = np.asarray(rng.random((rows, columns)), order=order)
+problem = dapd.Problem(dapd.PseudoHuber(0.1), M, rng.random(rows), spectrum=dapd.Spectrum(1e4, 1.0))
+dapd.solve(problem, method, tol=0, max_iterations=2)  # compiles, which takes memory too
+
+def kilobytes(key):
+    with open("/proc/self/status") as status:
+        return int(next(line for line in status if line.startswith(key)).split()[1])
+
+before = kilobytes("VmRSS")
+with open("/proc/self/clear_refs", "w") as peak:
+    peak.write("5")
+dapd.solve(problem, method, tol=1e-12, max_iterations=25)
+print((kilobytes("VmHWM") - before) * 1024 / 8 / (rows + columns))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
+@pytest.mark.parametrize(("method", "order"), [("x-dapd", "C"), ("y-dapd", "C"), ("papc", "F")])
+def test_a_solve_takes_twelve_vectors_beside_a_matrix_of_two_gigabytes(method, order):
+    command = [sys.executable, "-c", SCRIPT, str(ROWS), str(COLUMNS), method, order]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert float(done.stdout) <= ALLOWED

@@ -1,0 +1,112 @@
+"""Threads: how many are used, and that forks, workers and failures end well."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+import dapd
+from dapd.engines.compiled_engine import couple
+from dapd.engines.threads import available, together
+from dapd.kernels.coupling import fused
+from dapd.kernels.team import TimeUp
+
+TWO = {**os.environ, "NUMBA_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+COMMON = """
+import numpy as np, dapd
+problem = dapd.experiments.compressed_sensing(0)
+def work(seed):
+    return dapd.solve(problem, "y-dapd", tol=0, max_iterations=200).x
+def shares(method="y-dapd"):
+    return len(dapd.METHODS[method].from_theory(problem).packed.oracles)
+"""
+
+
+def in_python(script, env=TWO):
+    done = subprocess.run([sys.executable, "-c", COMMON + script], env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_solves_after_its_parent_did():
+    script = """
+import multiprocessing, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads is what is tested
+assert shares() == 2
+first = work(0)
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    for x in pool.map(work, range(4)):
+        assert np.allclose(x, first, rtol=1e-9, atol=1e-12)
+print("done")
+"""
+    assert in_python(script) == ["done"]
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_workers_of_joblib_find_the_same_solution(backend):
+    script = f"""
+import joblib
+first = work(0)
+for x in joblib.Parallel(2, backend={backend!r})(joblib.delayed(work)(seed) for seed in range(4)):
+    assert np.allclose(x, first, rtol=1e-9, atol=1e-12)
+print("done")
+"""
+    assert in_python(script) == ["done"]
+
+
+def test_threads_follow_the_limits_of_numba_and_blas():
+    script = """
+import numba
+from threadpoolctl import threadpool_limits
+print(shares())
+with threadpool_limits(1, "blas"):
+    print(shares())
+numba.set_num_threads(1)
+print(shares())
+"""
+    assert in_python(script) == ["2", "1", "1"]
+    assert in_python("print(shares())", {**TWO, "NUMBA_NUM_THREADS": "1"}) == ["1"]
+
+
+def test_beside_the_main_thread_one_is_used():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(available()))
+    thread.start()
+    thread.join()
+    assert found == [1]
+    with threadpool_limits(1, "blas"):
+        assert available() == 1
+
+
+def test_one_failing_call_brings_the_others_home():
+    stopped = threading.Event()
+
+    def call(fails):
+        if fails:
+            raise ArithmeticError("mine")
+        assert stopped.wait(60)
+
+    for order in ([(True,), (False,)], [(False,), (True,)]):
+        stopped.clear()
+        with pytest.raises(ArithmeticError, match="mine"):
+            together(call, order, stopped.set)
+
+
+def test_a_thread_that_waits_alone_is_called_back():
+    problem = dapd.Problem(dapd.PseudoHuber(1.0), np.eye(8, 40), np.zeros(8))
+    crew = couple(problem, 2)
+    crew.halt[0] = 1  # as when the time is up, or another thread has failed
+    with pytest.raises(TimeUp):  # at the first meeting, to which nobody else comes
+        fused(
+            crew.shares.matrices[0],
+            crew.shares.tables[0],
+            np.ones(crew.shares.columns[1]),
+            np.ones(crew.shares.rows[1]),
+            1.0,
+            crew.teams[0],
+        )
