@@ -227,6 +227,13 @@ CASES = {
         r"check_prox\(\) has no argument 'trial'; did you mean 'trials'\?",
     ),
     "kappa one": (lambda: dapd.PseudoHuber.with_condition(1.0), ValueError, r"kappa must be > 1"),
+    "BlockDiagonal of nothing": (lambda: dapd.BlockDiagonal([]), ValueError, r"blocks is empty; give at least one"),
+    "BlockDiagonal of a vector": (lambda: dapd.BlockDiagonal([M, B]), ValueError, r"blocks\[1\] must be a matrix"),
+    "BlockDiagonal of sparse blocks": (
+        lambda: dapd.BlockDiagonal([sp.eye_array(3)]),
+        TypeError,
+        r"blocks must be dense; for sparse ones give scipy.sparse.block_diag",
+    ),
     "Kronecker of a vector": (lambda: dapd.Kronecker(B, 2), ValueError, r"A must be a matrix"),
     "column blocks of different heights": (
         lambda: dapd.ColumnBlocks([M, np.eye(3)]),

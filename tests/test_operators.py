@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
@@ -56,6 +57,8 @@ KINDS = {
     "columns": (Columns(), M),
     "kronecker": (dapd.Kronecker(A, B), np.kron(A, B)),
     "kronecker with identity": (dapd.Kronecker(-A.T, 3), np.kron(-A.T, np.eye(3))),
+    "block diagonal": (dapd.BlockDiagonal([A, B, M[:2]]), scipy.linalg.block_diag(A, B, M[:2])),
+    "equal blocks": (dapd.BlockDiagonal(np.stack([A, 2 * A])), scipy.linalg.block_diag(A, 2 * A)),
     "column blocks": (dapd.ColumnBlocks([M[:, :2], sp.csr_array(M[:, 2:5]), aslinearoperator(M[:, 5:])]), M),
 }
 

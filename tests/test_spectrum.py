@@ -267,3 +267,21 @@ def test_solve_takes_a_spectrum_as_given():
     result = dapd.solve(problem, "y-dapd", spectrum=given_spectrum)
     assert result.spectrum is given_spectrum
     assert result.parameters == dapd.theory.y_dapd(L=problem.f.L, mu=problem.f.mu, s_max=2.0, s_min=0.1)
+
+
+def test_block_diagonal_has_the_singular_values_of_its_blocks():
+    rng = np.random.default_rng(0)
+    blocks = [rng.standard_normal(shape) for shape in ((2, 5), (3, 3), (1, 4))]
+    values = np.concatenate([np.linalg.svd(block, compute_uv=False) for block in blocks])
+    found = dapd.estimate_spectrum(dapd.BlockDiagonal(blocks))
+    assert np.isclose(found.s_max, values.max(), rtol=1e-9)
+    assert np.isclose(found.s_min, values.min(), rtol=1e-6)
+    assert found.s_max >= values.max()
+    assert found.s_min <= values.min()
+    with_zeros = dapd.BlockDiagonal([*blocks, np.zeros((2, 2))])
+    assert dapd.estimate_spectrum(with_zeros).s_min == 0
+    assert dapd.estimate_spectrum(with_zeros, positive=True).s_min == found.s_min
+    tall = dapd.BlockDiagonal([blocks[0].T, blocks[1]])
+    assert dapd.estimate_spectrum(tall).s_min == 0
+    with pytest.raises(ValueError, match="zero"):
+        dapd.estimate_spectrum(dapd.BlockDiagonal([np.zeros((2, 2))]))

@@ -6,8 +6,6 @@ import secrets
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
-
 from dapd.arguments import named, whole
 from dapd.arrays import Array
 from dapd.engines.block_oracle import BlockOracle
