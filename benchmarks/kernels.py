@@ -85,7 +85,7 @@ def dense(rows: int, columns: int, order: str, dtype: Any) -> None:
     }
     if order == "C" and dtype is np.float64 and M.nbytes < 1e9:
         calls |= in_jax(M, v, base)
-    contest(f"{rows} × {columns} {np.dtype(dtype)} {order}", M, calls, M.nbytes, reader(M))
+    contest(f"{rows} × {columns} {np.dtype(dtype)} {order}", calls, M.nbytes, reader(M))
 
 
 def sparse(rows: int, columns: int, nonzeros: int) -> None:
@@ -102,7 +102,7 @@ def sparse(rows: int, columns: int, nonzeros: int) -> None:
         **in_jax(M, v, base),
     }
     stored = M.data.nbytes + M.indices.nbytes
-    contest(f"CSR {rows} × {columns}, {M.nnz} nonzeros", M, calls, stored, reader(np.ones(stored // 8)))
+    contest(f"CSR {rows} × {columns}, {M.nnz} nonzeros", calls, stored, reader(np.ones(stored // 8)))
 
 
 def main() -> None:

@@ -87,8 +87,12 @@ def test_one_pass_in_float32(size):
 
 def test_float32_matrix_with_float64_vectors_keeps_their_digits():
     M = np.random.default_rng(0).standard_normal((13, 31)).astype(np.float32)
-    for form in layouts(M):
+    for form in (*layouts(M), dapd.Kronecker(M, 2), dapd.Kronecker(M, M[:2, :3]), dapd.BlockDiagonal([M, M[:2]])):
         check(form, dapd.L1(0.3), np.float64)
+    wide = np.asfortranarray(np.ones((2, 5_000), np.float32))  # BLAS would have to mix
+    problem = dapd.Problem(dapd.PseudoHuber(1.0), wide, np.ones(2), spectrum=dapd.Spectrum(100.0, 1.0))
+    assert couple(problem, 1) is None
+    assert dapd.solve(problem, "papc", max_iterations=10).iterations == 10
 
 
 def test_empty_rows_and_columns_of_a_sparse_matrix():
@@ -153,7 +157,8 @@ def test_nan_is_not_lost_in_a_prox():
     for phi in phis(9):
         table = tabulate(phi.sized(9), 9, np.float64)
         team = teams([0, 9], [0, 9], np.zeros(1, np.int64), np.zeros(1, np.int64), np.float64, "")[0]
-        y, _ = fused(Rows(np.eye(9)), table, np.full(9, np.nan), np.zeros(9), STEP, team)
+        y, Mty = np.empty(9), np.empty(9)
+        fused(Rows(np.eye(9)), table, np.full(9, np.nan), np.zeros(9), STEP, team, y, Mty)
         constant = np.isfinite(phi.prox(np.full(9, 3.0), STEP)) & np.isfinite(phi.prox(np.full(9, np.nan), STEP))
         assert np.isnan(y[~constant]).all()
 
@@ -241,6 +246,22 @@ def test_compiled_chunks_with_structured_couplings(M, phi):
     zipped(dapd.Problem(dapd.PseudoHuber(0.3), M, b, phi), "y-dapd")
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_threads_that_meet_in_the_gradient_alone(sparse):
+    rng = np.random.default_rng(0)
+    blocks = [rng.standard_normal((k % 5 + 1, k % 7 + 6)) for k in range(40)]
+    M = dapd.BlockDiagonal(blocks)
+    H = np.eye(M.shape[1]) + 1e-3 * np.ones((M.shape[1],) * 2)
+    f = dapd.Quadratic(sp.csr_array(H) if sparse else H, rng.standard_normal(M.shape[1]))
+    zipped(dapd.Problem(f, M, rng.standard_normal(M.shape[0]), dapd.NonNegative()), "papc")
+
+
+def test_wide_matrix_in_columns():
+    M = np.asfortranarray(np.random.default_rng(0).standard_normal((5, 1_500)))
+    check(M, dapd.L1(0.3))
+    zipped(dapd.Problem(dapd.PseudoHuber(0.3), M, np.ones(5), dapd.L1(0.3)), "x-dapd")
+
+
 def test_sparse_and_fortran_ordered_chunks():
     problem = quadratic_problem(dapd.L1(0.3))
     for M in list(layouts(problem.M.matrix))[1:]:
@@ -258,6 +279,36 @@ def test_a_function_of_the_users_keeps_the_fused_dual_step():
     a, b = method.run(method.init(), 50), plain.run(plain.init(), 50)
     assert np.allclose(a.x, b.x, rtol=1e-10, atol=1e-12)
     assert method.oracle.products == plain.oracle.products == 100
+
+
+@pytest.mark.parametrize("name", DETERMINISTIC)
+def test_run_leaves_the_state_alone_even_where_its_parts_share_memory(name):
+    problem = quadratic_problem(dapd.Zero())
+    method, plain = (dapd.METHODS[name].from_theory(problem, engine=engine) for engine in ("numpy", "plain"))
+    state = plain.init()
+    kept = [part.copy() for part in state]
+    for a, b in zip(method.run(state, 20), plain.run(state, 20), strict=True):
+        assert np.linalg.norm(a - b) <= 1e-10 * max(np.linalg.norm(b), 1e-3)
+    assert all(np.array_equal(a, b) for a, b in zip(state, kept, strict=True))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+@pytest.mark.parametrize("name", DETERMINISTIC)
+def test_compiled_chunks_give_back_their_memory(name):
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((2, 20_000))
+    problem = dapd.Problem(dapd.PseudoHuber(0.5), M, np.ones(2), spectrum=dapd.Spectrum(200.0, 20.0))
+    method = dapd.METHODS[name].from_theory(problem)
+    steps = 400 // method.iterations_per_step
+    state = method.run(method.init(), steps)
+    before = resident()
+    method.run(state, steps)
+    assert resident() - before < 40 * state.x.nbytes  # one vector an iteration would be 400
+
+
+def resident():
+    with open("/proc/self/status") as status:
+        return 1024 * int(next(line for line in status if line.startswith("VmRSS")).split()[1])
 
 
 def test_a_subclass_of_a_method_is_left_to_python():

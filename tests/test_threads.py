@@ -97,6 +97,34 @@ def test_one_failing_call_brings_the_others_home():
             together(call, order, stopped.set)
 
 
+OWN = """
+import signal, threading, time
+M = np.random.default_rng(0).standard_normal((1100, 2000))
+f = dapd.Smooth(lambda x: x @ x, lambda x: 2 * x, 2.0, 2.0)
+own = dapd.Problem(f, M, np.ones(1100), spectrum=dapd.Spectrum(90.0, 10.0))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
+def test_ctrl_c_while_threads_work_for_a_function_of_the_users():
+    script = """
+main = threading.main_thread().ident
+dapd.solve(own, "papc", max_iterations=1)  # compiles
+for k in range(6):
+    timer = threading.Timer(0.25 + 0.0007 * k, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    result = dapd.solve(own, "papc", tol=1e-300)
+    assert result.status == "interrupted", result.message
+print("done")
+"""
+    assert in_python(OWN + script) == ["done"]
+
+
+def test_no_limit_is_too_long_for_a_timer():
+    problem = dapd.Problem(dapd.PseudoHuber(1.0), np.eye(8, 40), np.ones(8))
+    assert dapd.solve(problem, time_limit=1e300).converged
+
+
 def test_a_thread_that_waits_alone_is_called_back():
     problem = dapd.Problem(dapd.PseudoHuber(1.0), np.eye(8, 40), np.zeros(8))
     crew = couple(problem, 2)
@@ -109,4 +137,6 @@ def test_a_thread_that_waits_alone_is_called_back():
             np.ones(crew.shares.rows[1]),
             1.0,
             crew.teams[0],
+            np.empty(crew.shares.rows[1]),
+            np.empty(crew.shares.columns[1]),
         )

@@ -13,6 +13,7 @@ from dapd.arrays import Array
 from dapd.certificate import Certificate, certify, proves_infeasible
 from dapd.kernels.team import TimeUp
 from dapd.methods import Method
+from dapd.methods.base import copy_of
 from dapd.progress import Display
 from dapd.result import History, Status
 from dapd.spectrum import Spectrum
@@ -35,6 +36,14 @@ class Info(NamedTuple):
     certificate: Certificate
 
 
+class Past(NamedTuple):
+    """What is kept of the look before the last."""
+
+    iteration: int
+    y: Array
+    certificate: Certificate
+
+
 class Loop:
     """The state of one solve."""
 
@@ -51,7 +60,7 @@ class Loop:
         self.method, self.spectrum, self.tol, self.limit = method, spectrum, tol, limit
         self.time_limit = math.inf if time_limit is None else time_limit
         self.callback = callback
-        self.iteration = 0
+        self.iteration = self.looked = 0  # now, and at the last look
         self.seconds = 0.0
         self.reason = ""  # said instead of the status's own sentence
         self.pace = 1.0  # steps a pulse
@@ -62,7 +71,7 @@ class Loop:
         best: Info | None = None
         try:
             began = perf_counter()
-            state = self.method.init()
+            state = copy_of(self.method.init())
             self.seconds += perf_counter() - began
             best = look = self._look(state)
             first, before = look.certificate, None
@@ -74,8 +83,7 @@ class Loop:
                     return status, best if worse else look
                 state = self._advance(state, self._stride(before, look))
                 if self.iteration > look.iteration:
-                    before = look._replace(x=look.x[:0].copy())  # nobody asks for it, and it may be large
-                    look = self._look(state)
+                    before, look = Past(look.iteration, look.y, look.certificate), self._look(state)
                 best = look if look.certificate.error < best.certificate.error else best
         except KeyboardInterrupt:
             if best is None:  # not even one point to give back
@@ -87,13 +95,14 @@ class Loop:
         while steps and self.seconds < self.time_limit:
             chunk = min(steps, max(1, int(self.pace)))
             began = perf_counter()
-            self.method.oracle.deadline = began + self.time_limit - self.seconds
+            # a chunk of several steps is short; one step may be long
+            self.method.oracle.deadline = began + self.time_limit - self.seconds if chunk == 1 else math.inf
             try:
-                state = self.method.run(state, chunk)
+                state = self.method.advance(state, chunk)
                 self.iteration += chunk * self.method.iterations_per_step
                 steps -= chunk
-            except TimeUp:
-                steps = 0
+            except TimeUp:  # there is no state now: the answer is the last point looked at
+                self.iteration, self.seconds, steps = self.looked, self.time_limit, 0
             elapsed = perf_counter() - began
             self.seconds += elapsed
             self.pace = min(2 * self.pace, chunk * PULSE / max(elapsed, 1e-9))
@@ -102,6 +111,7 @@ class Loop:
     def _look(self, state: Any) -> Info:
         """Certify the point of a state; off the clock when it is recorded in a history."""
         began = perf_counter()
+        self.looked = self.iteration
         x, y = (part.copy() for part in self.method.point(state))  # compiled steps go on in the state's arrays
         certificate = certify(self.method.problem, x, y)
         if self.looks is None:
@@ -114,7 +124,7 @@ class Loop:
         star = self.method.problem.x_star
         return math.nan if star is None else float(np.linalg.norm(x - star) / (np.linalg.norm(star) or 1.0))
 
-    def _judge(self, first: Certificate, before: Info | None, best: Info, look: Info) -> Status | None:
+    def _judge(self, first: Certificate, before: Past | None, best: Info, look: Info) -> Status | None:
         stop = self.callback is not None and self.callback(look._replace(x=look.x.copy(), y=look.y.copy()))
         if look.certificate.error <= self.tol and self.tol > 0:
             return Status.optimal
@@ -150,7 +160,7 @@ class Loop:
         long = still > best.iteration + PATIENCE * self.method.round
         return self.tol > 0 and long and best.certificate.error <= STALLED * rounding
 
-    def _remaining(self, before: Info | None, look: Info) -> float:
+    def _remaining(self, before: Past | None, look: Info) -> float:
         """Iterations to the tolerance if the error goes on falling as since the last look; nan if it does not."""
         if before is None or self.tol == 0:
             return math.nan
@@ -159,7 +169,7 @@ class Loop:
             return math.nan
         return (look.iteration - before.iteration) * math.log(new / self.tol) / math.log(old / new)
 
-    def _stride(self, before: Info | None, look: Info) -> int:
+    def _stride(self, before: Past | None, look: Info) -> int:
         """Steps to the next look: a part of the way so far, or fewer where the end is near."""
         # a look costs passes over M, so that looks must be rounds apart
         shortest = self.method.round * (GLANCE if self.looks is None else 1)

@@ -7,7 +7,6 @@ where they must, a step is arithmetic entry by entry.
 from __future__ import annotations
 
 import itertools
-import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -165,29 +164,37 @@ class Crew:
         """A vector's share for each thread."""
         return [vector[a:b] for a, b in itertools.pairwise(ends)]
 
-    def run(self, call: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> list[Any]:
+    def run(self, call: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> None:
         """Call with each thread's arguments at the same time."""
         self.counts[:] = 0
         try:
-            return together(call, arguments, lambda: self.halt.fill(1))
+            together(call, arguments, lambda: self.halt.fill(1))
         finally:
             self.halt[0] = 0
 
     def dual_step(self, v: Array, base: Array, step: float) -> tuple[Array, Array]:
         """prox_{step·φ}(base + Mv) and Mᵀ of it, asked from Python."""
-        own = zip(self.parts(v, self.shares.columns), self.parts(base, self.shares.rows), strict=True)
-        given = zip(self.shares.matrices, self.shares.tables, own, self.teams, strict=True)
-        found = self.run(coupling.fused, [(M, phi, *vectors, step, team) for M, phi, vectors, team in given])
-        y, Mty = zip(*found, strict=True)
-        return (y[0], Mty[0]) if len(found) == 1 else (np.concatenate(y), np.concatenate(Mty))
+        shares, y, Mty = self.shares, np.empty_like(base), np.empty_like(v)
+        of_rows = [self.parts(vector, shares.rows) for vector in (base, y)]
+        of_columns = [self.parts(vector, shares.columns) for vector in (v, Mty)]
+        given = zip(shares.matrices, shares.tables, self.teams, *of_columns, *of_rows, strict=True)
+        self.run(
+            coupling.fused,
+            [
+                (M, phi, own_v, own_base, step, team, own_y, own_Mty)
+                for M, phi, team, own_v, own_Mty, own_base, own_y in given
+            ],
+        )
+        return y, Mty
 
     @contextmanager
     def deadline(self, at: float) -> Iterator[None]:
         """Stop all threads at a time on the performance counter."""
-        if at == math.inf:
+        seconds = max(0.0, at - perf_counter())
+        if seconds > threading.TIMEOUT_MAX:
             yield
             return
-        timer = threading.Timer(max(0.0, at - perf_counter()), self.halt.fill, (1,))
+        timer = threading.Timer(seconds, self.halt.fill, (1,))
         timer.start()
         try:
             yield
@@ -199,15 +206,17 @@ class Crew:
 
 def couple(problem: Problem, threads: int | None = None) -> Crew | None:
     """M and φ as compiled code reads them, for Python to call; None where either is known to Python alone."""
-    phi = tabulate(problem.phi, problem.rows, problem.dtype)
-    if phi is None:
-        return None
     if threads is None:
         if problem.M.work < FEW:
             return None
         threads = available() if problem.M.work >= VAST else 1
-    shares = share_out(problem.M, phi, threads)
+    shares = _shares(problem, threads)
     return None if shares is None else Crew(shares, problem.dtype)
+
+
+def _shares(problem: Problem, threads: int) -> Shares | None:
+    phi = tabulate(problem.phi, problem.rows, problem.dtype)
+    return None if phi is None else share_out(problem.M, phi, threads)
 
 
 class Engine:
@@ -217,7 +226,7 @@ class Engine:
         self.crew, self.oracles = crew, oracles
 
     def run(self, parameters: Any, state: Any, steps: int, deadline: float) -> None:
-        """Take so many steps, in the arrays of a state that has its own; TimeUp at the deadline leaves it as it was."""
+        """Take so many steps, in the arrays of a state that has its own; TimeUp at the deadline leaves no state."""
         given = zip(self.oracles, self._shares(state), strict=True)
         with self.crew.deadline(deadline):
             self.crew.run(chunk, [(parameters, o, own, steps) for o, own in given])
@@ -234,11 +243,12 @@ def engine(problem: Problem, threads: int | None = None) -> Engine | None:
     """All of the problem as compiled code reads it; None where M, f or φ is known to Python alone."""
     if threads is None:
         threads = available() if problem.M.work + problem.f.work >= MANY else 1
-    for count in (threads, 1):  # on one thread where f can't be shared
-        crew = couple(problem, count)
-        f = None if crew is None else share_function(problem.f, crew.shares.columns, problem.dtype)
-        if crew is not None and f is not None:
-            b = crew.parts(problem.b.astype(problem.dtype), crew.shares.rows)
-            parts = (crew.shares.matrices, crew.shares.tables, crew.teams, f.records, crew.team(f.rows, f.needs), b)
+    for count in dict.fromkeys((threads, 1)):  # on one thread where f can't be shared
+        shares = _shares(problem, count)
+        f = None if shares is None else share_function(problem.f, shares.columns, problem.dtype)
+        if shares is not None and f is not None:
+            crew = Crew(shares, problem.dtype)
+            b = crew.parts(problem.b.astype(problem.dtype), shares.rows)
+            parts = (shares.matrices, shares.tables, crew.teams, f.records, crew.team(f.rows, f.needs), b)
             return Engine(crew, [Share(*own) for own in zip(*parts, strict=True)])
     return None

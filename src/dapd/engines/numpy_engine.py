@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -16,14 +18,18 @@ from dapd.problem import Problem
 class Oracle:
     """What a method's `step` may ask of a problem, in the problem's precision."""
 
-    def __init__(self, problem: Problem, crew: Any = None) -> None:
-        self.problem = problem
-        self.crew = crew  # for one fused pass over M; None: two products
+    def __init__(self, problem: Problem, couple: Callable[[Problem], Any] | None = None) -> None:
+        self.problem, self._couple = problem, couple
         self.b = problem.b.astype(problem.dtype)
         self.gradients = 0
         self.products = 0  # with M and with Mᵀ, each counted
         self.deadline = math.inf  # on the performance counter: a step that takes long is given up then
         self.block_products = 0  # never any here
+
+    @cached_property
+    def crew(self) -> Any:
+        """For one fused pass over M; None: two products. Compiled chunks do without it."""
+        return None if self._couple is None else self._couple(self.problem)
 
     def reset(self) -> None:
         """Count anew."""
@@ -40,7 +46,8 @@ class Oracle:
             raise TimeUp
         self.products += 2
         if self.crew is not None:
-            y, Mty = self.crew.dual_step(v, base, step)
+            dtype = self.problem.dtype
+            y, Mty = self.crew.dual_step(v.astype(dtype, copy=False), base.astype(dtype, copy=False), step)
             return y, Mty
         y, Mty = self.problem.M.dual_step(v, base, self.problem.phi, step)
         return self._own(y, base, "phi.prox"), self._own(Mty, v, "M's adjoint")

@@ -1,4 +1,4 @@
-"""M and φ cut into shares, one a thread, in the layout of the kernels; nothing of M is copied."""
+"""M and φ cut into shares, one a thread, in the layout of the kernels; of M only Kronecker factors are copied."""
 
 from __future__ import annotations
 
@@ -71,6 +71,8 @@ def _dense(matrix: Array, phi: Table, threads: int) -> Shares | None:
         return None
     if layout == "F" and panel_height(matrix.itemsize, matrix.shape[1]) < LONG:
         # a panel would either be too short to read, or too large to stay near: two products of BLAS do better
+        if matrix.dtype != phi.lower.dtype:
+            return None  # which BLAS can't mix
         return Shares([Products(matrix.T)], [phi], [0, count], [0, matrix.shape[1]], "")
     rows = cut(np.arange(count + 1), threads, row_ends(phi, count))
     pairs = list(itertools.pairwise(rows))
@@ -91,9 +93,10 @@ def _by_rows(records: list[Any], phi: Table, rows: list[int], columns: int) -> S
 
 
 def _kronecker(M: Kronecker, phi: Table, threads: int) -> Shares:
-    A = np.ascontiguousarray(M.A, M.dtype)
+    dtype = phi.lower.dtype
+    A = np.ascontiguousarray(M.A, dtype)
     if M.B is not None:
-        B = np.ascontiguousarray(M.B, M.dtype)
+        B = np.ascontiguousarray(M.B, dtype)
         return Shares([Factors(A, B)], [phi], [0, M.shape[0]], [0, M.shape[1]], "")
     width = M.shape[0] // A.shape[0]
     allowed = row_ends(phi, M.shape[0])

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numba
 from threadpoolctl import threadpool_info
 
 _pool: ThreadPoolExecutor | None = None
+_alone = threading.Lock()  # all threads of a call must run at once, so that no other call may take some of them
 
 
 def _forget() -> None:
     """A forked child has none of its parent's threads."""
-    global _pool
-    _pool = None
+    global _pool, _alone
+    _pool, _alone = None, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -32,29 +33,47 @@ def available() -> int:
     return max(1, min(int(limit) for limit in [numba.get_num_threads(), *limits]))
 
 
-def together(call: Callable[..., Any], arguments: list[tuple[Any, ...]], stop: Callable[[], None]) -> list[Any]:
+def together(call: Callable[..., Any], arguments: list[tuple[Any, ...]], stop: Callable[[], None]) -> None:
     """Call with each of the arguments at the same time; where one call fails, `stop` must bring the others home."""
-    global _pool
+    if len(arguments) == 1:
+        call(*arguments[0])
+        return
+    with _alone:
+        _together(call, arguments, stop)
 
-    def guarded(*given: Any) -> Any:
+
+def _together(call: Callable[..., Any], arguments: list[tuple[Any, ...]], stop: Callable[[], None]) -> None:
+    global _pool
+    failures: list[BaseException] = []
+
+    def guarded(*given: Any) -> None:
         try:
-            return call(*given)
+            call(*given)
         except BaseException as error:
             failures.append(error)
             stop()
-            raise
 
-    failures: list[BaseException] = []
-    others = arguments[1:]
-    if others and (_pool is None or _pool._max_workers < len(others)):
-        _pool = ThreadPoolExecutor(len(others), "dapd")
-    futures = [_pool.submit(guarded, *given) for given in others] if _pool is not None else []
+    if _pool is None or _pool._max_workers < len(arguments) - 1:
+        _pool = ThreadPoolExecutor(len(arguments) - 1, "dapd")
+    futures: list[Future[None]] = []
     try:
-        return [guarded(*arguments[0]), *(future.result() for future in futures)]
-    except BaseException:
-        stop()  # also when a Ctrl-C comes before the first call
-        for future in futures:
-            future.exception()
-        if failures:
-            raise failures[0] from None  # the others failed for being stopped
-        raise
+        for given in arguments[1:]:
+            futures.append(_pool.submit(guarded, *given))
+        guarded(*arguments[0])
+        wait(futures)
+    except BaseException as interrupt:  # a Ctrl-C between the calls: nobody may be left waiting for the others
+        failures.insert(0, interrupt)
+        stop()
+        _bring_home(futures)
+    if failures:
+        raise failures[0]  # the others failed for being stopped
+
+
+def _bring_home(futures: list[Future[None]]) -> None:
+    """Wait for all, however often Ctrl-C is pressed: it won't take long."""
+    while True:
+        try:
+            wait(futures)
+            return
+        except KeyboardInterrupt:
+            continue

@@ -38,16 +38,6 @@ def compiled(function: F) -> F:
     return _cached(function, fastmath=FREE)
 
 
-def parallel(function: F) -> F:
-    """Compile with Numba; `prange` runs on its threads."""
-    return _cached(function, fastmath=FREE, parallel=True)
-
-
 def plain(function: F) -> F:
     """Compile with Numba, sums in their order: where entries are gathered, vectorised code is slower."""
     return _cached(function)
-
-
-def plain_parallel(function: F) -> F:
-    """Both."""
-    return _cached(function, parallel=True)

@@ -14,7 +14,7 @@ from dapd.kernels.compiled import compiled
 from dapd.kernels.diagonal import Blocks
 from dapd.kernels.rows import Table, prox_units, units
 from dapd.kernels.sparse import Csr
-from dapd.kernels.team import Team, all_columns, all_rows, own_part, summed
+from dapd.kernels.team import Team, all_columns, all_rows, meet, own_part, summed
 
 
 class Rows(NamedTuple):
@@ -51,14 +51,14 @@ class Factors(NamedTuple):
 
 
 def dual_step(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team) -> tuple[Array, Array]:
-    """Y = prox_{step·φ}(base + Mv), together with Mᵀy: in compiled code alone, for each kind of M."""
+    """Return y = prox_{step·φ}(base + Mv) and Mᵀy: in compiled code alone, for each kind of M."""
     raise NotImplementedError
 
 
 @compiled
-def fused(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team) -> tuple[Array, Array]:
-    """`dual_step`, for Python to call."""
-    return dual_step(M, phi, v, base, step, team)
+def fused(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team, y: Array, Mty: Array) -> None:
+    """`dual_step`, for Python to call; nothing is returned, for the reason that `chunk` gives."""
+    y[:], Mty[:] = dual_step(M, phi, v, base, step, team)
 
 
 def _rows(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team) -> tuple[Array, Array]:
@@ -88,6 +88,7 @@ def _sparse(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team) 
 def _blocks(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team) -> tuple[Array, Array]:
     y, out = np.empty_like(base), np.empty_like(v)
     diagonal.by_panels(M, phi, v, base, step, y, out)
+    meet(team)  # a gradient that gathers x relies on a meeting in every dual step
     return y, out
 
 

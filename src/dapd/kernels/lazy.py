@@ -1,8 +1,7 @@
 """Vectors as expressions: `2 * a - b` is kept as it stands, and computed entry by entry in one loop when asked for.
 
 Numba computes an expression of arrays in a loop that the compiler can't vectorise, since any array might be broadcast.
-Here all vectors of an expression have one length, so that the loop takes a quarter of the time. A variable that a loop
-assigns anew is computed at each assignment: its type must not grow with the iterations.
+Here all vectors of an expression have one length, so that the loop takes a quarter of the time.
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ from typing import Any
 import numpy as np
 from numba import types
 from numba.core import cgutils
-from numba.core.imputils import impl_ret_borrowed, lower_cast
-from numba.core.typeconv import Conversion
+from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic, models, overload, register_model
 
 LEAF, NEGATIVE = "leaf", "neg"
@@ -33,14 +31,6 @@ class Lazy(types.Type):
         if self.operation == LEAF:
             return self.parts[0]
         return next(part.array for part in self.parts if isinstance(part, Lazy))
-
-    def unify(self, context: Any, other: Any) -> Any:
-        """What a variable holds that is assigned different expressions: an array."""
-        return Lazy(LEAF, (self.array,)) if isinstance(other, Lazy) else None
-
-    def can_convert_to(self, context: Any, other: Any) -> Any:
-        """Every expression can be computed."""
-        return Conversion.safe if isinstance(other, Lazy) and other.operation == LEAF else None
 
 
 @register_model(Lazy)
@@ -153,6 +143,11 @@ def _computed(e):  # type: ignore[no-untyped-def]
     return loop
 
 
-@lower_cast(Lazy, Lazy)
-def _cast(context: Any, builder: Any, source: Any, target: Any, value: Any) -> Any:
-    return context.compile_internal(builder, lambda e: leaf(computed(e)), target(source), (value,))
+def kept(v: Any) -> Any:
+    """V itself; in compiled code, computed now: what a loop assigns anew must not grow with the iterations."""
+    return v
+
+
+@overload(kept)
+def _kept(v):  # type: ignore[no-untyped-def]
+    return (lambda v: leaf(computed(v))) if isinstance(v, Lazy) else None

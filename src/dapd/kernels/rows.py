@@ -118,21 +118,20 @@ def tabulate(phi: Phi, rows: int, dtype: Any) -> Table | None:
         return None
     if all(piece.sizes is None for piece, _ in pieces):
         return _by_rows(pieces, dtype)
-    first, code = [0], []
+    sizes = [_heights(length) if piece.sizes is None else piece.sizes for piece, length in pieces]
+    first = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
+    code = np.repeat(np.array([piece.code for piece, _ in pieces], np.uint8), [len(some) for some in sizes])
     lower, upper = np.zeros(rows, dtype), np.zeros(rows, dtype)
-    for piece, length in pieces:
-        sizes = _heights(length) if piece.sizes is None else piece.sizes
-        starts = first[-1] + np.concatenate([[0], np.cumsum(sizes)])
-        where = slice(starts[0], starts[-1]) if piece.sizes is None else starts[:-1]
-        lower[where], upper[where] = piece.lower, piece.upper
-        first.extend(starts[1:].tolist())
-        code.extend([piece.code] * len(sizes))
-    return Table(np.array(first, np.int64), np.array(code, np.uint8), lower, upper)
+    for (piece, _), where in zip(pieces, consecutive(length for _, length in pieces), strict=True):
+        # a ball's radius stands at the first row of its group
+        at = first[(first >= where.start) & (first < where.stop)] if piece.sizes is not None else where
+        lower[at], upper[at] = piece.lower, piece.upper
+    return Table(first, code, lower, upper)
 
 
-def _heights(length: int) -> list[int]:
+def _heights(length: int) -> Array:
     whole, rest = divmod(length, HEIGHT)
-    return [HEIGHT] * whole + [rest] * (rest > 0)
+    return np.array([HEIGHT] * whole + [rest] * (rest > 0))
 
 
 def _by_rows(pieces: list[tuple[Piece, int]], dtype: Any) -> Table:
@@ -172,7 +171,7 @@ def _pieces(phi: Phi, rows: int) -> list[tuple[Piece, int]] | None:
     if type(phi) is GroupBall:
         if isinstance(phi.groups, list):
             return [(Piece(BALL, phi.radius, sizes=[g.stop - g.start for g in phi.groups]), rows)]
-        return [(Piece(BALL, phi.radius, sizes=[phi.groups] * (rows // phi.groups)), rows)]
+        return [(Piece(BALL, phi.radius, sizes=np.full(rows // phi.groups, phi.groups)), rows)]
     return None
 
 

@@ -26,6 +26,8 @@ class Csr(NamedTuple):
 @plain
 def times(M: Csr, v: Array, out: Array, start: int, stop: int) -> None:
     """Set out = Mv in the rows start … stop − 1."""
+    if start == stop:
+        return
     i, end, total = start, M.indptr[start + 1], v.dtype.type(0)
     for k in range(M.indptr[start], M.indptr[stop]):
         while k == end:
@@ -41,6 +43,8 @@ def times(M: Csr, v: Array, out: Array, start: int, stop: int) -> None:
 @plain
 def scatter(M: Csr, y: Array, out: Array, start: int, stop: int) -> None:
     """Add the rows start … stop − 1 of M, weighted by y, to out."""
+    if start == stop:
+        return
     i, end, weight = start, M.indptr[start + 1], y[start]
     for k in range(M.indptr[start], M.indptr[stop]):
         while k == end:

@@ -47,19 +47,26 @@ class Method:
         self.y0 = self._start("y0", y0, problem.rows)
         self.oracle: Any = self._ask(engine)
         self.packed: Any = self._pack() if engine == "numpy" else None
-        if self.compiled:  # compiling is set-up, not solving
-            self.run(self.init(), 0)
-            self.oracle.reset()
+        self._compile()
 
     def _ask(self, engine: str) -> Any:
         """The oracle."""
-        return Oracle(self.problem, couple(self.problem) if engine == "numpy" else None)
+        return Oracle(self.problem, couple if engine == "numpy" else None)
+
+    def _compile(self) -> None:
+        """Compiling is set-up, not solving."""
+        if self.compiled:
+            self.advance(copy_of(self.init()), 0)
+        elif self.oracle.crew is not None:
+            self.oracle.crew.dual_step(self.x0, self.y0, 1.0)
+        self.oracle.reset()
 
     def _pack(self) -> Any:
         """What compiled chunks read; None where M, f, φ or the method is known to Python alone."""
         from dapd.methods import METHODS  # which lists this class
 
-        return compiled_engine(self.problem) if METHODS.get(self.name) is type(self) else None
+        ours = METHODS.get(self.name) is type(self) and type(self).__module__.startswith("dapd.")
+        return compiled_engine(self.problem) if ours else None
 
     @property
     def compiled(self) -> bool:
@@ -128,8 +135,7 @@ class Method:
 
     def init(self) -> Any:
         """The first state."""
-        state = type(self).first(self.parameters, self.oracle, self.x0, self.y0)
-        return copy_of(state) if self.compiled else state
+        return type(self).first(self.parameters, self.oracle, self.x0, self.y0)
 
     def step(self, state: Any) -> Any:
         """The next state."""
@@ -141,7 +147,11 @@ class Method:
         return state.x, state.y
 
     def run(self, state: Any, steps: int) -> Any:
-        """The state `steps` later; compiled code works in the arrays of `state`."""
+        """The state `steps` later."""
+        return self.advance(copy_of(state), steps) if self.compiled else self.run_plain(state, steps)
+
+    def advance(self, state: Any, steps: int) -> Any:
+        """The same, and compiled code works in the arrays of `state`, no two of which may share memory."""
         if not self.compiled:
             return self.run_plain(state, steps)
         self.packed.run(self.parameters, state, steps, self.oracle.deadline)

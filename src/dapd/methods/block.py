@@ -153,6 +153,15 @@ class BlockMethod(Method):
             return state._replace(k=state.k + steps)
         return self.run_plain(state, steps)
 
+    def advance(self, state: Any, steps: int) -> Any:
+        """As `run`."""
+        return self.run(state, steps)
+
+    def _compile(self) -> None:
+        if self.compiled:
+            self.run(self.init(), 0)
+            self.oracle.reset()
+
     def run_plain(self, state: Any, steps: int) -> Any:
         """The same in Python, whatever the problem."""
         p, o = self.parameters, self.oracle

@@ -8,6 +8,7 @@ from numba.extending import register_jitable
 
 from dapd import theory
 from dapd.arrays import Array
+from dapd.kernels.lazy import kept
 from dapd.methods.apapc import State, init, point
 from dapd.methods.base import Method
 
@@ -19,14 +20,14 @@ def chebyshev(p: Parameters, o: Any, x: Array) -> tuple[Array, Array]:
     """N Chebyshev iterations towards Mx = b: return d with x + Mᵀd their result, and Mᵀd."""
     r, Mtr = o.dual_step(x, -o.b, 0.0)  # Mx − b and Mᵀ of it
     gamma = -p.nu / 2
-    q, Mtq = -1 / p.nu * r, -1 / p.nu * Mtr
+    q, Mtq = kept(-1 / p.nu * r), kept(-1 / p.nu * Mtr)
     d, Mtd = q, Mtq
     for _ in range(p.N - 1):
         beta = p.rho / gamma
         gamma = -(p.nu + beta)
         r, Mtr = o.dual_step(x + Mtd, -o.b, 0.0)
-        q, Mtq = 1 / gamma * (r + beta * q), 1 / gamma * (Mtr + beta * Mtq)
-        d, Mtd = d + q, Mtd + Mtq
+        q, Mtq = kept(1 / gamma * (r + beta * q)), kept(1 / gamma * (Mtr + beta * Mtq))
+        d, Mtd = kept(d + q), kept(Mtd + Mtq)
     return d, Mtd
 
 
