@@ -60,9 +60,7 @@ def in_jax(M: Any, v: Any, base: Any) -> dict[str, Callable[[], object]]:
     return {"JAX": lambda: jax.block_until_ready(step(*arrays))}
 
 
-def contest(
-    title: str, M: Any, calls: dict[str, Callable[[], object]], stored: int, read: Callable[[], object]
-) -> None:
+def contest(title: str, calls: dict[str, Callable[[], object]], stored: int, read: Callable[[], object]) -> None:
     found = medians({**calls, "floor": read})
     ours, floor = found["fused"], found.pop("floor")
     others = ", ".join(f"{name} {t * 1e6:,.1f} µs ({t / ours:.2f})" for name, t in found.items() if name != "fused")

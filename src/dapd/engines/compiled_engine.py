@@ -70,7 +70,9 @@ def _dual_step(o: Any, v: Any, base: Any, step: Any) -> Any:
         share = o.share
         if share.team.halt[0] != 0:
             raise TimeUp
-        y, Mty = coupling.dual_step(share.M, share.phi, computed(v), computed(base), step, share.team)
+        from_v, from_base = computed(v), computed(base)
+        y, Mty = np.empty_like(from_base), np.empty_like(from_v)
+        coupling.dual_step(share.M, share.phi, from_v, from_base, step, share.team, y, Mty)
         return leaf(y), leaf(Mty)
 
     return dual_step
@@ -167,6 +169,9 @@ class Crew:
     def run(self, call: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> None:
         """Call with each thread's arguments at the same time."""
         self.counts[:] = 0
+        if len(arguments) == 1:
+            call(*arguments[0])
+            return
         try:
             together(call, arguments, lambda: self.halt.fill(1))
         finally:

@@ -6,10 +6,11 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cache
 from typing import Any
 
 import numba
-from threadpoolctl import threadpool_info
+from threadpoolctl import ThreadpoolController
 
 _pool: ThreadPoolExecutor | None = None
 _alone = threading.Lock()  # all threads of a call must run at once, so that no other call may take some of them
@@ -29,17 +30,19 @@ def available() -> int:
     """As many threads as Numba and BLAS may use; one beside the main thread, where others share the cores already."""
     if threading.current_thread() is not threading.main_thread():
         return 1
-    limits = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    limits = [pool["num_threads"] for pool in _blas().info() if pool["user_api"] == "blas"]
     return max(1, min(int(limit) for limit in [numba.get_num_threads(), *limits]))
 
 
 def together(call: Callable[..., Any], arguments: list[tuple[Any, ...]], stop: Callable[[], None]) -> None:
     """Call with each of the arguments at the same time; where one call fails, `stop` must bring the others home."""
-    if len(arguments) == 1:
-        call(*arguments[0])
-        return
-    with _alone:
+    with _alone, _blas().limit(limits=1, user_api="blas"):  # the cores are taken
         _together(call, arguments, stop)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def _together(call: Callable[..., Any], arguments: list[tuple[Any, ...]], stop: Callable[[], None]) -> None:

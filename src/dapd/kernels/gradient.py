@@ -91,7 +91,11 @@ def _scattered(f: Any, x: Array, team: Team) -> Array:
 
 
 def _loss(f: Any, x: Array, team: Team) -> Array:
-    return coupling.dual_step(f.A, f.table, x, f.base, 1.0, team)[1] + f.ridge * x
+    image, out = np.empty_like(f.base), np.empty_like(x)
+    coupling.dual_step(f.A, f.table, x, f.base, 1.0, team, image, out)
+    for i in range(x.size):
+        out[i] += f.ridge * x[i]
+    return out
 
 
 def _apart(f: Any, x: Array, team: Team) -> Array:

@@ -59,6 +59,11 @@ def prox_units(phi: Table, step: float, y: Array, start: int, stop: int) -> None
     one, single, alone = phi.code.size == 1, phi.lower.size == 1, phi.upper.size == 1
     if one and phi.code[0] == KEEP:
         return
+    if one and single and alone and phi.code[0] == CLIP:  # in a loop of its own, which is vectorised
+        low, high = phi.lower[0], phi.upper[0]
+        for i in range(start, stop):
+            y[i] = low if y[i] < low else high if y[i] > high else y[i]
+        return
     for i in range(start, stop):
         code, lower = phi.code[0 if one else i], phi.lower[0 if single else i]
         y[i] = _prox_row(code, y[i], lower, phi.upper[0 if alone else i], step)

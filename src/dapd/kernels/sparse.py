@@ -8,7 +8,7 @@ from dapd.arrays import Array
 from dapd.kernels.compiled import plain
 from dapd.kernels.rows import Table, panel_end, prox_units, row_of, units
 
-PANEL = 64  # rows
+PANEL = 256  # rows
 
 
 class Csr(NamedTuple):

@@ -95,21 +95,22 @@ def all_rows(team: Team, y: Array) -> Array:
 
 
 @plain
-def own_part(team: Team, x: Array) -> Array:
+def own_part(team: Team, out: Array) -> Array:
     """Where to put this thread's part of a sum over rows."""
-    return np.empty_like(x) if team.threads == 1 else team.parts[team.rank]
+    return out if team.threads == 1 else team.parts[team.rank]
 
 
 @plain
-def summed(team: Team, part: Array) -> Array:
-    """The sum of all parts, in this thread's columns."""
+def add_parts(team: Team, out: Array) -> None:
+    """Set out to the sum of all parts, in this thread's columns."""
     if team.threads == 1:
-        return part
+        return
     meet(team)
-    total = team.parts[0, team.start : team.stop].copy()
+    out[:] = team.parts[0, team.start : team.stop]
     for t in range(1, team.threads):
-        total += team.parts[t, team.start : team.stop]
-    return total
+        part = team.parts[t, team.start : team.stop]
+        for j in range(out.size):
+            out[j] += part[j]
 
 
 def teams(columns: list[int], rows: list[int], counts: Array, halt: Array, dtype: Any, needs: str) -> list[Team]:
