@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -63,11 +63,12 @@ class Claim:
     """An observation of the paper's."""
 
     text: str
+    note: str = field(default="", kw_only=True)  # said where it does not hold
 
     def check(self, curves: Curves, unit: str) -> Verdict:
         """Hold it against curves."""
         holds, evidence = self.judge(curves, unit)
-        return Verdict(self.text, holds, evidence)
+        return Verdict(self.text, holds, f"{evidence}. {self.note}" if self.note and holds is False else evidence)
 
     def about(self, shown: Iterable[str]) -> set[str]:
         """Those of the methods shown that it says something about: all of them, if it does not name them."""
