@@ -162,8 +162,9 @@ def _table(outcome: Outcome, table: Table, out: Path) -> str:
     for row in lines:
         kind, mark = MARKS[row.agrees]
         ours = str(row.ours) if row.ours else ", ".join(f"{error:.2e}" for error in row.errors)
+        whole = ' class="number"' if row.ours or len(row.errors) == 1 else ""  # a list of errors may be broken
         body.append(
-            f'<tr class="{kind}"><td>{title(row.method)}</td><td class="number" data-label="here">{ours}</td>'
+            f'<tr class="{kind}"><td>{title(row.method)}</td><td{whole} data-label="here">{ours}</td>'
             f'<td class="number" data-label="paper">{row.paper}</td>'
             f'<td><span class="mark">{mark}</span> {escape(row.remark)}</td></tr>'
         )
