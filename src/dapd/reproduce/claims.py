@@ -244,7 +244,7 @@ class FallsLinearly(Claim):
         middle = math.sqrt(self.start * self.level)
         begun, half, done = (curve.reaches(level) for level in (self.start, middle, self.level))
         if math.isinf(done):
-            falling = curve.value[-1] < 0.5 * curve.value_at(curve.at[-1] / 1.3)
+            falling = curve.value[-1] < 0.9 * curve.value_at(curve.at[-1] / 2)
             told = f"{name} came to {min(curve.value):.1e} in {curve.at[-1]:,.0f} {unit}"
             return (None if falling else False), told
         parts = half - begun, done - half

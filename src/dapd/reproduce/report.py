@@ -58,9 +58,9 @@ def _head(outcome: Outcome) -> str:
     agree, differ, open_ = (judged.count(kind) for kind in (True, False, None))
     mode = (
         f"This is the quick report: the paper's problems with smaller budgets and {_seeds(outcome.seeds)}. What needs "
-        "more is marked as not decided; <code>dapd reproduce --full</code> decides it."
+        "more is marked as not decided; <code>dapd reproduce --full</code> decides most of it."
         if outcome.quick
-        else f"This is the full report, with the paper's budgets and {_seeds(outcome.seeds)}."
+        else f"This is the full report, with the paper's budgets as far as it tells them, and {_seeds(outcome.seeds)}."
     )
     links = "".join(f'<li><a href="#{item.name}">{escape(_title(item))}</a></li>' for item in outcome.items)
     seconds = outcome.seconds(outcome.all_runs())
@@ -230,7 +230,8 @@ def _clock(outcome: Outcome) -> str:
     clock, paper = outcome.clock(), published.TOTAL_SECONDS
     jobs = ", ".join(sorted({str(session.jobs) for session in outcome.sessions if session.full}))
     evidence = (
-        f"Measured on the clock: {clock:,.0f} s here with --jobs {jobs}, {paper:,.0f} s in the paper on 16 cores"
+        f"Measured on the clock, this page's own drawing left out: {clock:,.0f} s here with --jobs {jobs}, "
+        f"{paper:,.0f} s in the paper, on 16 cores"
         if clock is not None
         else "The log of sessions does not tell of every run"
     )
