@@ -20,7 +20,7 @@ from dapd.reproduce.catalogue import FIGURES, ITEMS, TABLES, Figure, Table, choo
 from dapd.reproduce.claims import FAR, Alike, CatchesUp, Curve, FallsLinearly, First, Order
 from dapd.reproduce.intervals import ENOUGH, log_interval, rows, runs_csv, table_csv
 from dapd.reproduce.problems import EXPERIMENTS, cost
-from dapd.reproduce.runs import Run, load, perform, save, sweep, title
+from dapd.reproduce.runs import Run, load, perform, save, title
 from dapd.reproduce.schedule import complete
 
 THREADS_BEFORE = os.environ.get("OMP_NUM_THREADS")
@@ -259,12 +259,13 @@ def test_digest_follows_the_sources_that_define_results_alone(tmp_path):
 
 
 def test_stale_drafts_are_swept(tmp_path):
-    gone, own = tmp_path / "a.json.999999999.draft", tmp_path / f"b.json.{os.getpid()}.draft"
-    for path in (gone, own):
+    stale, fresh = tmp_path / "a.json.1.draft", tmp_path / "b.json.2.draft"
+    for path in (stale, fresh):
         path.write_text("")
-    sweep(tmp_path)
-    assert not gone.exists()
-    assert own.exists()
+    os.utime(stale, (time.time() - 3600,) * 2)
+    complete([], tmp_path, jobs=1)
+    assert not stale.exists()
+    assert fresh.exists()
 
 
 def test_sessions_add_up_on_the_clock(tmp_path):

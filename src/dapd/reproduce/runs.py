@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any
 
 import dapd
@@ -18,6 +18,7 @@ from dapd.reproduce import sources
 from dapd.reproduce.machine import processor
 
 DRAFT = ".draft"  # ending of a file that is being written
+STALE = 60.0  # seconds; no writing takes so long
 SHARED = "-i"  # the paper's ending for the variants that draw one block for both steps
 
 
@@ -149,18 +150,7 @@ def write(path: Path, text: str) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the drafts of processes that were killed while they wrote."""
+    """Remove the drafts of processes that were killed while they wrote; a younger one may be another's at work."""
     for draft in folder.glob(f"*{DRAFT}"):
-        writer = draft.name.removesuffix(DRAFT).rpartition(".")[2]
-        if not (writer.isdecimal() and _alive(int(writer))):
+        if time() - draft.stat().st_mtime > STALE:
             draft.unlink(missing_ok=True)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # another user's
-        return True
-    return True
