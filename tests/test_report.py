@@ -160,6 +160,26 @@ def test_page_says_what_is_counted_and_measured_otherwise(page):
     assert "CAPD ends after 0 of 30 iterations, its last whole outer one" in page.text
 
 
+def test_paper_s_count_of_products_makes_y_sbc_slower_and_no_one_else(outcome):
+    figure = next(item for item in outcome.items if item.name == "figure-2")
+    seen = {}
+
+    class Watch(type(figure.panels[0].claims[0])):
+        def judge(self, curves, unit):
+            seen[len(seen)] = curves
+            return None, ""
+
+    panel = dataclasses.replace(figure.panels[0], claims=(Watch("", "x-dapd", 0.3),))
+    for count in (False, True):
+        outcome.verdicts(figure, panel, paper_s_count=count)
+    for method, curve in seen[0].items():
+        if method == "y-sbc-dapd":
+            assert seen[1][method].at[1] == pytest.approx(1.5 * curve.at[1])
+            assert seen[1][method].at[-1] <= curve.at[-1]
+        else:
+            assert seen[1][method] == curve
+
+
 def test_references_are_checked(outcome):
     assert [one.experiment for one in outcome.references()] == list(EXPERIMENTS)
     assert all(one.holds for one in outcome.references())

@@ -193,7 +193,7 @@ class Alike(Claim):
         pair = [curves[name] for name in (self.one, self.other)]
         sooner, later = sorted(curve.reaches(self.level) for curve in pair)
         if math.isfinite(later):
-            return later <= self.factor * sooner, f"{told}, a factor of {later / sooner:.2g}"
+            return later <= self.factor * sooner, f"{told}, a factor of {later / sooner:.3g}"
         tried = max(curve.at[-1] for curve in pair if math.isinf(curve.reaches(self.level)))
         return (False if tried >= self.factor * sooner else None), told
 

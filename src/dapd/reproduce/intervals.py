@@ -78,10 +78,10 @@ def _judge(
         seeds = f"{len(errors)} seed" + ("s" if len(errors) != 1 else "")
         return None, f"{seeds} here, {ENOUGH} in the paper: not compared. --full takes {ENOUGH}."
     if ours.high < paper.low:
-        return True, f"{name} is better here by a factor of {paper.low / ours.high:.2g}. {note}".rstrip()
+        return True, f"{name} is better here by a factor of {paper.low / ours.high:.3g}. {note}".rstrip()
     if ours.low <= paper.high and paper.low <= ours.high:
         return True, ""
-    return False, f"{name} is worse here by a factor of {ours.low / paper.high:.2g}. {note}".rstrip()
+    return False, f"{name} is worse here by a factor of {ours.low / paper.high:.3g}. {note}".rstrip()
 
 
 def table_csv(rows: Sequence[Row]) -> str:

@@ -58,14 +58,16 @@ class Outcome:
     def verdicts(self, figure: Figure, panel: Panel, *, paper_s_count: bool = False) -> list[Verdict]:
         """What the paper observes in a panel, each observation held against our curves.
 
-        With `paper_s_count`, products with blocks are counted as the paper counts them.
+        With `paper_s_count`, products with blocks are counted as the paper counts them, and end where the budget does.
         """
         axis = figure.axes[0]
         curves = {}
         for record in self.curves(panel):
             scale = _paper_s_scale(record.run.method) if paper_s_count and axis == "products" else 1.0
-            at = [scale * point for point in getattr(record, axis)]
-            curves[record.run.method] = Curve(at, getattr(record, figure.measure))
+            points = zip(getattr(record, axis), getattr(record, figure.measure), strict=True)
+            end = getattr(record, axis)[-1]
+            within = [(scale * at, value) for at, value in points if scale * at <= end]
+            curves[record.run.method] = Curve([at for at, _ in within], [value for _, value in within])
         return [claim.check(curves, UNITS[axis]) for claim in panel.claims]
 
     def evidence(self, figure: Figure, panel: Panel, claim: Claim) -> Hashable:
