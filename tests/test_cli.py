@@ -8,14 +8,16 @@ import subprocess
 import sys
 import time
 
+import numba
 import pytest
 import rich.console
 from typer.testing import CliRunner
 
 import dapd
 from dapd import cli
-from dapd.reproduce import Progress, catalogue
+from dapd.reproduce import Progress, catalogue, sessions
 from dapd.reproduce.runs import Run
+from dapd.solve import ENGINES
 
 
 @pytest.fixture(autouse=True)
@@ -38,15 +40,29 @@ def test_reproduce_writes_a_report_and_does_not_repeat_itself(tmp_path):
     first = run("reproduce", "figure-qp", "table-nse-1", "--out", out, "--seeds", 3, "--jobs", 2)
     assert first.exit_code == 0, first.output
     assert f"Report: {out / 'index.html'}" in first.output
-    assert re.search(r"\d+ checks agree with the paper, \d+ differ, \d+ are not", first.output)
+    assert re.search(r"\d+ checks agree, \d+ differ, \d+ are not", first.output)
     assert "table-nse-1" in first.output
     assert "s to go" in first.output
     table = (out / "table-nse-1.csv").read_bytes()
-    assert len(list((out / "runs").iterdir())) == 6 + 9
+    assert len(list((out / "runs").iterdir())) == 6 + 9 + 1
+    [session] = sessions.read(out / "runs")
+    assert (session.full, session.jobs, session.computed) == (False, 2, 15)
+    assert session.wall > 0
     again = run("reproduce", "figure-qp", "table-nse-1", "--out", out, "--seeds", 3)
     assert again.exit_code == 0
     assert "s to go" not in again.output
     assert (out / "table-nse-1.csv").read_bytes() == table
+    assert sessions.read(out / "runs") == [session]  # nothing was computed
+
+
+def test_quick_does_not_overwrite_a_full_report(tmp_path):
+    assert run("reproduce", "figure-qp", "--full", "--out", tmp_path, "--jobs", 1).exit_code == 0
+    page = (tmp_path / "index.html").read_bytes()
+    assert b"This is the full report" in page
+    quick = run("reproduce", "figure-qp", "--out", tmp_path, "--jobs", 1)
+    assert f"is a full report and stays; the quick one goes to {tmp_path / 'quick'}" in quick.output
+    assert (tmp_path / "index.html").read_bytes() == page
+    assert b"This is the quick report" in (tmp_path / "quick" / "index.html").read_bytes()
 
 
 def test_full_takes_twenty_seeds_and_the_paper_s_budgets(tmp_path, monkeypatch):
@@ -92,8 +108,10 @@ def test_help_lists_the_figures_and_tables():
 def test_info_shows_versions_threads_and_engine():
     shown = run("info")
     assert shown.exit_code == 0
-    for word in ("dapd", "numpy", "Python", "cores", "threads", "engine", "device"):
+    for word in ("dapd", "numpy", "Python", "cores", "threads", "engines", "device"):
         assert word in shown.output
+    assert re.search(rf"engines\s+{', '.join(ENGINES)}", shown.output)
+    assert re.search(rf"threads\s+numba {numba.get_num_threads()}, \w+ \d+", shown.output)
     assert re.search(rf"dapd\s+({re.escape(dapd.__version__)}|not installed)", shown.output)
 
 

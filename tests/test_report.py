@@ -12,18 +12,21 @@ from html.parser import HTMLParser
 
 import pytest
 
-from dapd.reproduce import Outcome, complete, write_report
+from dapd.reproduce import Outcome, complete, is_full, published, report, write_report
 from dapd.reproduce.catalogue import ITEMS, Figure
 from dapd.reproduce.plots import COLOURS, DASHES, MARKERS, style
+from dapd.reproduce.problems import EXPERIMENTS
+from dapd.reproduce.sessions import Session
 
 VOID = {"meta", "img", "br"}
 
 
-def shortened(item, budget=30):
+def shortened(item, *, full=False):
     """The same figure or table with a tiny budget."""
+    budget = {"full" if full else "quick": 30}
     if isinstance(item, Figure):
-        return dataclasses.replace(item, panels=tuple(dataclasses.replace(p, quick=budget) for p in item.panels))
-    return dataclasses.replace(item, quick=budget)
+        return dataclasses.replace(item, panels=tuple(dataclasses.replace(p, **budget) for p in item.panels))
+    return dataclasses.replace(item, **budget)
 
 
 class Page(HTMLParser):
@@ -63,7 +66,7 @@ def outcome(tmp_path_factory):
     items = [shortened(item) for item in ITEMS.values()]
     runs = [run for item in items for run in item.runs(quick=True, seeds=1)]
     records = complete(runs, tmp_path_factory.mktemp("runs"), jobs=2)
-    return Outcome(items, records, quick=True, seeds=1, jobs=2)
+    return Outcome(items, records, quick=True, seeds=1)
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +135,81 @@ def test_page_says_what_the_paper_says_and_what_was_found(page, outcome):
     assert "4.2e-04, 1.7e-11" in page.text  # the residuals of its reference
     assert "quick report" in page.text
     marks = [mark for mark in page.classes if mark in ("good", "bad", "open")]
-    assert len(marks) == len(outcome.judgements())
+    assert len(marks) == len(outcome.judgements())  # what is shown again is marked so, and not counted
+
+
+def test_same_evidence_is_counted_once(outcome, page):
+    again = [mark for mark in page.classes if mark.endswith(" again")]
+    figures = [item for item in outcome.items if isinstance(item, Figure)]
+    verdicts = [verdict for figure in figures for panel in figure.panels for verdict in outcome.verdicts(figure, panel)]
+    rest = sum(len(item.methods) for item in outcome.items if not isinstance(item, Figure)) + len(EXPERIMENTS)
+    assert len(outcome.judgements()) == len(verdicts) - len(again) + rest
+    # of the quick report: the long run is Figure 1's, and two sentences of each panel of Figure 2 come with j = i again
+    assert len(again) == 4 + 4
+    assert page.text.count("counted there") == len(again)
+
+
+def test_page_says_what_is_counted_and_measured_otherwise(page):
+    assert page.text.count("takes 4 products with blocks an iteration here, where MMᵀ is kept, and 6 in the paper") == 4
+    assert page.text.count("BMM = 2 × iterations here") == 10
+    assert "in the paper's figure 2.7e+05" in page.text
+    assert "in the paper's figure 1.3e+09" in page.text
+    assert "in the paper's figure 1.51e+06" in page.text
+    assert "(seed 27)" in page.text
+    assert "(seed 61)" in page.text
+    assert "CAPD ends after 0 of 30 iterations, its last whole outer one" in page.text
+
+
+def test_paper_s_count_of_products_makes_y_sbc_slower_and_no_one_else(outcome):
+    figure = next(item for item in outcome.items if item.name == "figure-2")
+    seen = {}
+
+    class Watch(type(figure.panels[0].claims[0])):
+        def judge(self, curves, unit):
+            seen[len(seen)] = curves
+            return None, ""
+
+    panel = dataclasses.replace(figure.panels[0], claims=(Watch("", "x-dapd", 0.3),))
+    for count in (False, True):
+        outcome.verdicts(figure, panel, paper_s_count=count)
+    for method, curve in seen[0].items():
+        if method == "y-sbc-dapd":
+            assert seen[1][method].at[1] == pytest.approx(1.5 * curve.at[1])
+            assert seen[1][method].at[-1] <= curve.at[-1]
+        else:
+            assert seen[1][method] == curve
+
+
+def test_references_are_checked(outcome):
+    assert [one.experiment for one in outcome.references()] == list(EXPERIMENTS)
+    assert all(one.holds for one in outcome.references())
+    run, record = next(iter(outcome.records.items()))
+    for bad in (2e-10, float("nan")):
+        worse = {**outcome.records, run: dataclasses.replace(record, reference=(bad, 0.0))}
+        found = dataclasses.replace(outcome, records=worse)
+        assert sum(not one.holds for one in found.references()) == 1
+        assert found.judgements().count(False) == outcome.judgements().count(False) + 1
+
+
+def test_clock_is_a_check_of_everything_in_full_alone(outcome):
+    items = [shortened(item, full=True) for item in ITEMS.values()]
+    records = {}
+    for item in items:
+        for run in item.runs(quick=False, seeds=20):
+            same = dataclasses.replace(run, seed=run.seed if isinstance(item, Figure) else 0)
+            records[run] = dataclasses.replace(outcome.records[same], run=run)
+    whole = dataclasses.replace(outcome, items=items, records=records, quick=False, seeds=20)
+    runs = len(whole.all_runs())
+    assert not outcome.complete
+    assert whole.complete
+    assert whole.clock() is None
+    for wall, holds in ((published.TOTAL_SECONDS - 1, True), (published.TOTAL_SECONDS + 1, False)):
+        timed = dataclasses.replace(whole, sessions=[Session("", True, 2, runs, wall)])
+        assert timed.faster() is holds
+        assert timed.judgements().count(holds) == whole.judgements().count(holds) + 1
+    assert "13,750 s here with --jobs 2, 13,749 s in the paper" in report._clock(timed)
+    assert "does not tell of every run" in report._clock(whole)
+    assert report._clock(outcome) == ""
 
 
 def test_data_lies_beside_the_pictures_as_tidy_csv(folder, outcome):
@@ -160,14 +237,24 @@ def test_full_report_of_the_same_records_says_so(outcome, tmp_path):
     items = [dataclasses.replace(item, full=item.quick) for item in outcome.items if not isinstance(item, Figure)]
     write_report(dataclasses.replace(outcome, items=items, quick=False), tmp_path)
     assert "This is the full report" in (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert is_full(tmp_path / "index.html")
+    assert not is_full(tmp_path / "none.html")
 
 
-@pytest.mark.skipif(
-    not (shutil.which("chromium") or shutil.which("google-chrome")),
-    reason="no browser; the tests above parse the page and every image in it",
-)
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+needs_browser = pytest.mark.skipif(not BROWSER, reason="no browser; the tests above parse the page and every image")
+
+
+def browse(path, folder, *options, width=1200):
+    """Open a page in a headless browser."""
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}"]
+    command += [f"--window-size={width},900", "--enable-logging=stderr", "--v=0", *options, path.as_uri()]
+    environment = {**os.environ, "HOME": str(folder)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=True)
+
+
+@needs_browser
 def test_browser_shows_the_report_without_an_error(folder, tmp_path):
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
     probe = (
         "<script>addEventListener('error', e => document.title = 'error ' + e.message, true);"
         "addEventListener('load', () => { const images = [...document.images];"
@@ -178,15 +265,34 @@ def test_browser_shows_the_report_without_an_error(folder, tmp_path):
     probed = tmp_path / "probed.html"
     probed.write_text(text.replace("<head>", "<head>" + probe), encoding="utf-8")
     count = text.count("<img ")
-    for width in (1200, 500):  # a desk and, as narrow as a headless window gets, a phone
-        command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-        command += [f"--window-size={width},900", "--enable-logging=stderr", "--v=0"]
-        environment = {**os.environ, "HOME": str(tmp_path)}
-        dump = [*command, "--dump-dom", probed.as_uri()]
-        shown = subprocess.run(dump, capture_output=True, text=True, timeout=120, env=environment, check=True)
-        assert f"<title>shown {count} of {count}, overflow false</title>" in shown.stdout
-        assert "CONSOLE" not in shown.stderr
-        picture = tmp_path / f"{width}.png"
-        shot = [*command, f"--screenshot={picture}", (folder / "index.html").as_uri()]
-        subprocess.run(shot, capture_output=True, timeout=120, env=environment, check=True)
-        assert picture.stat().st_size > 10_000
+    shown = browse(probed, tmp_path, "--dump-dom")
+    assert f"<title>shown {count} of {count}, overflow false</title>" in shown.stdout
+    assert "CONSOLE" not in shown.stderr
+    picture = tmp_path / "shot.png"
+    browse(folder / "index.html", tmp_path, f"--screenshot={picture}")
+    assert picture.stat().st_size > 10_000
+
+
+@needs_browser
+@pytest.mark.parametrize(("media", "width"), [("screen", 375), ("print", 680)])
+def test_nothing_is_cut_off_on_a_phone_or_on_paper(folder, tmp_path, media, width):
+    """No window is as narrow as a phone, but a frame is; for paper, its style is put on the screen, A4 wide."""
+    text = (folder / "index.html").read_text(encoding="utf-8")
+    if media == "print":
+        text = text.replace("@media screen", "@media none").replace("@media print", "@media all")
+    (tmp_path / "page.html").write_text(text, encoding="utf-8")
+    probe = (
+        f"<iframe src='page.html' style='width:{width}px;height:900px;border:0'></iframe><script>"
+        "addEventListener('load', () => { const d = document.querySelector('iframe').contentDocument;"
+        "const out = e => e.getBoundingClientRect().right > d.documentElement.clientWidth + 0.5;"
+        "const told = [...d.querySelectorAll('.mark, .claims li, td, th, img, p')];"
+        "const rolls = [...d.querySelectorAll('*')].filter(e => e.scrollWidth > e.clientWidth + 1 && e.clientWidth);"
+        "document.title = `width ${d.documentElement.clientWidth}, ${told.length > 100}, "
+        "out ${told.filter(out).length}, rolls ${rolls.length}`; });</script>"
+    )
+    framed = tmp_path / "framed.html"
+    framed.write_text(probe, encoding="utf-8")
+    shown = browse(framed, tmp_path, "--dump-dom", "--allow-file-access-from-files")
+    found = re.search("<title>(.*)</title>", shown.stdout)
+    assert found, shown.stderr
+    assert re.fullmatch(rf"width ({width}|{width - 15}), true, out 0, rolls 0", found[1])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Annotated
 
+import numba
+import threadpoolctl
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -17,7 +18,8 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from dapd import reproduce as paper
-from dapd.reproduce import machine
+from dapd.reproduce import machine, sessions
+from dapd.solve import ENGINES
 
 QUICK_SEEDS, FULL_SEEDS = 1, 20
 NAMES = f"Any of {', '.join(paper.ITEMS)}; or all, which is the default."
@@ -62,27 +64,42 @@ def reproduce(
     jobs = jobs or machine.cores()
     runs = [run for item in items for run in item.runs(quick=not full, seeds=seeds)]
     began = monotonic()
+    log = sessions.Log(out / "runs", full=full, jobs=jobs)
     try:
         with _display(console) as shown:
-            records = paper.complete(runs, out / "runs", jobs=jobs, show=shown.show)
+
+            def show(progress: paper.Progress) -> None:
+                shown.show(progress)
+                if progress.finished is not None:
+                    log.count()
+
+            records = paper.complete(runs, out / "runs", jobs=jobs, show=show)
     except KeyboardInterrupt:
         console.print("Interrupted. The same command goes on from here.")
         raise typer.Exit(130) from None
-    outcome = paper.Outcome(items, records, quick=not full, seeds=seeds, jobs=jobs)
-    page = paper.write_report(outcome, out)
+    logged = sessions.read(out / "runs")
+    outcome = paper.Outcome(items, records, quick=not full, seeds=seeds, sessions=logged)
+    place = out
+    if not full and paper.is_full(out / "index.html"):
+        place = out / "quick"
+        console.print(f"{out / 'index.html'} is a full report and stays; the quick one goes to {place}", soft_wrap=True)
+    page = paper.write_report(outcome, place)
     _summary(console, outcome)
     console.print(f"Took {monotonic() - began:.0f} s. Report: {page}", highlight=False, soft_wrap=True)
 
 
 @app.command()
 def info() -> None:
-    """Show versions, cores, threads, engine and device."""
+    """Show versions, cores, threads, engines and device."""
     table = Table(show_header=False, box=None)
     for name, text in machine.versions().items():
         table.add_row(name, text)
     table.add_row("processor", f"{machine.processor()}, {machine.cores()} cores")
-    table.add_row("threads", os.environ.get("OMP_NUM_THREADS", "as many as the BLAS library takes"))
-    table.add_row("engine", "numpy")
+    # several libraries may bring a BLAS of their own
+    limits = {pool["internal_api"]: pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
+    threads = {"numba": numba.get_num_threads(), **limits}
+    table.add_row("threads", ", ".join(f"{name} {count}" for name, count in threads.items()))
+    table.add_row("engines", ", ".join(ENGINES))
     table.add_row("device", "CPU")
     Console().print(table)
 
@@ -100,7 +117,7 @@ def _summary(console: Console, outcome: paper.Outcome) -> None:
         console.print(shown)
     judged = outcome.judgements()
     console.print(
-        f"{judged.count(True)} checks agree with the paper, {judged.count(False)} differ, {judged.count(None)} are not "
+        f"{judged.count(True)} checks agree, {judged.count(False)} differ, {judged.count(None)} are not "
         "decided by this budget.",
         highlight=False,
         soft_wrap=True,

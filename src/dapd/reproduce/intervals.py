@@ -16,6 +16,7 @@ from dapd.reproduce.published import INTERVALS
 from dapd.reproduce.runs import Record, Run, title
 
 FEWEST = 3  # seeds that make an interval
+ENOUGH = 20  # seeds that an interval needs to be held against the paper's, which has as many
 
 
 class Interval(NamedTuple):
@@ -40,8 +41,8 @@ class Row(NamedTuple):
 
 
 def log_interval(errors: Sequence[float]) -> Interval | None:
-    """The 95 % confidence interval of the mean of log10(error), as errors: Student's t."""
-    if len(errors) < FEWEST:
+    """The 95 % confidence interval of the mean of log10(error), as errors: Student's t; None for too few."""
+    if len(errors) < FEWEST or not np.isfinite(errors).all():
         return None
     logs = np.log10(np.maximum(errors, 1e-300))
     half = scipy.stats.t.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / math.sqrt(len(logs))
@@ -59,21 +60,28 @@ def rows(table: Table, records: Mapping[Run, Record], *, quick: bool, seeds: int
 
 def _compare(table: Table, method: str, errors: list[float], same: bool) -> Row:
     ours, paper = log_interval(errors), Interval(*INTERVALS[table.name][method])
-    name = title(method)
-    if not same:
-        remark = f"{table.quick:,} iterations here, {table.full:,} in the paper: not compared. --full compares."
-        return Row(method, errors, ours, paper, None, remark)
-    if ours is None:
-        remark = f"{len(errors)} of the {FEWEST} seeds that an interval needs: not compared. --full takes 20."
-        return Row(method, errors, ours, paper, None, remark)
+    agrees, remark = _judge(table, method, errors, ours, paper) if same else (None, _OTHER_BUDGET.format(table))
+    return Row(method, errors, ours, paper, agrees, remark)
+
+
+_OTHER_BUDGET = "{0.quick:,} iterations here, {0.full:,} in the paper: not compared. --full compares."
+
+
+def _judge(
+    table: Table, method: str, errors: list[float], ours: Interval | None, paper: Interval
+) -> tuple[bool | None, str]:
+    """Green where the intervals overlap or ours is better, red where not, None where there is too little to say."""
+    name, note = title(method), table.notes.get(method, "")
+    if lost := sum(not math.isfinite(error) for error in errors):
+        return False, f"{lost} of {len(errors)} errors are not finite: {name} diverged."
+    if ours is None or len(errors) < ENOUGH:
+        seeds = f"{len(errors)} seed" + ("s" if len(errors) != 1 else "")
+        return None, f"{seeds} here, {ENOUGH} in the paper: not compared. --full takes {ENOUGH}."
     if ours.high < paper.low:
-        factor = paper.low / ours.high
-        remark = f"{name} is better here by a factor of {factor:.2g}. {table.note}".rstrip()
-        return Row(method, errors, ours, paper, True, remark)
-    if ours.low > paper.high:
-        factor = ours.low / paper.high
-        return Row(method, errors, ours, paper, False, f"{name} is worse here by a factor of {factor:.2g}.")
-    return Row(method, errors, ours, paper, True, "")
+        return True, f"{name} is better here by a factor of {paper.low / ours.high:.3g}. {note}".rstrip()
+    if ours.low <= paper.high and paper.low <= ours.high:
+        return True, ""
+    return False, f"{name} is worse here by a factor of {ours.low / paper.high:.3g}. {note}".rstrip()
 
 
 def table_csv(rows: Sequence[Row]) -> str:

@@ -25,8 +25,8 @@ COLOURS = {
 DASHES: dict[str, Any] = {"papc": (0, (5, 2)), "capd": (0, (1, 1.5)), "y-sbc-dapd": (0, (6, 2, 1, 2))}
 MARKERS = {"y-dapd": "o", "x-dapd": "s", "y-sbc-dapd": "^", "x-sbc-dapd": "D", "papc": "v", "capd": "X"}
 AXES = {
-    "iterations": "iterations (pairs of products with M and Mᵀ)",
-    "products": "products with blocks of M",
+    "iterations": "iterations",
+    "products": "products with blocks of M (BMM)",
     "seconds": "seconds of solve time",
 }
 MEASURES = {"error": "‖x − x*‖ / ‖x*‖", "kkt": "max(‖∇f(x) + Mᵀy‖, ‖Mx − b‖)"}
@@ -51,11 +51,14 @@ def style(method: str) -> Style:
 
 def draw(ax: Axes, records: Sequence[Record], *, axis: str = "iterations", measure: str = "error") -> None:
     """Draw the curves of several methods into one panel, on a logarithmic scale."""
+    ends = [getattr(record, axis)[-1] for record in records]
+    wide = max(ends) > 10 * min(ends)  # block methods beside others: only a logarithm shows both
     for k, record in enumerate(records):
         values = np.array(getattr(record, measure))
         at = np.array(getattr(record, axis), dtype=float)
         # six marks a curve, evenly spread and not one upon the other
-        marks = np.searchsorted(at, at[-1] * (np.arange(6) + (k + 1) / (len(records) + 1)) / 6)
+        part = (np.arange(6) + (k + 1) / (len(records) + 1)) / 6
+        marks = np.searchsorted(at, at[-1] ** part if wide else at[-1] * part)
         ax.semilogy(
             at,
             np.where(values > 0, values, np.nan),  # a log scale has no place for an exact zero
@@ -66,7 +69,10 @@ def draw(ax: Axes, records: Sequence[Record], *, axis: str = "iterations", measu
             **style(record.run.method)._asdict(),
         )
     ax.set(xlabel=AXES[axis], ylabel=MEASURES[measure])
-    ax.ticklabel_format(axis="x", style="sci", scilimits=(-2, 4), useMathText=True)
+    if wide:
+        ax.set_xscale("log")
+    else:
+        ax.ticklabel_format(axis="x", style="sci", scilimits=(-2, 4), useMathText=True)
     ax.margins(x=0.01)
     ax.grid(visible=True, which="major", alpha=0.3)
     ax.legend(fontsize="small", framealpha=0.8)

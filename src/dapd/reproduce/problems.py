@@ -56,8 +56,8 @@ EXPERIMENTS = {
     )
 }
 
-# products with blocks of M that an iteration takes; a deterministic one takes two with each block. The paper counts 6
-# for y-SBC-DAPD, which takes 4 here: with MMᵀ kept, moving its anchor takes none.
+# products with blocks of M that an iteration takes; a deterministic one takes two with each block. With MMᵀ kept,
+# moving y-SBC-DAPD's anchor takes none, so that this is less than in the paper.
 BLOCK_PRODUCTS = dict.fromkeys(("x-sbc-dapd", "y-sbc-dapd", "x-sbc-dapd-i", "y-sbc-dapd-i"), 4)
 
 

@@ -38,3 +38,10 @@ TOTAL_SECONDS = 13_748.9  # as the paper adds it up
 
 # ‖∇f(x) + Mᵀy‖ and ‖Mx − b‖ of the Gurobi solutions that the paper measures its compressed-sensing errors by
 GUROBI_RESIDUALS = {"cst-1": (4.2e-04, 1.7e-11), "cst-2": (8.0e-05, 2.4e-10)}
+
+# s_max²/s_min² of the instances in its figures, where they are drawn and not chosen; of the QP it prints the singular
+# values, 0.8771 and 1076.6
+COUPLING_CONDITIONS = {"nse-1": 2.7e5, "nse-2": 1.3e9, "qp-inequality": (1076.6 / 0.8771) ** 2}
+
+# products with blocks that it counts an iteration of a block method
+BLOCK_PRODUCTS = {"x-sbc-dapd": 4, "y-sbc-dapd": 6}

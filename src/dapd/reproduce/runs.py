@@ -7,14 +7,18 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any
 
 import dapd
 from dapd.certificate import certify
 from dapd.experiments import reference
 from dapd.problem import Problem
+from dapd.reproduce import sources
+from dapd.reproduce.machine import processor
 
+DRAFT = ".draft"  # ending of a file that is being written
+STALE = 60.0  # seconds; no writing takes so long
 SHARED = "-i"  # the paper's ending for the variants that draw one block for both steps
 
 
@@ -53,6 +57,8 @@ class Record:
 
     run: Run
     version: str
+    sources: str  # digest of those that define the result
+    processor: str
     iterations: list[int]
     products: list[float]  # with single blocks of M, each with Mᵢ or Mᵢᵀ counted
     seconds: list[float]
@@ -103,6 +109,8 @@ def perform(run: Run, experiment: Experiment, tell: Callable[[float], None] | No
     return Record(
         run=run,
         version=dapd.__version__,
+        sources=sources.digest(),
+        processor=processor(),
         iterations=history.iterations.tolist(),
         products=(history.iterations * (spent / max(1, result.iterations))).tolist(),
         seconds=history.time.tolist(),
@@ -121,7 +129,7 @@ def save(record: Record, folder: Path) -> None:
 
 
 def load(run: Run, folder: Path) -> Record | None:
-    """Read a record; None where there is none of this version of the package."""
+    """Read a record; None where there is none of this version of the package and of these sources."""
     try:
         fields = json.loads((folder / f"{run.name}.json").read_text(encoding="utf-8"))
         fields["run"] = Run(**fields["run"])
@@ -129,12 +137,20 @@ def load(run: Run, folder: Path) -> Record | None:
         record = Record(**fields)
     except (OSError, ValueError, KeyError, TypeError):  # absent, cut short, or of another layout
         return None
-    return record if record.version == dapd.__version__ and record.run == run else None
+    made_by = record.version, record.sources
+    return record if made_by == (dapd.__version__, sources.digest()) and record.run == run else None
 
 
 def write(path: Path, text: str) -> None:
     """Write a file so that it appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+    draft = path.with_name(f"{path.name}.{os.getpid()}{DRAFT}")
     draft.write_text(text, encoding="utf-8")
     draft.replace(path)
+
+
+def sweep(folder: Path) -> None:
+    """Remove the drafts of processes that were killed while they wrote; a younger one may be another's at work."""
+    for draft in folder.glob(f"*{DRAFT}"):
+        if time() - draft.stat().st_mtime > STALE:
+            draft.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from dapd.reproduce.problems import EXPERIMENTS, cost
-from dapd.reproduce.runs import Record, Run, load, perform, save
+from dapd.reproduce.runs import Record, Run, load, perform, save, sweep
 
 # one thread a process: results then depend on neither --jobs nor the machine's load
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS")
@@ -37,6 +37,7 @@ def complete(
     runs: list[Run], folder: Path, *, jobs: int, show: Callable[[Progress], None] | None = None
 ) -> dict[Run, Record]:
     """Return the records of all runs; those that `folder` already holds are not computed again."""
+    sweep(folder)
     unique = list(dict.fromkeys(runs))
     records = {run: record for run in unique if (record := load(run, folder)) is not None}
     # the longest first, so that no core idles at the end
