@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import dapd
+from dapd.engines import compiled_engine
 from dapd.engines.compiled_engine import couple, engine
 from dapd.kernels.coupling import Columns, Rows, fused
 from dapd.kernels.rows import tabulate
@@ -268,8 +269,9 @@ def test_sparse_and_fortran_ordered_chunks():
         zipped(dapd.Problem(problem.f, M, problem.b, problem.phi), "x-dapd")
 
 
-def test_a_function_of_the_users_keeps_the_fused_dual_step():
-    problem = quadratic_problem(dapd.L1(0.3), rows=60, columns=2_000)
+def test_a_function_of_the_users_keeps_the_fused_dual_step(monkeypatch):
+    monkeypatch.setattr(compiled_engine, "VAST", 1)
+    problem = quadratic_problem(dapd.L1(0.3), rows=60, columns=200)
     f = problem.f
     own = dapd.Problem(dapd.Smooth(f.value, f.grad, f.mu, f.L), problem.M, problem.b, problem.phi)
     method, plain = (dapd.METHODS["x-dapd"].from_theory(own, engine=engine) for engine in ("numpy", "plain"))

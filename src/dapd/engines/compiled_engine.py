@@ -28,11 +28,12 @@ from dapd.kernels.compiled import plain
 from dapd.kernels.lazy import computed, leaf
 from dapd.kernels.rows import Table, tabulate
 from dapd.kernels.team import PAD, Team, TimeUp, teams
+from dapd.operators import Sparse
 from dapd.problem import Problem
 
 MANY = 1 << 15  # multiplications of M and ∇f from which a second thread is worth its meetings
-VAST = 1 << 21  # the same where Python calls a thread for every dual step
-FEW = 1 << 13  # below so many, two products cost Python less than one call of a kernel
+VAST = 1 << 21  # the same where Python calls the threads for every dual step: below, two products of BLAS do better
+SCATTERED = 8  # an entry of a sparse matrix takes about as long as so many of a dense one
 DUAL = ("y", "w")  # the parts of a state that are as long as M has rows
 
 
@@ -212,9 +213,10 @@ class Crew:
 def couple(problem: Problem, threads: int | None = None) -> Crew | None:
     """M and φ as compiled code reads them, for Python to call; None where either is known to Python alone."""
     if threads is None:
-        if problem.M.work < FEW:
+        work = problem.M.work * (SCATTERED if isinstance(problem.M, Sparse) else 1)
+        if work < VAST:
             return None
-        threads = available() if problem.M.work >= VAST else 1
+        threads = available()
     shares = _shares(problem, threads)
     return None if shares is None else Crew(shares, problem.dtype)
 
