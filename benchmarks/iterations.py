@@ -26,13 +26,23 @@ def by_hand(problem: dapd.Problem, p: Any, steps: int) -> Callable[[], object]:
     """y-DAPD in NumPy, as one would write it."""
     f, b, phi = problem.f, problem.b, problem.phi
     if isinstance(problem.M, dapd.Kronecker):
-        A, shape = problem.M.A, (problem.M.A.shape[1], -1)
-        forward: Callable[[Any], Any] = lambda v: (A @ v.reshape(shape)).ravel()  # noqa: E731
-        adjoint: Callable[[Any], Any] = lambda y: (A.T @ y.reshape(A.shape[0], -1)).ravel()  # noqa: E731
+        A = problem.M.A
+
+        def forward(v: Any) -> Any:
+            return (A @ v.reshape(A.shape[1], -1)).ravel()
+
+        def adjoint(y: Any) -> Any:
+            return (A.T @ y.reshape(A.shape[0], -1)).ravel()
+
     else:
         M = problem.M.matrix
         Mt = M.T.tocsr() if sp.issparse(M) else None
-        forward, adjoint = (lambda v: M @ v), (lambda y: y @ M if Mt is None else Mt @ y)
+
+        def forward(v: Any) -> Any:
+            return M @ v
+
+        def adjoint(y: Any) -> Any:
+            return y @ M if Mt is None else Mt @ y
 
     def run() -> Any:
         x, y, w = np.zeros(problem.columns), np.zeros(problem.rows), np.zeros(problem.rows)

@@ -227,6 +227,11 @@ CASES = {
         r"check_prox\(\) has no argument 'trial'; did you mean 'trials'\?",
     ),
     "kappa one": (lambda: dapd.PseudoHuber.with_condition(1.0), ValueError, r"kappa must be > 1"),
+    "unknown engine of a method": (
+        lambda: dapd.METHODS["papc"].from_theory(PROBLEM, engine="nump"),
+        ValueError,
+        r"engine must be one of numpy, plain, found 'nump'",
+    ),
     "BlockDiagonal of nothing": (lambda: dapd.BlockDiagonal([]), ValueError, r"blocks is empty; give at least one"),
     "BlockDiagonal of a vector": (lambda: dapd.BlockDiagonal([M, B]), ValueError, r"blocks\[1\] must be a matrix"),
     "BlockDiagonal of sparse blocks": (

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 import dapd
 from dapd import cli
+from dapd.engines import ENGINES
 from dapd.reproduce import Progress, catalogue, sessions
 from dapd.reproduce.runs import Run
-from dapd.solve import ENGINES
 
 
 @pytest.fixture(autouse=True)

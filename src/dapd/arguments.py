@@ -46,7 +46,7 @@ def warn(message: str, category: type[Warning]) -> None:
     """Warn at the line of the caller's that led here, however deep in the package this is."""
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "dapd":
-        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]  # the condition above sees None
     warnings.warn(message, category, stacklevel=level)
 
 

@@ -18,8 +18,8 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from dapd import reproduce as paper
+from dapd.engines import ENGINES
 from dapd.reproduce import machine, sessions
-from dapd.solve import ENGINES
 
 QUICK_SEEDS, FULL_SEEDS = 1, 20
 NAMES = f"Any of {', '.join(paper.ITEMS)}; or all, which is the default."

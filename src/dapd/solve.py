@@ -10,6 +10,7 @@ import numpy as np
 
 from dapd.arguments import named, near_miss, number, whole
 from dapd.choose import choose
+from dapd.engines import check_engine
 from dapd.loop import Info, Loop
 from dapd.methods import METHODS, Method
 from dapd.methods.block import BlockMethod
@@ -18,7 +19,6 @@ from dapd.progress import display
 from dapd.result import SENTENCES, Result
 from dapd.spectrum import Spectrum
 
-ENGINES = ("numpy", "plain")
 LIMIT = 1_000_000  # passes over M allowed where no limit is given
 
 
@@ -84,8 +84,7 @@ def solve(
         max_iterations = whole("max_iterations", max_iterations, least=0)
     if time_limit is not None:
         time_limit = number("time_limit", time_limit, above=0.0)
-    if engine not in ENGINES:
-        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, found {engine!r}")
+    check_engine(engine)
     if seed is not None:
         whole("seed", seed, least=0)
     if not isinstance(shared_sample, bool):

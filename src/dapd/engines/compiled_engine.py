@@ -81,7 +81,7 @@ def _dual_step(o: Any, v: Any, base: Any, step: Any) -> Any:
 
 def stepped(p: Any, o: Oracle, s: Any) -> Any:
     """The `step` of the method that the record p belongs to."""
-    raise NotImplementedError
+    raise NotImplementedError("declared for compiled code, which has an overload of it")
 
 
 _steps: dict[type, Any] = {}
@@ -101,7 +101,7 @@ def _stepped(p: Any, o: Any, s: Any) -> Any:
 
 def settled(s: Any) -> Any:
     """A state, each expression in it computed."""
-    raise NotImplementedError
+    raise NotImplementedError("declared for compiled code, which has an overload of it")
 
 
 @overload(settled, strict=False)
@@ -111,7 +111,7 @@ def _settled(s: Any) -> Any:
 
 def leaves(s: Any) -> Any:
     """A state of arrays as one of expressions."""
-    raise NotImplementedError
+    raise NotImplementedError("declared for compiled code, which has an overload of it")
 
 
 @overload(leaves, strict=False)

@@ -52,7 +52,7 @@ class Factors(NamedTuple):
 
 def dual_step(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team, y: Array, out: Array) -> None:
     """Set y = prox_{step·φ}(base + Mv) and out = Mᵀy: in compiled code alone, for each kind of M."""
-    raise NotImplementedError
+    raise NotImplementedError("declared for compiled code, which has an overload of it")
 
 
 @compiled

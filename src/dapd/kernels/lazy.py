@@ -75,17 +75,17 @@ def _add(a, b):  # type: ignore[no-untyped-def]  # Numba compares the signatures
 
 
 @overload(operator.sub)
-def _sub(a, b):  # type: ignore[no-untyped-def]
+def _sub(a, b):  # type: ignore[no-untyped-def]  # as above
     return (lambda a, b: _difference(a, b)) if _vectors(a, b) else None
 
 
 @overload(operator.mul)
-def _mul(a, b):  # type: ignore[no-untyped-def]
+def _mul(a, b):  # type: ignore[no-untyped-def]  # as above
     return (lambda a, b: _product(a, b)) if _vectors(a, b) else None
 
 
 @overload(operator.neg)
-def _neg(a):  # type: ignore[no-untyped-def]
+def _neg(a):  # type: ignore[no-untyped-def]  # as above
     return (lambda a: _negative(a)) if isinstance(a, Lazy) else None
 
 
@@ -126,15 +126,15 @@ def _first_leaf(context: Any, e: Any) -> Any:
 
 def computed(e: Any) -> Any:
     """The array that an expression stands for; a leaf's own."""
-    raise NotImplementedError
+    raise NotImplementedError("declared for compiled code, which has an overload of it")
 
 
 @overload(computed)
-def _computed(e):  # type: ignore[no-untyped-def]
+def _computed(e):  # type: ignore[no-untyped-def]  # as above
     if e.operation == LEAF:
         return lambda e: _first_leaf(e)
 
-    def loop(e):  # type: ignore[no-untyped-def]
+    def loop(e):  # type: ignore[no-untyped-def]  # as above
         out = np.empty_like(_first_leaf(e))
         for i in range(np.uint64(out.size)):
             out[i] = _entry(e, i)
@@ -149,5 +149,5 @@ def kept(v: Any) -> Any:
 
 
 @overload(kept)
-def _kept(v):  # type: ignore[no-untyped-def]
+def _kept(v):  # type: ignore[no-untyped-def]  # as above
     return (lambda v: leaf(computed(v))) if isinstance(v, Lazy) else None

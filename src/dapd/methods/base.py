@@ -9,6 +9,7 @@ import numpy as np
 
 from dapd.arguments import named, vector
 from dapd.arrays import Array
+from dapd.engines import check_engine
 from dapd.engines.compiled_engine import couple
 from dapd.engines.compiled_engine import engine as compiled_engine
 from dapd.engines.numpy_engine import Oracle
@@ -36,6 +37,7 @@ class Method:
         self, problem: Problem, parameters: Any, *, x0: Any = None, y0: Any = None, engine: str = "numpy"
     ) -> None:
         self.check(problem)
+        check_engine(engine)
         if not isinstance(parameters, self.record):
             raise TypeError(
                 f"parameters must be a dapd.theory.{self.record.__name__} for {self.name}, "
