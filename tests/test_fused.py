@@ -11,9 +11,8 @@ import scipy.sparse as sp
 import dapd
 from dapd.engines import compiled_engine
 from dapd.engines.compiled_engine import couple, engine
-from dapd.kernels.coupling import Columns, Rows, fused
+from dapd.kernels.coupling import Columns, Rows
 from dapd.kernels.rows import tabulate
-from dapd.kernels.team import teams
 from instances import DETERMINISTIC, PHIS, quadratic_problem
 
 SIZES = [(1, 1), (1, 9), (9, 1), (3, 5), (4, 4), (5, 17), (7, 3), (8, 64), (13, 31), (130, 67)]
@@ -156,10 +155,8 @@ def test_unknown_phi_is_left_to_python():
 
 def test_nan_is_not_lost_in_a_prox():
     for phi in phis(9):
-        table = tabulate(phi.sized(9), 9, np.float64)
-        team = teams([0, 9], [0, 9], np.zeros(1, np.int64), np.zeros(1, np.int64), np.float64, "")[0]
-        y, Mty = np.empty(9), np.empty(9)
-        fused(Rows(np.eye(9)), table, np.full(9, np.nan), np.zeros(9), STEP, team, y, Mty)
+        crew = couple(dapd.Problem(dapd.PseudoHuber(1.0), np.eye(9), np.zeros(9), phi), 1)
+        y, _ = crew.dual_step(np.full(9, np.nan), np.zeros(9), STEP)
         constant = np.isfinite(phi.prox(np.full(9, 3.0), STEP)) & np.isfinite(phi.prox(np.full(9, np.nan), STEP))
         assert np.isnan(y[~constant]).all()
 

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numba import types
 from numba.extending import overload, overload_method
@@ -24,17 +23,16 @@ from dapd.engines.shares import Shares, share_out
 from dapd.engines.threads import available, together
 from dapd.kernels import coupling, gradient
 from dapd.kernels.borrowed import borrowed
-from dapd.kernels.compiled import plain
-from dapd.kernels.lazy import computed, leaf
+from dapd.kernels.compiled import inlined
+from dapd.kernels.lazy import DUAL, assign, computed, leaf, multiplied
 from dapd.kernels.rows import Table, tabulate
-from dapd.kernels.team import PAD, Team, TimeUp, teams
+from dapd.kernels.team import Team, TimeUp, common, give_back, take, teams
 from dapd.operators import Sparse
 from dapd.problem import Problem
 
 MANY = 1 << 15  # multiplications of M and ∇f from which a second thread is worth its meetings
 VAST = 1 << 21  # the same where Python calls the threads for every dual step: below, two products of BLAS do better
 SCATTERED = 8  # an entry of a sparse matrix takes about as long as so many of a dense one
-DUAL = ("y", "w")  # the parts of a state that are as long as M has rows
 
 
 class Share(NamedTuple):
@@ -58,7 +56,7 @@ class Oracle(NamedTuple):
 @overload_method(types.NamedTuple, "grad", strict=False)
 def _grad(o: Any, x: Any) -> Any:
     if o.instance_class is Oracle:
-        return lambda o, x: leaf(gradient.grad(o.share.f, computed(x), o.share.f_team))
+        return lambda o, x: leaf(gradient.grad(o.share.f, computed(x, o.share.team), o.share.f_team))
     return None
 
 
@@ -71,8 +69,8 @@ def _dual_step(o: Any, v: Any, base: Any, step: Any) -> Any:
         share = o.share
         if share.team.halt[0] != 0:
             raise TimeUp
-        from_v, from_base = computed(v), computed(base)
-        y, Mty = np.empty_like(from_base), np.empty_like(from_v)
+        from_v, from_base = multiplied(v, share.team), computed(base, share.team)
+        y, Mty = take(share.team, from_base), take(share.team, from_v)
         coupling.dual_step(share.M, share.phi, from_v, from_base, step, share.team, y, Mty)
         return leaf(y), leaf(Mty)
 
@@ -84,29 +82,11 @@ def stepped(p: Any, o: Oracle, s: Any) -> Any:
     raise NotImplementedError("declared for compiled code, which has an overload of it")
 
 
-_steps: dict[type, Any] = {}
-
-
 @overload(stepped, strict=False)
 def _stepped(p: Any, o: Any, s: Any) -> Any:
     from dapd.methods import METHODS  # whose modules ask for this one
 
-    record = p.instance_class
-    if record not in _steps:
-        step = next(method.update for method in METHODS.values() if method.record is record)
-        _steps[record] = numba.njit(step)  # kept on disk as a part of the chunk
-    step = _steps[record]
-    return lambda p, o, s: step(p, o, s)
-
-
-def settled(s: Any) -> Any:
-    """A state, each expression in it computed."""
-    raise NotImplementedError("declared for compiled code, which has an overload of it")
-
-
-@overload(settled, strict=False)
-def _settled(s: Any) -> Any:
-    return _each(s, computed_leaf)
+    return next(method.update for method in METHODS.values() if method.record is p.instance_class)
 
 
 def leaves(s: Any) -> Any:
@@ -116,52 +96,39 @@ def leaves(s: Any) -> Any:
 
 @overload(leaves, strict=False)
 def _leaves(s: Any) -> Any:
-    return _each(s, numba.njit(lambda a: leaf(a)))
-
-
-@numba.njit
-def computed_leaf(e: Any) -> Any:
-    """An expression, computed."""
-    return leaf(computed(e))
-
-
-def _each(s: Any, f: Any) -> Any:
-    """What applies f to every part of a state."""
     state = s.instance_class
     return {
-        3: lambda s: state(f(s[0]), f(s[1]), f(s[2])),
-        4: lambda s: state(f(s[0]), f(s[1]), f(s[2]), f(s[3])),
-        5: lambda s: state(f(s[0]), f(s[1]), f(s[2]), f(s[3]), f(s[4])),
+        3: lambda s: state(leaf(s[0]), leaf(s[1]), leaf(s[2])),
+        4: lambda s: state(leaf(s[0]), leaf(s[1]), leaf(s[2]), leaf(s[3])),
+        5: lambda s: state(leaf(s[0]), leaf(s[1]), leaf(s[2]), leaf(s[3]), leaf(s[4])),
     }[len(s)]
 
 
-@plain
+@inlined
 def chunk(p: Any, share: Share, s: Any, steps: int) -> None:
-    """Take so many steps; the last state goes into the arrays of the first, which must not share memory.
+    """Take so many steps in the arrays of a state, which must not share memory.
 
     Nothing is returned: to make an array for Python, Numba runs Python's own code, and there a waiting Ctrl-C would
     strike where it is not expected.
     """
-    kept = borrowed(share)
-    o, now = Oracle(kept, leaf(kept.b)), leaves(s)
+    kept, state = borrowed(share), borrowed(s)
+    o, now = Oracle(kept, leaf(kept.b)), leaves(state)
     for _ in range(steps):
-        now = settled(stepped(p, o, now))
-    if steps > 0:
-        for k in range(len(s)):
-            s[k][:] = computed(now[k])
+        assign(stepped(p, o, now), state)
+        give_back(kept.team)
 
 
 class Crew:
     """The threads of a solve: how they share M and φ, and how they are stopped."""
 
     def __init__(self, shares: Shares, dtype: Any) -> None:
-        self.shares, self.dtype = shares, dtype
-        self.counts, self.halt = np.zeros(PAD * len(shares.matrices), np.int64), np.zeros(1, np.int64)
+        self.shares, self.common = shares, common(shares.columns, shares.rows, dtype)
+        self.counts, self.halt = self.common[:2]
         self.teams = self.team(shares.rows, shares.needs)
 
     def team(self, rows: list[int], needs: str) -> list[Team]:
         """Teams with buffers of their own."""
-        return teams(self.shares.columns, rows, self.counts, self.halt, self.dtype, needs)
+        return teams(self.shares.columns, rows, self.common, needs)
 
     def parts(self, vector: Array, ends: list[int]) -> list[Array]:
         """A vector's share for each thread."""

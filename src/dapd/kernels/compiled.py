@@ -9,6 +9,8 @@ from typing import TypeVar, cast
 
 import numba
 
+from dapd.arrays import Array
+
 F = TypeVar("F", bound=Callable[..., object])
 FREE = {"reassoc", "contract"}  # NaN and infinity keep their meaning, only the order of sums is free
 
@@ -35,9 +37,21 @@ def _cached(function: F, **options: object) -> F:
 
 def compiled(function: F) -> F:
     """Compile with Numba."""
-    return _cached(function, fastmath=FREE)
+    return _cached(function, fastmath=FREE, forceinline=False)
 
 
 def plain(function: F) -> F:
     """Compile with Numba, sums in their order: where entries are gathered, vectorised code is slower."""
-    return _cached(function)
+    return _cached(function, forceinline=False)
+
+
+def inlined(function: F) -> F:
+    """Compile with Numba, as a part of every caller: a record with many arrays takes longer to hand on than to use."""
+    return _cached(function, forceinline=True)
+
+
+@inlined
+def copy(a: Array, out: Array) -> None:
+    """Set out = a, of the same length: Numba's own assignment compiles the text of an error, which takes seconds."""
+    for i in range(out.size):
+        out[i] = a[i]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dapd.arrays import Array
 from dapd.kernels.compiled import compiled
-from dapd.kernels.dense import NO, add, dots
+from dapd.kernels.dense import add, dots
 from dapd.kernels.rows import Table, prox_units
 
 
@@ -28,11 +28,11 @@ def by_panels(M: Blocks, phi: Table, v: Array, base: Array, step: float, y: Arra
     for k in range(M.block.size - 1):
         for i in range(M.block[k], M.block[k + 1]):
             r, c = slice(M.row[i], M.row[i + 1]), slice(M.column[i], M.column[i + 1])
-            dots(_matrix(M, i), NO, v[c], base[r], y[r], 0, M.row[i + 1] - M.row[i])
+            dots(_matrix(M, i), 0, v[c], base[r], y[r], 0, M.row[i + 1] - M.row[i])
         prox_units(phi, step, y, M.unit[k], M.unit[k + 1])
         for i in range(M.block[k], M.block[k + 1]):
             r, c = slice(M.row[i], M.row[i + 1]), slice(M.column[i], M.column[i + 1])
-            add(_matrix(M, i), NO, y[r], out[c], 0, M.row[i + 1] - M.row[i])
+            add(_matrix(M, i), 0, y[r], out[c], 0, M.row[i + 1] - M.row[i])
 
 
 @compiled

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any, NamedTuple
 
-import numpy as np
 from numba import types
 from numba.extending import overload
 
@@ -13,7 +12,7 @@ from dapd.arrays import Array
 from dapd.kernels import coupling, dense, sparse
 from dapd.kernels.block_function import BlockFunctions, block_grad
 from dapd.kernels.rows import Table
-from dapd.kernels.team import Team, all_columns
+from dapd.kernels.team import Team, all_columns, take
 
 
 class Huber(NamedTuple):
@@ -65,33 +64,35 @@ def grad(f: Any, x: Array, team: Team) -> Array:
 
 
 def _huber(f: Any, x: Array, team: Team) -> Array:
-    out, e = np.empty_like(x), x.dtype.type(f.e)
+    out, e = take(team, x), x.dtype.type(f.e)
     for i in range(x.size):
         out[i] = x[i] / sqrt(x[i] * x[i] + e * e) + e * x[i]
     return out
 
 
 def _diagonal(f: Any, x: Array, team: Team) -> Array:
-    out = np.empty_like(x)
+    out = take(team, x)
     for i in range(x.size):
         out[i] = f.H[i] * x[i] - f.c[i]
     return out
 
 
 def _full(f: Any, x: Array, team: Team) -> Array:
-    out = np.empty_like(x)
-    dense.dots(f.H, dense.NO, all_columns(team, x), f.minus_c, out, 0, out.size)
+    out = take(team, x)
+    dense.dots(f.H, 0, all_columns(team, x), f.minus_c, out, 0, out.size)
     return out
 
 
 def _scattered(f: Any, x: Array, team: Team) -> Array:
-    out = np.empty_like(x)
+    out = take(team, x)
     sparse.times(f.H, all_columns(team, x), out, 0, out.size)
-    return out - f.c
+    for i in range(out.size):
+        out[i] -= f.c[i]
+    return out
 
 
 def _loss(f: Any, x: Array, team: Team) -> Array:
-    image, out = np.empty_like(f.base), np.empty_like(x)
+    image, out = take(team, f.base), take(team, x)
     coupling.dual_step(f.A, f.table, x, f.base, 1.0, team, image, out)
     for i in range(x.size):
         out[i] += f.ridge * x[i]
@@ -99,7 +100,7 @@ def _loss(f: Any, x: Array, team: Team) -> Array:
 
 
 def _apart(f: Any, x: Array, team: Team) -> Array:
-    out, first = np.empty_like(x), f.table.matrix.first
+    out, first = take(team, x), f.table.matrix.first
     for i in range(f.table.kind.size):
         block_grad(f.table, i, x[first[i] : first[i + 1]], out[first[i] : first[i + 1]], f.image)
     return out

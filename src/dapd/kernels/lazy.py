@@ -15,7 +15,11 @@ from numba.core import cgutils
 from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic, models, overload, register_model
 
+from dapd.kernels.team import own_columns, take
+from dapd.kernels.vectors import INDEX, Vectors
+
 LEAF, NEGATIVE = "leaf", "neg"
+DUAL = ("y", "w")  # the parts of a state that are as long as M has rows
 
 
 class Lazy(types.Type):
@@ -89,27 +93,56 @@ def _neg(a):  # type: ignore[no-untyped-def]  # as above
     return (lambda a: _negative(a)) if isinstance(a, Lazy) else None
 
 
-@intrinsic
-def _entry(context: Any, e: Any, i: Any) -> Any:
-    """Entry i of an expression, in float64."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _compute(context, builder, signature.args[0], args[0], args[1])
-
-    return types.float64(e, types.uint64), code
-
-
-def _compute(context: Any, builder: Any, kind: Any, value: Any, i: Any) -> Any:
+def _entries(vectors: Vectors, kind: Any, value: Any, i: Any) -> Any:
+    """A vector of entries of an expression, from i on."""
+    context, builder = vectors.context, vectors.builder
     if not isinstance(kind, Lazy):
-        return context.cast(builder, value, kind, types.float64)
+        return vectors.number(value, kind)
     parts = [_part(context, builder, kind, value, k) for k in range(len(kind.parts))]
     if kind.operation == LEAF:
-        array = context.make_array(kind.parts[0])(context, builder, parts[0])
-        entry = builder.load(builder.gep(array.data, [i]))
-        return context.cast(builder, entry, kind.parts[0].dtype, types.float64)
-    operands = [_compute(context, builder, k, part, i) for k, part in zip(kind.parts, parts, strict=True)]
+        return vectors.load(context.make_array(kind.parts[0])(context, builder, parts[0]).data, i)
+    operands = [_entries(vectors, k, part, i) for k, part in zip(kind.parts, parts, strict=True)]
     do = {NEGATIVE: builder.fneg, "add": builder.fadd, "sub": builder.fsub, "mul": builder.fmul}
     return do[kind.operation](*operands)
+
+
+def _evaluate(context: Any, builder: Any, kinds: Any, values: Any, outs: Any) -> None:
+    """All entries of some expressions of one length, into arrays; all of them at once, so that they may use these."""
+    (size,) = cgutils.unpack_tuple(builder, outs[0].shape, 1)
+    many, one = Vectors(context, builder, types.float64), Vectors(context, builder, types.float64, 1)
+    whole = builder.and_(size, INDEX(-many.lanes))
+    for vectors, start, stop in ((many, INDEX(0), whole), (one, whole, size)):
+        with cgutils.for_range_slice(builder, start, stop, INDEX(vectors.lanes)) as (i, _):
+            found = [_entries(vectors, kind, value, i) for kind, value in zip(kinds, values, strict=True)]
+            for entries, out in zip(found, outs, strict=True):
+                vectors.store(entries, out.data, i)
+
+
+@intrinsic
+def _fill(context: Any, e: Any, out: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(out)(context, builder, args[1])
+        _evaluate(context, builder, [e], [args[0]], [array])
+        return context.get_dummy_value()
+
+    return types.void(e, out), code
+
+
+@intrinsic
+def assign(context: Any, new: Any, old: Any) -> Any:
+    """Set the arrays of a state to the expressions of another, which may use these arrays."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        for dual in (False, True):
+            which = [k for k, name in enumerate(old.fields) if (name in DUAL) == dual]
+            values = [builder.extract_value(args[0], k) for k in which]
+            arrays = [
+                context.make_array(old.types[k])(context, builder, builder.extract_value(args[1], k)) for k in which
+            ]
+            _evaluate(context, builder, [new.types[k] for k in which], values, arrays)
+        return context.get_dummy_value()
+
+    return types.void(new, old), code
 
 
 @intrinsic
@@ -124,23 +157,42 @@ def _first_leaf(context: Any, e: Any) -> Any:
     return e.array(e), code
 
 
-def computed(e: Any) -> Any:
-    """The array that an expression stands for; a leaf's own."""
+def filled(e: Any, out: Any) -> Any:
+    """The array out, with what an expression stands for."""
+    raise NotImplementedError("declared for compiled code, which has an overload of it")
+
+
+@overload(filled)
+def _filled(e, out):  # type: ignore[no-untyped-def]  # as above
+    def loop(e, out):  # type: ignore[no-untyped-def]  # as above
+        _fill(e, out)
+        return out
+
+    return loop
+
+
+def computed(e: Any, team: Any) -> Any:
+    """The array that an expression stands for, in this step; a leaf's own."""
     raise NotImplementedError("declared for compiled code, which has an overload of it")
 
 
 @overload(computed)
-def _computed(e):  # type: ignore[no-untyped-def]  # as above
+def _computed(e, team):  # type: ignore[no-untyped-def]  # as above
     if e.operation == LEAF:
-        return lambda e: _first_leaf(e)
+        return lambda e, team: _first_leaf(e)
+    return lambda e, team: filled(e, take(team, _first_leaf(e)))
 
-    def loop(e):  # type: ignore[no-untyped-def]  # as above
-        out = np.empty_like(_first_leaf(e))
-        for i in range(np.uint64(out.size)):
-            out[i] = _entry(e, i)
-        return out
 
-    return loop
+def multiplied(e: Any, team: Any) -> Any:
+    """The same, best made where other threads can read it."""
+    raise NotImplementedError("declared for compiled code, which has an overload of it")
+
+
+@overload(multiplied)
+def _multiplied(e, team):  # type: ignore[no-untyped-def]  # as above
+    if e.operation == LEAF:
+        return lambda e, team: _first_leaf(e)
+    return lambda e, team: filled(e, own_columns(team, _first_leaf(e)))
 
 
 def kept(v: Any) -> Any:
@@ -150,4 +202,4 @@ def kept(v: Any) -> Any:
 
 @overload(kept)
 def _kept(v):  # type: ignore[no-untyped-def]  # as above
-    return (lambda v: leaf(computed(v))) if isinstance(v, Lazy) else None
+    return (lambda v: leaf(filled(v, np.empty_like(_first_leaf(v))))) if isinstance(v, Lazy) else None

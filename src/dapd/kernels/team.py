@@ -10,10 +10,13 @@ from numba import types
 from numba.extending import intrinsic
 
 from dapd.arrays import Array
-from dapd.kernels.compiled import plain
+from dapd.kernels.compiled import copy, inlined
 
 SPINS = 4_000  # looks at the others before giving the core away
-PAD = 16  # numbers between two counters: they must not share a cache line
+LINE = 128  # bytes of a cache line, or more: what two threads write to must not share one
+PAD = LINE // 8  # so many counters
+SHORT = 1 << 12  # entries of vectors that are kept room for; longer ones cost more to compute than to allocate
+VECTORS = 12  # that a step makes, or fewer
 
 
 class TimeUp(Exception):
@@ -33,6 +36,8 @@ class Team(NamedTuple):
     parts: Array  # each thread's part of a sum over its rows
     first: int  # this thread's first row
     y: Array  # all rows of what is multiplied
+    room: Array  # for the vectors of a step
+    used: Array  # one number: how much of it
 
 
 @intrinsic
@@ -58,7 +63,7 @@ _YIELDS = os.name == "posix"
 _yield = types.ExternalFunction("sched_yield", types.int32())
 
 
-@plain
+@inlined
 def meet(team: Team) -> None:
     """Wait for all threads to come here."""
     turn = _load(team.counts, team.rank * PAD) + 1
@@ -74,50 +79,108 @@ def meet(team: Team) -> None:
                     _yield()
 
 
-@plain
+@inlined
+def take(team: Team, like: Array) -> Array:
+    """A vector with the length of another, in this step."""
+    start = team.used[0]
+    stop = start + like.size
+    if stop > team.room.size:
+        return np.empty_like(like)
+    line = LINE // like.itemsize
+    team.used[0] = (stop + line - 1) // line * line
+    return team.room[start:stop]
+
+
+@inlined
+def give_back(team: Team) -> None:
+    """Give up all vectors that were taken: a step is at its end."""
+    team.used[0] = 0
+
+
+@inlined
+def own_columns(team: Team, like: Array) -> Array:
+    """Where to make what `all_columns` is to have, best: it need not be copied then."""
+    return team.x[team.start : team.stop] if team.x.size > 0 else take(team, like)
+
+
+@inlined
 def all_columns(team: Team, x: Array) -> Array:
     """All of a vector, of which x is this thread's part."""
     if team.threads == 1:
         return x
-    team.x[team.start : team.stop] = x
+    own = team.x[team.start : team.stop]
+    if own.ctypes.data != x.ctypes.data:
+        copy(x, own)
     meet(team)
     return team.x
 
 
-@plain
+@inlined
 def all_rows(team: Team, y: Array) -> Array:
     """All of a dual vector, of which y is this thread's part."""
     if team.threads == 1:
         return y
-    team.y[team.first : team.first + y.size] = y
+    copy(y, team.y[team.first : team.first + y.size])
     meet(team)
     return team.y
 
 
-@plain
+@inlined
 def own_part(team: Team, out: Array) -> Array:
     """Where to put this thread's part of a sum over rows."""
-    return out if team.threads == 1 else team.parts[team.rank]
+    return out if team.threads == 1 else team.parts[team.rank, : team.x.size]
 
 
-@plain
+@inlined
 def add_parts(team: Team, out: Array) -> None:
     """Set out to the sum of all parts, in this thread's columns."""
     if team.threads == 1:
         return
     meet(team)
-    out[:] = team.parts[0, team.start : team.stop]
+    copy(team.parts[0, team.start : team.stop], out)
     for t in range(1, team.threads):
         part = team.parts[t, team.start : team.stop]
         for j in range(out.size):
             out[j] += part[j]
 
 
-def teams(columns: list[int], rows: list[int], counts: Array, halt: Array, dtype: Any, needs: str) -> list[Team]:
+class Common(NamedTuple):
+    """What a thread's teams have in common."""
+
+    counts: Array
+    halt: Array
+    rooms: list[Array]  # one a thread
+    used: list[Array]
+
+
+def common(columns: list[int], rows: list[int], dtype: Any) -> Common:
+    """For threads with these bounds of columns and rows."""
+    longest = np.maximum(np.diff(columns), np.diff(rows)).tolist()
+    counts, halt = (lined(1, PAD * len(longest), np.int64)[0] for _ in range(2))
+    used = [lined(1, PAD, np.int64)[0] for _ in longest]
+    line = LINE // np.dtype(dtype).itemsize
+    lengths = [VECTORS * -(-size // line) * line if size <= SHORT else 0 for size in longest]
+    return Common(counts, halt, [lined(1, length, dtype)[0] for length in lengths], used)
+
+
+def teams(columns: list[int], rows: list[int], shared: Common, needs: str) -> list[Team]:
     """The teams of all threads: bounds of their columns and rows, and the buffers that they `need`: x, parts, y."""
-    threads = len(columns) - 1
-    shared = threads > 1
-    x = np.empty(columns[-1] if shared and "x" in needs else 0, dtype)
-    parts = np.empty((threads, columns[-1] if shared and "parts" in needs else 0), dtype)
-    y = np.empty(rows[-1] if shared and "y" in needs else 0, dtype)
-    return [Team(t, threads, counts, halt, columns[t], columns[t + 1], x, parts, rows[t], y) for t in range(threads)]
+    threads, dtype = len(columns) - 1, shared.rooms[0].dtype
+    n, m = (ends[-1] if threads > 1 else 0 for ends in (columns, rows))
+    x = lined(1, n if "x" in needs else 0, dtype)[0, :n]
+    parts = lined(threads, n if "parts" in needs else 0, dtype)
+    y = lined(1, m if "y" in needs else 0, dtype)[0, :m]
+    given = zip(range(threads), columns[:-1], columns[1:], rows[:-1], shared.rooms, shared.used, strict=True)
+    return [
+        Team(t, threads, shared.counts, shared.halt, start, stop, x, parts, first, y, room, used)
+        for t, start, stop, first, room, used in given
+    ]
+
+
+def lined(rows: int, columns: int, dtype: Any) -> Array:
+    """Rows that begin with a cache line, as long as asked or a little longer."""
+    line = LINE // np.dtype(dtype).itemsize
+    length = -(-columns // line) * line
+    raw = np.zeros(rows * length + line, dtype)
+    start = -raw.ctypes.data % LINE // raw.itemsize
+    return raw[start : start + rows * length].reshape(rows, length)
