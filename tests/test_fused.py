@@ -11,11 +11,25 @@ import scipy.sparse as sp
 import dapd
 from dapd.engines import compiled_engine
 from dapd.engines.compiled_engine import couple, engine
-from dapd.kernels.coupling import Columns, Rows
+from dapd.kernels.coupling import Columns, Rows, Strip
 from dapd.kernels.rows import tabulate
 from instances import DETERMINISTIC, PHIS, quadratic_problem
 
-SIZES = [(1, 1), (1, 9), (9, 1), (3, 5), (4, 4), (5, 17), (7, 3), (8, 64), (13, 31), (130, 67)]
+SIZES = [
+    (1, 1),
+    (1, 9),
+    (9, 1),
+    (3, 5),
+    (4, 4),
+    (5, 17),
+    (7, 3),
+    (8, 64),
+    (13, 31),
+    (26, 45),
+    (30, 512),
+    (130, 67),
+    (300, 512),
+]
 STEP = 0.7
 
 
@@ -83,6 +97,25 @@ def test_one_pass_in_float32(size):
     for phi in phis(size[0]):
         for form in layouts(M):
             check(form, phi, np.float32)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_matrix_may_begin_anywhere_in_a_cache_line(dtype):
+    buffer = np.random.default_rng(0).standard_normal(29 * 71 + 16).astype(dtype)
+    for offset in range(16):
+        for rows, columns in ((29, 71), (17, 16), (29, 33)):
+            M = buffer[offset : offset + rows * columns].reshape(rows, columns)
+            check(M, dapd.NonNegative(), dtype)
+            check(M.T, dapd.NonNegative(), dtype)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "kind"), [(20, 40, Strip), (20, 39, Rows), (200, 400, Strip), (600, 1200, Rows)]
+)
+def test_threads_share_columns_of_a_small_wide_matrix_and_rows_of_others(rows, columns, kind):
+    problem = dapd.Problem(dapd.PseudoHuber(1.0), np.ones((rows, columns)), np.zeros(rows))
+    assert {type(record) for record in couple(problem, 2).shares.matrices} == {kind}
+    assert {type(record) for record in couple(problem, 1).shares.matrices} == {Rows}
 
 
 def test_float32_matrix_with_float64_vectors_keeps_their_digits():

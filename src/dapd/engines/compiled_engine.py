@@ -122,7 +122,8 @@ class Crew:
     """The threads of a solve: how they share M and φ, and how they are stopped."""
 
     def __init__(self, shares: Shares, dtype: Any) -> None:
-        self.shares, self.common = shares, common(shares.columns, shares.rows, dtype)
+        longest = np.maximum(np.diff(shares.columns), shares.rows[-1] if shares.whole else np.diff(shares.rows))
+        self.shares, self.common = shares, common(longest.tolist(), dtype)
         self.counts, self.halt = self.common[:2]
         self.teams = self.team(shares.rows, shares.needs)
 
@@ -130,9 +131,15 @@ class Crew:
         """Teams with buffers of their own."""
         return teams(self.shares.columns, rows, self.common, needs)
 
-    def parts(self, vector: Array, ends: list[int]) -> list[Array]:
-        """A vector's share for each thread."""
-        return [vector[a:b] for a, b in itertools.pairwise(ends)]
+    def of_columns(self, vector: Array) -> list[Array]:
+        """Each thread's share of a vector as long as x."""
+        return [vector[a:b] for a, b in itertools.pairwise(self.shares.columns)]
+
+    def of_rows(self, vector: Array) -> list[Array]:
+        """The same for one as long as y; where each has all of it, the first has the vector and others have copies."""
+        if self.shares.whole:
+            return [vector, *(vector.copy() for _ in self.shares.matrices[1:])]
+        return [vector[a:b] for a, b in itertools.pairwise(self.shares.rows)]
 
     def run(self, call: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> None:
         """Call with each thread's arguments at the same time."""
@@ -148,9 +155,8 @@ class Crew:
     def dual_step(self, v: Array, base: Array, step: float) -> tuple[Array, Array]:
         """prox_{step·φ}(base + Mv) and Mᵀ of it, asked from Python."""
         shares, y, Mty = self.shares, np.empty_like(base), np.empty_like(v)
-        of_rows = [self.parts(vector, shares.rows) for vector in (base, y)]
-        of_columns = [self.parts(vector, shares.columns) for vector in (v, Mty)]
-        given = zip(shares.matrices, shares.tables, self.teams, *of_columns, *of_rows, strict=True)
+        vectors = (*map(self.of_columns, (v, Mty)), *map(self.of_rows, (base, y)))
+        given = zip(shares.matrices, shares.tables, self.teams, *vectors, strict=True)
         self.run(
             coupling.fused,
             [
@@ -207,9 +213,8 @@ class Engine:
 
     def _shares(self, state: Any) -> list[Any]:
         """Views of each thread's share of a state."""
-        shares = self.crew.shares
-        ends = [shares.rows if name in DUAL else shares.columns for name in state._fields]
-        parts = (self.crew.parts(value, end) for value, end in zip(state, ends, strict=True))
+        crew = self.crew
+        parts = (crew.of_rows(v) if k in DUAL else crew.of_columns(v) for k, v in state._asdict().items())
         return [type(state)(*own) for own in zip(*parts, strict=True)]
 
 
@@ -222,7 +227,7 @@ def engine(problem: Problem, threads: int | None = None) -> Engine | None:
         f = None if shares is None else share_function(problem.f, shares.columns, problem.dtype)
         if shares is not None and f is not None:
             crew = Crew(shares, problem.dtype)
-            b = crew.parts(problem.b.astype(problem.dtype), shares.rows)
+            b = crew.of_rows(problem.b.astype(problem.dtype))
             parts = (shares.matrices, shares.tables, crew.teams, f.records, crew.team(f.rows, f.needs), b)
             return Engine(crew, [Share(*own) for own in zip(*parts, strict=True)])
     return None

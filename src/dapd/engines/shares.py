@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.kernels.coupling import Columns, Factor, Factors, Products, Rows
+from dapd.kernels.coupling import Columns, Factor, Factors, Products, Rows, Strip
 from dapd.kernels.dense import LONG, panel_height
 from dapd.kernels.diagonal import Blocks
 from dapd.kernels.rows import Table, part
@@ -16,6 +16,7 @@ from dapd.kernels.sparse import Csr
 from dapd.operators import Dense, Operator, Sparse
 from dapd.structured import BlockDiagonal, Kronecker
 
+OWN = 1 << 20  # bytes that a core's own cache keeps from one step to the next
 LINE = 8  # columns are cut at multiples of this, so that no two threads write to one cache line
 
 
@@ -27,6 +28,7 @@ class Shares(NamedTuple):
     rows: list[int]  # the first row of each, and the end
     columns: list[int]
     needs: str  # which of a team's buffers the kernel uses
+    whole: bool = False  # each thread has all rows
 
 
 def share_out(M: Operator, phi: Table, threads: int) -> Shares | None:
@@ -74,6 +76,11 @@ def _dense(matrix: Array, phi: Table, threads: int) -> Shares | None:
         if matrix.dtype != phi.lower.dtype:
             return None  # which BLAS can't mix
         return Shares([Products(matrix.T)], [phi], [0, count], [0, matrix.shape[1]], "")
+    if layout == "C" and threads > 1 and 2 * count <= matrix.shape[1] and matrix.nbytes <= threads * OWN:
+        # to exchange y is cheaper than to exchange x, and M may be read twice: it stays near
+        columns = even(matrix.shape[1], threads, LINE)
+        strips = [Strip(matrix, left) for left in columns[:-1]]
+        return Shares(strips, [phi] * threads, [0] * threads + [count], columns, "sums", whole=True)
     rows = cut(np.arange(count + 1), threads, row_ends(phi, count))
     pairs = list(itertools.pairwise(rows))
     records = [Rows(matrix[a:b]) if layout == "C" else Columns(matrix.T, a) for a, b in pairs]

@@ -10,17 +10,24 @@ from numba.extending import overload
 
 from dapd.arrays import Array
 from dapd.kernels import dense, diagonal, sparse
-from dapd.kernels.compiled import compiled
+from dapd.kernels.compiled import compiled, copy
 from dapd.kernels.diagonal import Blocks
 from dapd.kernels.rows import Table, prox_units, units
 from dapd.kernels.sparse import Csr
-from dapd.kernels.team import Team, add_parts, all_columns, all_rows, meet, own_part
+from dapd.kernels.team import Team, add_parts, add_sums, all_columns, all_rows, meet, own_part, own_sum
 
 
 class Rows(NamedTuple):
     """A dense matrix in rows."""
 
     matrix: Array
+
+
+class Strip(NamedTuple):
+    """All of a dense matrix in rows; this thread has its columns from `left` on, and all of y."""
+
+    matrix: Array
+    left: int
 
 
 class Columns(NamedTuple):
@@ -66,6 +73,18 @@ def _rows(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team, y:
     add_parts(team, out)
 
 
+def _strip(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team, y: Array, out: Array) -> None:
+    if team.rank == 0:
+        copy(base, y)
+    else:
+        y[:] = 0
+    dense.dots(M.matrix, M.left, v, y, own_sum(team, y.size), 0, y.size)
+    add_sums(team, y)
+    prox_units(phi, step, y, 0, units(phi, y.size))
+    out[:] = 0
+    dense.add(M.matrix, M.left, y, out, 0, y.size)
+
+
 def _columns(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team, y: Array, out: Array) -> None:
     dense.by_columns(M.transpose, M.left, phi, all_columns(team, v), base, step, y, own_part(team, out))
     add_parts(team, out)
@@ -109,6 +128,7 @@ def _factors(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team,
 
 _STEPS = {
     Rows: _rows,
+    Strip: _strip,
     Columns: _columns,
     Products: _products,
     Csr: _sparse,

@@ -86,13 +86,13 @@ def add(M: Array, left: int, y: Array, out: Array, start: int, stop: int) -> Non
             for j in range(out.size):
                 out[j] += y[i] * M[i, left + j]
         return
-    i = start
-    while i + TALL <= stop and apart(M):
+    i = stop
+    while i - TALL >= start and apart(M):
+        i -= TALL
         add_rows(M, i, left, y, y, out, TALL)
-        i += TALL
-    while i + SHORT <= stop:
+    while i - SHORT >= start:
+        i -= SHORT
         add_rows(M, i, left, y, y, out, SHORT)
-        i += SHORT
-    while i < stop:
+    while i > start:
+        i -= 1
         add_rows(M, i, left, y, y, out, 1)
-        i += 1

@@ -33,7 +33,7 @@ class Team(NamedTuple):
     start: int  # this thread's columns
     stop: int
     x: Array  # all columns of what is multiplied
-    parts: Array  # each thread's part of a sum over its rows
+    parts: Array  # each thread's part of a sum over its rows; or two for each, of a sum over its columns
     first: int  # this thread's first row
     y: Array  # all rows of what is multiplied
     room: Array  # for the vectors of a step
@@ -144,6 +144,30 @@ def add_parts(team: Team, out: Array) -> None:
             out[j] += part[j]
 
 
+@inlined
+def own_sum(team: Team, rows: int) -> Array:
+    """Where to put this thread's part of a sum over columns, before `add_sums`."""
+    return team.parts[_first_sum(team) + team.rank, :rows]
+
+
+@inlined
+def add_sums(team: Team, y: Array) -> None:
+    """Set y to the sum of all parts, the same on each thread."""
+    first = _first_sum(team)
+    meet(team)
+    copy(team.parts[first], y)
+    for t in range(1, team.threads):
+        for i in range(y.size):
+            y[i] += team.parts[first + t, i]
+
+
+@inlined
+def _first_sum(team: Team) -> int:
+    # a thread may write its next part while others still read this one, but not the one after: they have to meet first
+    turn: int = _load(team.counts, team.rank * PAD) % 2
+    return team.threads * turn
+
+
 class Common(NamedTuple):
     """What a thread's teams have in common."""
 
@@ -153,9 +177,8 @@ class Common(NamedTuple):
     used: list[Array]
 
 
-def common(columns: list[int], rows: list[int], dtype: Any) -> Common:
-    """For threads with these bounds of columns and rows."""
-    longest = np.maximum(np.diff(columns), np.diff(rows)).tolist()
+def common(longest: list[int], dtype: Any) -> Common:
+    """For threads whose longest vectors are so long."""
     counts, halt = (lined(1, PAD * len(longest), np.int64)[0] for _ in range(2))
     used = [lined(1, PAD, np.int64)[0] for _ in longest]
     line = LINE // np.dtype(dtype).itemsize
@@ -164,11 +187,11 @@ def common(columns: list[int], rows: list[int], dtype: Any) -> Common:
 
 
 def teams(columns: list[int], rows: list[int], shared: Common, needs: str) -> list[Team]:
-    """The teams of all threads: bounds of their columns and rows, and the buffers that they `need`: x, parts, y."""
+    """The teams of all threads: bounds of columns and rows, and the buffers that they `need`: x, parts, sums, y."""
     threads, dtype = len(columns) - 1, shared.rooms[0].dtype
     n, m = (ends[-1] if threads > 1 else 0 for ends in (columns, rows))
     x = lined(1, n if "x" in needs else 0, dtype)[0, :n]
-    parts = lined(threads, n if "parts" in needs else 0, dtype)
+    parts = lined(2 * threads, m, dtype) if "sums" in needs else lined(threads, n if "parts" in needs else 0, dtype)
     y = lined(1, m if "y" in needs else 0, dtype)[0, :m]
     given = zip(range(threads), columns[:-1], columns[1:], rows[:-1], shared.rooms, shared.used, strict=True)
     return [
