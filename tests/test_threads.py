@@ -1,16 +1,19 @@
 """Threads: how many are used, and that forks, workers and failures end well."""
 
+import itertools
 import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
 import dapd
-from dapd.engines.compiled_engine import couple
+from dapd.certificate import certify
+from dapd.engines.compiled_engine import Engine, couple
 from dapd.engines.threads import available, together
 from dapd.kernels.coupling import fused
 from dapd.kernels.team import TimeUp
@@ -125,18 +128,47 @@ def test_no_limit_is_too_long_for_a_timer():
     assert dapd.solve(problem, time_limit=1e300).converged
 
 
-def test_a_thread_that_waits_alone_is_called_back():
-    problem = dapd.Problem(dapd.PseudoHuber(1.0), np.eye(8, 40), np.zeros(8))
+@pytest.mark.parametrize("shape", [(8, 40), (8, 12)])  # shared by columns, and by rows
+def test_a_thread_that_waits_alone_is_called_back(shape):
+    problem = dapd.Problem(dapd.PseudoHuber(1.0), np.eye(*shape), np.zeros(8))
     crew = couple(problem, 2)
     crew.halt[0] = 1  # as when the time is up, or another thread has failed
+    v, base = crew.of_columns(np.ones(shape[1]))[0], crew.of_rows(np.ones(8))[0]
     with pytest.raises(TimeUp):  # at the first meeting, to which nobody else comes
-        fused(
-            crew.shares.matrices[0],
-            crew.shares.tables[0],
-            np.ones(crew.shares.columns[1]),
-            np.ones(crew.shares.rows[1]),
-            1.0,
-            crew.teams[0],
-            np.empty(crew.shares.rows[1]),
-            np.empty(crew.shares.columns[1]),
-        )
+        fused(crew.shares.matrices[0], crew.shares.tables[0], v, base, 1.0, crew.teams[0], base.copy(), v.copy())
+
+
+def test_a_step_given_up_halfway_leaves_no_trace(monkeypatch):
+    problem = dapd.Problem(dapd.PseudoHuber(0.1), np.eye(8, 40), np.ones(8))
+    run, calls = Engine.run, itertools.count()
+
+    def torn(self, parameters, state, steps, deadline):
+        run(self, parameters, state, steps, deadline)
+        if next(calls) == 4:
+            for part in state:
+                part[::2] = np.nan  # some threads were further than others
+            raise TimeUp
+
+    monkeypatch.setattr(Engine, "run", torn)
+    result = dapd.solve(problem, "y-dapd", tol=1e-300, time_limit=60.0)
+    assert result.status == "time_limit"
+    assert result.certificate == certify(problem, result.x, result.y)
+    assert np.isfinite(result.certificate.error)
+
+
+def test_ctrl_c_before_all_calls_were_made_brings_home_those_that_were(monkeypatch):
+    stopped, ended, submit = threading.Event(), [], ThreadPoolExecutor.submit
+
+    def call(k):
+        assert stopped.wait(60)
+        ended.append(k)
+
+    def interrupted(self, call, k):
+        if k == 2:
+            raise KeyboardInterrupt
+        return submit(self, call, k)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        together(call, [(0,), (1,), (2,)], stopped.set)
+    assert ended == [1]
