@@ -9,10 +9,14 @@ import pytest
 import scipy.sparse as sp
 
 import dapd
-from dapd.engines import compiled_engine
+from dapd.engines import compiled_engine, shares
 from dapd.engines.compiled_engine import couple, engine
+from dapd.engines.shares import scattered
+from dapd.kernels import tiles
 from dapd.kernels.coupling import Columns, Rows, Strip
 from dapd.kernels.rows import tabulate
+from dapd.kernels.sparse import Csr
+from dapd.kernels.tiles import Tiles
 from instances import DETERMINISTIC, PHIS, quadratic_problem
 
 SIZES = [
@@ -138,6 +142,51 @@ def test_empty_rows_and_columns_of_a_sparse_matrix():
     check(empty, dapd.L1(0.3))
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (50, 70), (90, 30)])
+def test_tiles_equal_two_products(shape, dtype, monkeypatch):
+    monkeypatch.setattr(shares, "scattered", lambda matrix: True)
+    monkeypatch.setattr(shares, "SIDE", 16)  # many tiles, some of them empty
+    monkeypatch.setattr(tiles, "SIDE", 16)
+    rng = np.random.default_rng(0)
+    for density in (0.0, 0.03, 0.3):
+        M = sp.random_array(shape, density=density, format="csr", rng=rng, dtype=dtype)
+        for phi in phis(shape[0]):
+            kinds = {type(record) for record in check(M, phi, dtype)}
+            assert kinds <= {Tiles, Csr}  # the latter where a thread would have no columns
+        M.indices, M.indptr = M.indices.astype(np.int64), M.indptr.astype(np.int64)
+        check(M, dapd.L1(0.3), dtype)
+
+
+def test_tiles_are_for_large_matrices_whose_entries_are_far_apart():
+    rng = np.random.default_rng(0)
+    far = sp.random_array((2_000, 400_000), density=5e-4, format="csr", rng=rng)  # 200 a row, 2,000 columns apart
+    assert not scattered(far)
+    assert scattered(far[:, rng.permutation(400_000)])  # in no order within a row
+    assert not scattered(sp.diags_array(np.ones((11, 50_000)), offsets=range(-5, 6), shape=(50_000, 50_000)).tocsr())
+    assert scattered(sp.diags_array(np.ones((3, 200_000)), offsets=range(3), shape=(200_000, 200_000)).tocsr())
+    assert not scattered(sp.random_array((1_000, 400_000), density=5e-4, format="csr", rng=rng))  # small
+
+
+def test_chunks_with_tiles(monkeypatch):
+    monkeypatch.setattr(shares, "scattered", lambda matrix: True)
+    monkeypatch.setattr(shares, "SIDE", 3)
+    monkeypatch.setattr(tiles, "SIDE", 3)
+    problem = quadratic_problem(dapd.L1(0.3))
+    sparse = dapd.Problem(problem.f, sp.csr_array(problem.M.matrix), problem.b, problem.phi)
+    assert {type(share.M) for share in engine(sparse, 2).oracles} == {Tiles}
+    zipped(sparse, "y-dapd")
+
+
+def test_a_solve_with_tiles_is_the_plain_one():
+    M = sp.diags_array([np.ones(100_000), np.full(99_999, 0.3), np.full(99_000, 0.1)], offsets=[0, 1, 1_000]).tocsr()
+    problem = dapd.Problem(dapd.PseudoHuber(0.3), M, np.ones(100_000), spectrum=dapd.Spectrum(1.4, 0.6))
+    assert {type(share.M) for share in dapd.METHODS["y-dapd"].from_theory(problem).packed.oracles} == {Tiles}
+    fast, slow = (dapd.solve(problem, "y-dapd", tol=1e-8, engine=engine) for engine in ("numpy", "plain"))
+    assert fast.converged
+    assert np.abs(fast.x - slow.x).max() <= 1e-9
+
+
 def test_sparse_matrix_with_64_bit_indices():
     M = sp.random_array((20, 30), density=0.2, format="csr", rng=np.random.default_rng(0))
     M.indices, M.indptr = M.indices.astype(np.int64), M.indptr.astype(np.int64)
@@ -216,6 +265,7 @@ FUNCTIONS = {
     "dense": lambda rng: dapd.Quadratic(np.diag(np.linspace(1, 5, 10)) + 0.1, rng.standard_normal(10)),
     "sparse": lambda rng: dapd.Quadratic(sp.diags_array(np.linspace(1, 5, 10)).tocsr(), rng.standard_normal(10)),
     "squares": lambda rng: dapd.LeastSquares(rng.standard_normal((15, 10)), rng.standard_normal(15), 0.5),
+    "wide squares": lambda rng: dapd.LeastSquares(rng.standard_normal((4, 10)), rng.standard_normal(4), 0.5),
     "squares by columns": lambda rng: dapd.LeastSquares(rng.standard_normal((10, 15)).T, rng.standard_normal(15), 0.5),
     "sparse squares": lambda rng: dapd.LeastSquares(sp.csr_array(rng.standard_normal((15, 10))), np.ones(15), 0.5),
     "logistic": lambda rng: dapd.Logistic(rng.standard_normal((15, 10)), np.sign(rng.standard_normal(15)), 0.5),

@@ -65,7 +65,7 @@ def _loss(f: LeastSquares | Logistic, count: int, dtype: Any) -> FunctionShares 
     else:
         code, of_rows, base = LOGISTIC, f.labels.astype(dtype), np.zeros(f.A.shape[0], dtype)
     table = Table(NO_GROUPS, np.array([code], np.uint8), of_rows, of_rows)
-    shares = share_out(f.A, table, count)
+    shares = share_out(f.A, table, count, by_rows=True)
     if shares is None or len(shares.matrices) < count:
         return None
     records = [

@@ -1,4 +1,4 @@
-"""M and φ cut into shares, one a thread, in the layout of the kernels; of M only Kronecker factors are copied."""
+"""M and φ cut into shares, one a thread, in the layout of the kernels; Kronecker factors and scattered M are copied."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ from dapd.kernels.dense import LONG, panel_height
 from dapd.kernels.diagonal import Blocks
 from dapd.kernels.rows import Table, part
 from dapd.kernels.sparse import Csr
+from dapd.kernels.tiles import SIDE, tiled
 from dapd.operators import Dense, Operator, Sparse
 from dapd.structured import BlockDiagonal, Kronecker
 
+MANY = 1 << 18  # entries of a sparse matrix that are worth another copy
+FEW = 8  # entries a row: the processor mispredicts where a row of CSR ends
+FAR = 1 << 13  # columns from one entry to the next, on average: x is read from far places
 OWN = 1 << 20  # bytes that a core's own cache keeps from one step to the next
 LINE = 8  # columns are cut at multiples of this, so that no two threads write to one cache line
 
@@ -31,12 +35,16 @@ class Shares(NamedTuple):
     whole: bool = False  # each thread has all rows
 
 
-def share_out(M: Operator, phi: Table, threads: int) -> Shares | None:
-    """Cut M and φ for so many threads, or fewer; None where M is known by its products alone, or its layout is odd."""
+def share_out(M: Operator, phi: Table, threads: int, by_rows: bool = False) -> Shares | None:
+    """Cut M and φ for so many threads, or fewer; None where M is known by its products alone, or its layout is odd.
+
+    `by_rows` asks for shares of rows alone, which go with any shares of columns.
+    """
     if type(M) is Dense:
-        return _dense(M.matrix, phi, threads)
+        return _dense(M.matrix, phi, threads, by_rows)
     if type(M) is Sparse:
-        return _sparse(M.matrix, phi, threads)
+        tiles = None if by_rows or not scattered(M.matrix) else _tiled(M.matrix, phi, threads)
+        return tiles or _sparse(M.matrix, phi, threads)
     if type(M) is Kronecker:
         return _kronecker(M, phi, threads)
     return _block_diagonal(M, phi, threads) if type(M) is BlockDiagonal else None
@@ -67,7 +75,7 @@ def dense_layout(matrix: Array) -> str:
     return "C" if matrix.flags.c_contiguous else "F" if matrix.flags.f_contiguous else ""
 
 
-def _dense(matrix: Array, phi: Table, threads: int) -> Shares | None:
+def _dense(matrix: Array, phi: Table, threads: int, by_rows: bool) -> Shares | None:
     layout, count = dense_layout(matrix), matrix.shape[0]
     if not layout:
         return None
@@ -76,7 +84,8 @@ def _dense(matrix: Array, phi: Table, threads: int) -> Shares | None:
         if matrix.dtype != phi.lower.dtype:
             return None  # which BLAS can't mix
         return Shares([Products(matrix.T)], [phi], [0, count], [0, matrix.shape[1]], "")
-    if layout == "C" and threads > 1 and 2 * count <= matrix.shape[1] and matrix.nbytes <= threads * OWN:
+    wide = layout == "C" and threads > 1 and 2 * count <= matrix.shape[1]
+    if wide and matrix.nbytes <= threads * OWN and not by_rows:
         # to exchange y is cheaper than to exchange x, and M may be read twice: it stays near
         columns = even(matrix.shape[1], threads, LINE)
         strips = [Strip(matrix, left) for left in columns[:-1]]
@@ -85,6 +94,33 @@ def _dense(matrix: Array, phi: Table, threads: int) -> Shares | None:
     pairs = list(itertools.pairwise(rows))
     records = [Rows(matrix[a:b]) if layout == "C" else Columns(matrix.T, a) for a, b in pairs]
     return _by_rows(records, phi, rows, matrix.shape[1])
+
+
+def scattered(matrix: Any) -> bool:
+    """Whether tiles are faster: a large sparse matrix with few entries a row, or far from each other in a long x."""
+    if matrix.nnz < MANY:
+        return False
+    if matrix.nnz < FEW * matrix.shape[0]:
+        return True
+    some = np.arange(0, matrix.nnz - 1, matrix.nnz // MANY)
+    jumps = np.abs(matrix.indices[some + 1].astype(np.int64) - matrix.indices[some])
+    return bool(matrix.shape[1] * matrix.dtype.itemsize > OWN and jumps.mean() > FAR)
+
+
+def _tiled(matrix: Any, phi: Table, threads: int) -> Shares | None:
+    rows = cut(matrix.indptr.astype(np.int64), threads, row_ends(phi, matrix.shape[0]))
+    threads = len(rows) - 1
+    tops = [np.linspace(a, b, 1 + -(-(b - a) // SIDE)).astype(np.int64) for a, b in itertools.pairwise(rows)]
+    M = tiled(csr(matrix), np.concatenate([*(top[:-1] for top in tops), [matrix.shape[0]]]), matrix.shape[1])
+    first = np.cumsum([0, *(len(top) - 1 for top in tops)]).tolist()
+    entries = np.concatenate([[0], np.cumsum(np.diff(M.start.astype(np.int64), axis=1).sum(axis=0))])
+    across = cut(entries, threads, np.arange(len(entries)))
+    if len(across) - 1 < threads:
+        return None
+    pairs = zip(itertools.pairwise(first), itertools.pairwise(across), strict=True)
+    records = [M._replace(p=p, p_stop=p_stop, q=q, q_stop=q_stop) for (p, p_stop), (q, q_stop) in pairs]
+    tables = [part(phi, a, b) for a, b in itertools.pairwise(rows)]
+    return Shares(records, tables, rows, [int(M.left[q]) for q in across], "x y")
 
 
 def _sparse(matrix: Any, phi: Table, threads: int) -> Shares:

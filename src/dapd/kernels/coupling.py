@@ -9,12 +9,13 @@ from numba import types
 from numba.extending import overload
 
 from dapd.arrays import Array
-from dapd.kernels import dense, diagonal, sparse
+from dapd.kernels import dense, diagonal, sparse, tiles
 from dapd.kernels.compiled import compiled, copy
 from dapd.kernels.diagonal import Blocks
 from dapd.kernels.rows import Table, prox_units, units
 from dapd.kernels.sparse import Csr
 from dapd.kernels.team import Team, add_parts, add_sums, all_columns, all_rows, meet, own_part, own_sum
+from dapd.kernels.tiles import Tiles
 
 
 class Rows(NamedTuple):
@@ -102,6 +103,12 @@ def _sparse(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team, 
     add_parts(team, out)
 
 
+def _tiles(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team, y: Array, out: Array) -> None:
+    tiles.forward(M, all_columns(team, v), base, y)
+    prox_units(phi, step, y, 0, units(phi, y.size))
+    tiles.backward(M, all_rows(team, y), out)
+
+
 def _blocks(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team, y: Array, out: Array) -> None:
     diagonal.by_panels(M, phi, v, base, step, y, out)
     meet(team)  # a gradient that gathers x relies on a meeting in every dual step
@@ -132,6 +139,7 @@ _STEPS = {
     Columns: _columns,
     Products: _products,
     Csr: _sparse,
+    Tiles: _tiles,
     Blocks: _blocks,
     Factor: _factor,
     Factors: _factors,

@@ -6,6 +6,7 @@ from typing import Any
 
 from llvmlite import binding, ir
 from numba import types
+from numba.extending import intrinsic
 
 BYTES = 64 if binding.get_host_cpu_features().get("avx512f") else 32  # of a vector
 NARROW = BYTES // 4  # numbers: fewer are no vector
@@ -66,6 +67,21 @@ class Vectors:
             parts = [self.builder.shuffle_vector(vector, vector, places) for places in halves]
             vector = self.builder.fadd(*parts, flags=FREE)
         return self.builder.extract_element(vector, INDEX(0))
+
+
+@intrinsic
+def prefetch(context: Any, array: Any, i: Any) -> Any:
+    """Ask for entry i, which is to be read soon."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        where = builder.gep(context.make_array(array)(context, builder, args[0]).data, [args[1]])
+        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        function = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
+        builder.call(function, [builder.bitcast(where, byte), flag(0), flag(3), flag(1)])  # a read, keep it, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), code
 
 
 def wider(a: Any, b: Any) -> Any:
