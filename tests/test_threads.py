@@ -1,10 +1,10 @@
 """Threads: how many are used, and that forks, workers and failures end well."""
 
-import itertools
 import os
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 import dapd
 from dapd.certificate import certify
-from dapd.engines.compiled_engine import Engine, couple
+from dapd.engines.compiled_engine import couple, engine
 from dapd.engines.threads import available, together
 from dapd.kernels.coupling import fused
 from dapd.kernels.team import TimeUp
@@ -132,28 +132,57 @@ def test_no_limit_is_too_long_for_a_timer():
 def test_a_thread_that_waits_alone_is_called_back(shape):
     problem = dapd.Problem(dapd.PseudoHuber(1.0), np.eye(*shape), np.zeros(8))
     crew = couple(problem, 2)
-    crew.halt[0] = 1  # as when the time is up, or another thread has failed
     v, base = crew.of_columns(np.ones(shape[1]))[0], crew.of_rows(np.ones(8))[0]
-    with pytest.raises(TimeUp):  # at the first meeting, to which nobody else comes
-        fused(crew.shares.matrices[0], crew.shares.tables[0], v, base, 1.0, crew.teams[0], base.copy(), v.copy())
+
+    def alone(*arguments):
+        crew.halt[0] = 1  # as when the time is up, or another thread has failed
+        fused(*arguments)  # at the first meeting, to which nobody else comes
+
+    arguments = (crew.shares.matrices[0], crew.shares.tables[0], v, base, 1.0, crew.teams[0], base.copy(), v.copy())
+    with pytest.raises(TimeUp):
+        crew.run(alone, [arguments])
+    assert crew.halt[0] == 0
 
 
-def test_a_step_given_up_halfway_leaves_no_trace(monkeypatch):
-    problem = dapd.Problem(dapd.PseudoHuber(0.1), np.eye(8, 40), np.ones(8))
-    run, calls = Engine.run, itertools.count()
-
-    def torn(self, parameters, state, steps, deadline):
-        run(self, parameters, state, steps, deadline)
-        if next(calls) == 4:
-            for part in state:
-                part[::2] = np.nan  # some threads were further than others
-            raise TimeUp
-
-    monkeypatch.setattr(Engine, "run", torn)
-    result = dapd.solve(problem, "y-dapd", tol=1e-300, time_limit=60.0)
+@pytest.mark.parametrize("kind", ["numpy", "plain"])
+def test_a_step_given_up_halfway_leaves_no_trace(kind):
+    M = np.random.default_rng(0).standard_normal((300, 600))
+    problem = dapd.Problem(dapd.PseudoHuber(0.1), M, np.ones(300), spectrum=dapd.Spectrum(50.0, 5e-5))
+    dapd.solve(problem, "capd", max_iterations=0, engine=kind)  # compiles
+    looks = []
+    result = dapd.solve(
+        problem, "capd", tol=1e-300, time_limit=0.2, engine=kind, callback=lambda look: looks.append(look.iteration)
+    )  # a step takes a million passes over M
     assert result.status == "time_limit"
+    assert 0.2 <= result.solve_time < 2.0
+    assert looks == [0] == [result.iterations]
+    assert not result.x.any()
+
+
+def test_a_time_limit_keeps_the_steps_that_were_taken():
+    def grad(x):
+        time.sleep(0.06)  # so that steps are taken one at a time
+        return x
+
+    problem = dapd.Problem(dapd.Smooth(lambda x: x @ x / 2, grad, 1.0, 1.0), np.eye(3, 5), np.ones(3))
+    result = dapd.solve(problem, "papc", tol=0, time_limit=0.5)
+    assert result.status == "time_limit"
+    assert result.iterations > 3
     assert result.certificate == certify(problem, result.x, result.y)
-    assert np.isfinite(result.certificate.error)
+    assert 0.5 <= result.solve_time < 1.5
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_method_runs_in_several_threads_at_once(threads):
+    rng = np.random.default_rng(0)
+    problem = dapd.Problem(dapd.PseudoHuber(0.1), rng.standard_normal((60, 200)), rng.standard_normal(60))
+    method = dapd.METHODS["papc"].from_theory(problem)
+    method.packed = engine(problem, threads)
+    states = [method.init()._replace(x=rng.standard_normal(200)) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda state: method.run(state, 2_000), states))
+    for found, state in zip(together, states, strict=True):
+        assert np.array_equal(found.x, method.run(state, 2_000).x)
 
 
 def test_ctrl_c_before_all_calls_were_made_brings_home_those_that_were(monkeypatch):

@@ -60,7 +60,7 @@ class Loop:
         self.method, self.spectrum, self.tol, self.limit = method, spectrum, tol, limit
         self.time_limit = math.inf if time_limit is None else time_limit
         self.callback = callback
-        self.iteration = self.looked = 0  # now, and at the last look
+        self.iteration = 0
         self.seconds = 0.0
         self.reason = ""  # said instead of the status's own sentence
         self.pace = 1.0  # steps a pulse
@@ -82,8 +82,9 @@ class Loop:
                     worse = status in (Status.interrupted, Status.diverged)
                     return status, best if worse else look
                 state = self._advance(state, self._stride(before, look))
-                if self.iteration > look.iteration:
-                    before, look = Past(look.iteration, look.y, look.certificate), self._look(state)
+                if self.iteration == look.iteration:  # the first step was given up
+                    return Status.time_limit, look
+                before, look = Past(look.iteration, look.y, look.certificate), self._look(state)
                 best = look if look.certificate.error < best.certificate.error else best
         except KeyboardInterrupt:
             if best is None:  # not even one point to give back
@@ -92,18 +93,20 @@ class Loop:
 
     def _advance(self, state: Any, steps: int) -> Any:
         """Take so many steps, or as many as the time limit allows."""
+        long = self.method.iterations_per_step > 1  # a step that may be given up, so that its state must be kept
+        advance = self.method.run if long else self.method.advance
         while steps and self.seconds < self.time_limit:
             chunk = min(steps, max(1, int(self.pace)))
             began = perf_counter()
-            # a chunk of several steps is short; one step may be long
-            self.method.oracle.deadline = began + self.time_limit - self.seconds if chunk == 1 else math.inf
+            left = self.time_limit - self.seconds
+            self.method.oracle.deadline = began + left if long and chunk == 1 else math.inf
             try:
-                state = self.method.advance(state, chunk)
+                state = advance(state, chunk)
                 self.iteration += chunk * self.method.iterations_per_step
                 steps -= chunk
-            except TimeUp:  # there is no state now: the answer is the last point looked at
-                self.iteration, self.seconds, steps = self.looked, self.time_limit, 0
-            elapsed = perf_counter() - began
+                elapsed = perf_counter() - began
+            except TimeUp:
+                elapsed = max(perf_counter() - began, left)
             self.seconds += elapsed
             self.pace = min(2 * self.pace, chunk * PULSE / max(elapsed, 1e-9))
         return state
@@ -111,7 +114,6 @@ class Loop:
     def _look(self, state: Any) -> Info:
         """Certify the point of a state; off the clock when it is recorded in a history."""
         began = perf_counter()
-        self.looked = self.iteration
         x, y = (part.copy() for part in self.method.point(state))  # compiled steps go on in the state's arrays
         certificate = certify(self.method.problem, x, y)
         if self.looks is None:

@@ -7,6 +7,7 @@ where they must, a step is arithmetic entry by entry.
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,11 +27,12 @@ from dapd.kernels.borrowed import borrowed
 from dapd.kernels.compiled import inlined
 from dapd.kernels.lazy import DUAL, assign, computed, leaf, multiplied
 from dapd.kernels.rows import Table, tabulate
-from dapd.kernels.team import Team, TimeUp, common, give_back, take, teams
+from dapd.kernels.team import Team, TimeUp, common, give_back, halted, take, teams
 from dapd.operators import Sparse
 from dapd.problem import Problem
+from dapd.smooth import Separable
 
-MANY = 1 << 15  # multiplications of M and ∇f from which a second thread is worth its meetings
+WORTH = 1 << 14  # multiplications of M and ∇f that make another thread worth its meetings
 VAST = 1 << 21  # the same where Python calls the threads for every dual step: below, two products of BLAS do better
 SCATTERED = 8  # an entry of a sparse matrix takes about as long as so many of a dense one
 
@@ -67,11 +69,10 @@ def _dual_step(o: Any, v: Any, base: Any, step: Any) -> Any:
 
     def dual_step(o: Any, v: Any, base: Any, step: float) -> tuple[Any, Any]:
         share = o.share
-        if share.team.halt[0] != 0:
-            raise TimeUp
         from_v, from_base = multiplied(v, share.team), computed(base, share.team)
         y, Mty = take(share.team, from_base), take(share.team, from_v)
-        coupling.dual_step(share.M, share.phi, from_v, from_base, step, share.team, y, Mty)
+        if not halted(share.team):
+            coupling.dual_step(share.M, share.phi, from_v, from_base, step, share.team, y, Mty)
         return leaf(y), leaf(Mty)
 
     return dual_step
@@ -114,6 +115,8 @@ def chunk(p: Any, share: Share, s: Any, steps: int) -> None:
     kept, state = borrowed(share), borrowed(s)
     o, now = Oracle(kept, leaf(kept.b)), leaves(state)
     for _ in range(steps):
+        if halted(kept.team):
+            return
         assign(stepped(p, o, now), state)
         give_back(kept.team)
 
@@ -125,6 +128,7 @@ class Crew:
         longest = np.maximum(np.diff(shares.columns), shares.rows[-1] if shares.whole else np.diff(shares.rows))
         self.shares, self.common = shares, common(longest.tolist(), dtype)
         self.counts, self.halt = self.common[:2]
+        self.lock = threading.Lock()  # buffers and counters serve one call at a time
         self.teams = self.team(shares.rows, shares.needs)
 
     def team(self, rows: list[int], needs: str) -> list[Team]:
@@ -141,16 +145,16 @@ class Crew:
             return [vector, *(vector.copy() for _ in self.shares.matrices[1:])]
         return [vector[a:b] for a, b in itertools.pairwise(self.shares.rows)]
 
-    def run(self, call: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> None:
-        """Call with each thread's arguments at the same time."""
-        self.counts[:] = 0
-        if len(arguments) == 1:
-            call(*arguments[0])
-            return
-        try:
-            together(call, arguments, lambda: self.halt.fill(1))
-        finally:
-            self.halt[0] = 0
+    def run(self, call: Callable[..., Any], arguments: list[tuple[Any, ...]], deadline: float = math.inf) -> None:
+        """Call with each thread's arguments at the same time; TimeUp at the deadline, on the performance counter."""
+        with self.lock, self._halt_at(deadline):
+            self.counts[:] = 0
+            if len(arguments) == 1:
+                call(*arguments[0])
+            else:
+                together(call, arguments, lambda: self.halt.fill(1))
+            if self.halt[0] != 0:
+                raise TimeUp
 
     def dual_step(self, v: Array, base: Array, step: float) -> tuple[Array, Array]:
         """prox_{step·φ}(base + Mv) and Mᵀ of it, asked from Python."""
@@ -167,19 +171,17 @@ class Crew:
         return y, Mty
 
     @contextmanager
-    def deadline(self, at: float) -> Iterator[None]:
-        """Stop all threads at a time on the performance counter."""
-        seconds = max(0.0, at - perf_counter())
-        if seconds > threading.TIMEOUT_MAX:
-            yield
-            return
-        timer = threading.Timer(seconds, self.halt.fill, (1,))
-        timer.start()
+    def _halt_at(self, deadline: float) -> Iterator[None]:
+        seconds = max(0.0, deadline - perf_counter())
+        timer = threading.Timer(seconds, self.halt.fill, (1,)) if seconds <= threading.TIMEOUT_MAX else None
+        if timer is not None:
+            timer.start()
         try:
             yield
         finally:
-            timer.cancel()
-            timer.join()
+            if timer is not None:
+                timer.cancel()
+                timer.join()
             self.halt[0] = 0
 
 
@@ -208,8 +210,7 @@ class Engine:
     def run(self, parameters: Any, state: Any, steps: int, deadline: float) -> None:
         """Take so many steps, in the arrays of a state that has its own; TimeUp at the deadline leaves no state."""
         given = zip(self.oracles, self._shares(state), strict=True)
-        with self.crew.deadline(deadline):
-            self.crew.run(chunk, [(parameters, o, own, steps) for o, own in given])
+        self.crew.run(chunk, [(parameters, o, own, steps) for o, own in given], deadline)
 
     def _shares(self, state: Any) -> list[Any]:
         """Views of each thread's share of a state."""
@@ -220,9 +221,13 @@ class Engine:
 
 def engine(problem: Problem, threads: int | None = None) -> Engine | None:
     """All of the problem as compiled code reads it; None where M, f or φ is known to Python alone."""
+    if share_function(problem.f, [0, problem.columns], problem.dtype) is None:
+        return None
     if threads is None:
-        threads = available() if problem.M.work + problem.f.work >= MANY else 1
-    for count in dict.fromkeys((threads, 1)):  # on one thread where f can't be shared
+        threads = max(1, min(available(), (problem.M.work + problem.f.work) // WORTH))
+    if type(problem.f) is Separable:
+        threads = 1
+    for count in dict.fromkeys((threads, 1)):  # on one thread where f has fewer rows than there are threads
         shares = _shares(problem, count)
         f = None if shares is None else share_function(problem.f, shares.columns, problem.dtype)
         if shares is not None and f is not None:

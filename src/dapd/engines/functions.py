@@ -1,4 +1,4 @@
-"""f cut into shares, one a thread, in the layout of the kernels; none of its matrices is copied."""
+"""f cut into shares, one a thread, in the layout of the kernels; only the matrices of a Separable are copied."""
 
 from __future__ import annotations
 

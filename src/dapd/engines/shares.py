@@ -17,11 +17,11 @@ from dapd.kernels.tiles import SIDE, tiled
 from dapd.operators import Dense, Operator, Sparse
 from dapd.structured import BlockDiagonal, Kronecker
 
-MANY = 1 << 18  # entries of a sparse matrix that are worth another copy
+LARGE = 1 << 18  # entries of a sparse matrix that are worth another copy
 FEW = 8  # entries a row: the processor mispredicts where a row of CSR ends
 FAR = 1 << 13  # columns from one entry to the next, on average: x is read from far places
 OWN = 1 << 20  # bytes that a core's own cache keeps from one step to the next
-LINE = 8  # columns are cut at multiples of this, so that no two threads write to one cache line
+LINE = 8  # columns are cut at multiples of this: a cache line in float64
 
 
 class Shares(NamedTuple):
@@ -43,8 +43,8 @@ def share_out(M: Operator, phi: Table, threads: int, by_rows: bool = False) -> S
     if type(M) is Dense:
         return _dense(M.matrix, phi, threads, by_rows)
     if type(M) is Sparse:
-        tiles = None if by_rows or not scattered(M.matrix) else _tiled(M.matrix, phi, threads)
-        return tiles or _sparse(M.matrix, phi, threads)
+        share = _tiled if scattered(M.matrix) and not by_rows else _sparse
+        return share(M.matrix, phi, threads)
     if type(M) is Kronecker:
         return _kronecker(M, phi, threads)
     return _block_diagonal(M, phi, threads) if type(M) is BlockDiagonal else None
@@ -98,29 +98,28 @@ def _dense(matrix: Array, phi: Table, threads: int, by_rows: bool) -> Shares | N
 
 def scattered(matrix: Any) -> bool:
     """Whether tiles are faster: a large sparse matrix with few entries a row, or far from each other in a long x."""
-    if matrix.nnz < MANY:
+    if matrix.nnz < LARGE:
         return False
     if matrix.nnz < FEW * matrix.shape[0]:
         return True
-    some = np.arange(0, matrix.nnz - 1, matrix.nnz // MANY)
+    some = np.arange(0, matrix.nnz - 1, matrix.nnz // LARGE)
     jumps = np.abs(matrix.indices[some + 1].astype(np.int64) - matrix.indices[some])
     return bool(matrix.shape[1] * matrix.dtype.itemsize > OWN and jumps.mean() > FAR)
 
 
-def _tiled(matrix: Any, phi: Table, threads: int) -> Shares | None:
-    rows = cut(matrix.indptr.astype(np.int64), threads, row_ends(phi, matrix.shape[0]))
-    threads = len(rows) - 1
-    tops = [np.linspace(a, b, 1 + -(-(b - a) // SIDE)).astype(np.int64) for a, b in itertools.pairwise(rows)]
-    M = tiled(csr(matrix), np.concatenate([*(top[:-1] for top in tops), [matrix.shape[0]]]), matrix.shape[1])
-    first = np.cumsum([0, *(len(top) - 1 for top in tops)]).tolist()
+def _tiled(matrix: Any, phi: Table, threads: int) -> Shares:
+    rows = cut(matrix.indptr.astype(np.int64), min(threads, matrix.shape[1]), row_ends(phi, matrix.shape[0]))
+    threads, pairs = len(rows) - 1, list(itertools.pairwise(rows))
+    tops = [np.linspace(a, b, 1 + -(-(b - a) // SIDE)).astype(np.int64) for a, b in pairs]
+    M = tiled(csr(matrix), np.concatenate([*(top[:-1] for top in tops), rows[-1:]]), matrix.shape[1], threads)
+    down = np.cumsum([0, *(len(top) - 1 for top in tops)]).tolist()
     entries = np.concatenate([[0], np.cumsum(np.diff(M.start.astype(np.int64), axis=1).sum(axis=0))])
     across = cut(entries, threads, np.arange(len(entries)))
-    if len(across) - 1 < threads:
-        return None
-    pairs = zip(itertools.pairwise(first), itertools.pairwise(across), strict=True)
-    records = [M._replace(p=p, p_stop=p_stop, q=q, q_stop=q_stop) for (p, p_stop), (q, q_stop) in pairs]
-    tables = [part(phi, a, b) for a, b in itertools.pairwise(rows)]
-    return Shares(records, tables, rows, [int(M.left[q]) for q in across], "x y")
+    if len(across) <= threads:  # where all entries are in few columns
+        across = even(len(entries) - 1, threads, 1)
+    own = zip(down[:-1], down[1:], across[:-1], across[1:], strict=True)
+    records = [M._replace(p=p, p_stop=p_stop, q=q, q_stop=q_stop) for p, p_stop, q, q_stop in own]
+    return Shares(records, [part(phi, a, b) for a, b in pairs], rows, [int(M.left[q]) for q in across], "x y")
 
 
 def _sparse(matrix: Any, phi: Table, threads: int) -> Shares:
@@ -140,7 +139,8 @@ def _kronecker(M: Kronecker, phi: Table, threads: int) -> Shares:
     A = np.ascontiguousarray(M.A, dtype)
     if M.B is not None:
         B = np.ascontiguousarray(M.B, dtype)
-        return Shares([Factors(A, B)], [phi], [0, M.shape[0]], [0, M.shape[1]], "")
+        half = np.empty((A.shape[0], B.shape[1]), dtype)
+        return Shares([Factors(A, B, half)], [phi], [0, M.shape[0]], [0, M.shape[1]], "")
     width = M.shape[0] // A.shape[0]
     allowed = row_ends(phi, M.shape[0])
     rows = cut(np.arange(M.shape[0] + 1), threads, allowed[allowed % width == 0])

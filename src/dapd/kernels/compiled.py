@@ -35,6 +35,7 @@ def _cached(function: F, **options: object) -> F:
     return cast(F, numba.njit(cache=True, nogil=True, **options)(function))
 
 
+# inlining is said outright: what is not said, Numba takes over from the caller
 def compiled(function: F) -> F:
     """Compile with Numba."""
     return _cached(function, fastmath=FREE, forceinline=False)

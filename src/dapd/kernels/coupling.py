@@ -56,6 +56,7 @@ class Factors(NamedTuple):
 
     A: Array
     B: Array
+    half: Array  # scratch
 
 
 def dual_step(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team, y: Array, out: Array) -> None:
@@ -124,13 +125,13 @@ def _factor(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team, 
 
 
 def _factors(M: Any, phi: Table, v: Array, base: Array, step: float, team: Team, y: Array, out: Array) -> None:
-    (p, q), (r, s), half = M.A.shape, M.B.shape, np.empty((M.A.shape[0], M.B.shape[1]), v.dtype)
-    np.dot(M.A, v.reshape(q, s), half)
-    np.dot(half, M.B.T, y.reshape(p, r))
+    (p, q), (r, s) = M.A.shape, M.B.shape
+    np.dot(M.A, v.reshape(q, s), M.half)
+    np.dot(M.half, M.B.T, y.reshape(p, r))
     y += base
     prox_units(phi, step, y, 0, units(phi, y.size))
-    np.dot(y.reshape(p, r), M.B, half)
-    np.dot(M.A.T, half, out.reshape(q, s))
+    np.dot(y.reshape(p, r), M.B, M.half)
+    np.dot(M.A.T, M.half, out.reshape(q, s))
 
 
 _STEPS = {

@@ -6,10 +6,10 @@ from dapd.arrays import Array
 from dapd.kernels.compiled import compiled, copy
 from dapd.kernels.panel import add_rows, dot_rows
 from dapd.kernels.rows import Table, panel_end, prox_units, row_of, units
-from dapd.kernels.vectors import NARROW
+from dapd.kernels.vectors import LINE, NARROW
 
 TALL, SHORT = 12, 4  # rows at a time: so many streams from memory, so many sums in registers
-WAY, LINE = 4096, 64  # bytes: lines a multiple of the first apart compete for a place in the nearest cache
+WAY = 4096  # bytes: cache lines a multiple of this apart compete for a place in the nearest cache
 LONG = 64  # rows that a panel of columns must have: so many numbers follow each other in memory
 NEAR = 1 << 19  # bytes of such a panel that a core's own cache keeps
 

@@ -2,7 +2,8 @@
 
 Left to the compiler, vectors would begin where the matrix begins, which is hardly ever where a cache line does, so that
 every load would take two lines; and it can't run a loop backwards without turning every vector around. Backwards, the
-second product begins with what the first has left in the nearest cache.
+second product begins with what the first has left in the nearest cache. Sums do not depend on where a matrix begins:
+column j adds to a sum with all columns j ± lanes, and these sums are added in an order that has no first.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dapd.kernels.vectors import FREE, INDEX, Vectors, wider
+from dapd.kernels.vectors import INDEX, Vectors, wider
 
 
 class Panel:
     """Some rows and the vectors that they are read in.
 
-    The first vector has the first `lead` columns and the last one those that are left over; both overlap others. All
-    between begin where a cache line does, if the rows are whole cache lines apart.
+    The first vector has the first `lead` columns and the last one those from `stop` on. All between begin where a cache
+    line does, if the rows are whole cache lines apart.
     """
 
     def __init__(self, vectors: Vectors, M: Any, width: Any, at: Any, rows: int, columns: Any) -> None:
@@ -35,9 +36,7 @@ class Panel:
         after = builder.sub(columns, self.lead)
         between = builder.sdiv(builder.sub(after, INDEX(1)), lanes)  # 0 where the first vector has all columns
         self.stop = builder.add(self.lead, builder.mul(between, lanes))
-        self.last = builder.sub(columns, lanes)
-        self.in_first = vectors.lane("<", self.lead)
-        self.in_last = vectors.lane(">=", builder.sub(self.stop, self.last))
+        self.columns = columns
 
 
 def _with_panel(code: Callable[..., None]) -> Any:
@@ -70,18 +69,21 @@ def _dots(vectors: Vectors, panel: Panel, base: Any, y: Any, v: Any) -> None:
     zero = vectors.kind(None)
     sums = [cgutils.alloca_once_value(builder, zero) for _ in panel.rows]
 
-    def add(j: Any, x: Any) -> None:
+    def add(j: Any, some: Any = None) -> None:
+        x = vectors.load(v, j, some)
         for row, so_far in zip(panel.rows, sums, strict=True):
-            builder.store(vectors.multiply_add(vectors.load(row, j), x, builder.load(so_far)), so_far)
+            builder.store(vectors.multiply_add(vectors.load(row, j, some), x, builder.load(so_far)), so_far)
 
-    add(INDEX(0), builder.select(panel.in_first, vectors.load(v, INDEX(0)), zero))
-    with cgutils.for_range_slice(builder, panel.lead, panel.stop, INDEX(vectors.lanes)) as (j, _):
-        add(j, vectors.load(v, j))
-    add(panel.last, builder.select(panel.in_last, vectors.load(v, panel.last), zero))
+    lanes = INDEX(vectors.lanes)
+    before = builder.sub(panel.lead, lanes)
+    add(before, vectors.lane(">=", builder.sub(INDEX(0), before)))
+    with cgutils.for_range_slice(builder, panel.lead, panel.stop, lanes) as (j, _):
+        add(j)
+    add(panel.stop, vectors.lane("<", builder.sub(panel.columns, panel.stop)))
     for r, so_far in enumerate(sums):
         (from_base, base_dtype), (to, dtype) = ((builder.gep(data, [INDEX(r)]), kind) for data, kind in (base, y))
         start = vectors.context.cast(builder, builder.load(from_base), base_dtype, vectors.dtype)
-        total = builder.fadd(start, vectors.total(builder.load(so_far)), flags=FREE)
+        total = builder.fadd(start, vectors.total(builder.load(so_far)))
         builder.store(vectors.context.cast(builder, total, vectors.dtype, dtype), to)
 
 
@@ -95,12 +97,14 @@ def _add(vectors: Vectors, panel: Panel, y: Any, _: Any, out: Any) -> None:
             after = vectors.multiply_add(vectors.load(row, j), weight, after)
         vectors.store(after if where is None else builder.select(where, after, before), out, j)
 
-    add(panel.last, panel.in_last)
+    # the last vector and the first one overlap others, and change only what these don't
     lanes = INDEX(vectors.lanes)
+    last = builder.sub(panel.columns, lanes)
+    add(last, vectors.lane(">=", builder.sub(panel.stop, last)))
     final, beyond = builder.sub(panel.stop, lanes), builder.sub(panel.lead, lanes)
     with cgutils.for_range_slice(builder, final, beyond, INDEX(-vectors.lanes), inc=False) as (j, _):
         add(j)
-    add(INDEX(0), panel.in_first)
+    add(INDEX(0), vectors.lane("<", panel.lead))
 
 
 dot_rows = _with_panel(_dots)  # set b = a + Mv in these rows

@@ -15,12 +15,12 @@ from dapd.kernels.compiled import copy, inlined
 SPINS = 4_000  # looks at the others before giving the core away
 LINE = 128  # bytes of a cache line, or more: what two threads write to must not share one
 PAD = LINE // 8  # so many counters
-SHORT = 1 << 12  # entries of vectors that are kept room for; longer ones cost more to compute than to allocate
-VECTORS = 12  # that a step makes, or fewer
+BRIEF = 1 << 12  # entries of vectors that are kept room for; longer ones cost more to compute than to allocate
+VECTORS = 12  # that are kept room for; more are allocated
 
 
 class TimeUp(Exception):
-    """The deadline passed in the middle of a step."""
+    """The deadline passed in the middle of a step. Compiled code never raises: Numba would lose what it allocated."""
 
 
 class Team(NamedTuple):
@@ -64,8 +64,14 @@ _yield = types.ExternalFunction("sched_yield", types.int32())
 
 
 @inlined
+def halted(team: Team) -> bool:
+    """Whether all are to stop: what a step computes from now on is of no use."""
+    return bool(_load(team.halt, 0) != 0)
+
+
+@inlined
 def meet(team: Team) -> None:
-    """Wait for all threads to come here."""
+    """Wait for all threads to come here, or for a halt."""
     turn = _load(team.counts, team.rank * PAD) + 1
     _store(team.counts, team.rank * PAD, turn)
     for other in range(team.threads):
@@ -73,8 +79,8 @@ def meet(team: Team) -> None:
         while _load(team.counts, other * PAD) < turn:
             spins += 1
             if spins > SPINS:
-                if _load(team.halt, 0) != 0:
-                    raise TimeUp
+                if halted(team):
+                    return
                 if _YIELDS:
                     _yield()
 
@@ -182,7 +188,7 @@ def common(longest: list[int], dtype: Any) -> Common:
     counts, halt = (lined(1, PAD * len(longest), np.int64)[0] for _ in range(2))
     used = [lined(1, PAD, np.int64)[0] for _ in longest]
     line = LINE // np.dtype(dtype).itemsize
-    lengths = [VECTORS * -(-size // line) * line if size <= SHORT else 0 for size in longest]
+    lengths = [VECTORS * -(-size // line) * line if size <= BRIEF else 0 for size in longest]
     return Common(counts, halt, [lined(1, length, dtype)[0] for length in lengths], used)
 
 

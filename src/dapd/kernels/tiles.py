@@ -13,10 +13,9 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.kernels.compiled import copy, plain
 from dapd.kernels.sparse import Csr
-from dapd.kernels.vectors import prefetch
+from dapd.kernels.vectors import LINE, prefetch
 
 SIDE = 1 << 15  # rows and columns of a tile, at most: so many numbers stay in a core's own cache
-LINE = 8  # numbers of a cache line
 
 
 class Tiles(NamedTuple):
@@ -40,7 +39,7 @@ def forward(M: Tiles, x: Array, base: Array, y: Array) -> None:
     copy(base, y)
     for q in range(M.left.size - 1):
         of_x = x[M.left[q] : M.left[q + 1]]
-        for j in range(0, of_x.size, LINE):  # in order, which is faster than as the entries have it
+        for j in range(0, of_x.size, LINE // of_x.itemsize):  # in order, which is faster than as the entries have it
             prefetch(of_x, j)
         for p in range(M.p, M.p_stop):
             out = y[M.top[p] - M.top[M.p] : M.top[p + 1] - M.top[M.p]]
@@ -60,9 +59,9 @@ def backward(M: Tiles, y: Array, x: Array) -> None:
                 out[M.column[k]] += M.values[k] * of_y[M.row[k]]
 
 
-def tiled(M: Csr, top: Any, columns: int) -> Tiles:
-    """Cut a matrix at these rows, and at columns evenly; all of it is one thread's."""
-    across = -(-columns // SIDE)
+def tiled(M: Csr, top: Any, columns: int, least: int) -> Tiles:
+    """Cut a matrix at these rows, and at columns evenly, so many times at least; all of it is one thread's."""
+    across = max(least, -(-columns // SIDE))
     left = np.minimum(np.arange(across + 1) * -(-columns // across), columns)
     start = np.zeros((len(top) - 1, across + 1), np.uint64)
     values, (row, column) = np.empty_like(M.values), np.empty((2, M.values.size), np.uint16)

@@ -6,11 +6,13 @@ from typing import Any
 
 from llvmlite import binding, ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 BYTES = 64 if binding.get_host_cpu_features().get("avx512f") else 32  # of a vector
+LINE = 64  # bytes of a cache line
 NARROW = BYTES // 4  # numbers: fewer are no vector
-FREE = ("reassoc", "contract")  # NaN and infinity keep their meaning, only the order of sums is free
+FUSED = ("contract",)  # a product and a sum may be rounded once
 INDEX = ir.IntType(64)
 
 
@@ -36,11 +38,18 @@ class Vectors:
         lanes = ir.Constant(ir.VectorType(INDEX, self.lanes), list(range(self.lanes)))
         return self.builder.icmp_signed(comparison, lanes, self.all(value))
 
-    def load(self, pointer: Any, index: Any) -> Any:
-        """What stands from an index on."""
+    def load(self, pointer: Any, index: Any, lanes: Any = None) -> Any:
+        """What stands from an index on; zero where a lane is not among these, and nothing is read for it."""
         where, entry = self._where(pointer, index)
-        found = self.builder.load(where, align=_size(entry))
+        found = self.builder.load(where, align=_size(entry)) if lanes is None else self._some(where, entry, lanes)
         return found if found.type == self.kind else self.builder.fpext(found, self.kind)
+
+    def _some(self, where: Any, entry: Any, lanes: Any) -> Any:
+        vector, align = ir.VectorType(entry, self.lanes), ir.IntType(32)
+        kind = ir.FunctionType(vector, [where.type, align, lanes.type, vector])
+        suffix = f"v{self.lanes}f{8 * _size(entry)}"
+        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.masked.load.{suffix}.p0{suffix}")
+        return self.builder.call(function, [where, align(_size(entry)), lanes, vector(None)])
 
     def store(self, vector: Any, pointer: Any, index: Any) -> None:
         """Write it from an index on."""
@@ -56,16 +65,16 @@ class Vectors:
 
     def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
         """a·b + c."""
-        return self.builder.fadd(self.builder.fmul(a, b, flags=FREE), c, flags=FREE)
+        return self.builder.fadd(self.builder.fmul(a, b, flags=FUSED), c, flags=FUSED)
 
     def total(self, vector: Any) -> Any:
-        """The sum of the entries."""
+        """The sum of the entries, the same whichever lane is the first."""
         width = self.lanes
         while width > 1:
             width //= 2
             halves = (_places(range(first, first + width)) for first in (0, width))
             parts = [self.builder.shuffle_vector(vector, vector, places) for places in halves]
-            vector = self.builder.fadd(*parts, flags=FREE)
+            vector = self.builder.fadd(*parts)
         return self.builder.extract_element(vector, INDEX(0))
 
 
