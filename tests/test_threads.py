@@ -102,9 +102,9 @@ def test_one_failing_call_brings_the_others_home():
 
 OWN = """
 import signal, threading, time
-M = np.random.default_rng(0).standard_normal((1100, 2000))
+M = np.random.default_rng(0).standard_normal((2100, 2000))
 f = dapd.Smooth(lambda x: x @ x, lambda x: 2 * x, 2.0, 2.0)
-own = dapd.Problem(f, M, np.ones(1100), spectrum=dapd.Spectrum(90.0, 10.0))
+own = dapd.Problem(f, M, np.ones(2100), spectrum=dapd.Spectrum(90.0, 10.0))
 """
 
 

@@ -33,8 +33,8 @@ from dapd.problem import Problem
 from dapd.smooth import Separable
 
 WORTH = 1 << 14  # multiplications of M and ∇f that make another thread worth its meetings
-VAST = 1 << 21  # the same where Python calls the threads for every dual step: below, two products of BLAS do better
-SCATTERED = 8  # an entry of a sparse matrix takes about as long as so many of a dense one
+VAST = 1 << 25  # bytes of M from which Python calls the threads for every dual step: below, two products do better
+SCATTERED = 16  # an entry of a sparse matrix takes about as long as so many of a dense one
 
 
 class Share(NamedTuple):
@@ -188,8 +188,8 @@ class Crew:
 def couple(problem: Problem, threads: int | None = None) -> Crew | None:
     """M and φ as compiled code reads them, for Python to call; None where either is known to Python alone."""
     if threads is None:
-        work = problem.M.work * (SCATTERED if isinstance(problem.M, Sparse) else 1)
-        if work < VAST:
+        entries = problem.M.work * (SCATTERED if isinstance(problem.M, Sparse) else 1)
+        if entries * problem.M.dtype.itemsize < VAST:
             return None
         threads = available()
     shares = _shares(problem, threads)
