@@ -56,7 +56,7 @@ def solve(
         Pairs of products with M and Mᵀ (CAPD: inner iterations); block iterations for a block-coordinate method that
         is named, rounds of N of them for one that "auto" chose. A million (rounds) where left out.
     time_limit : float, optional
-        Seconds of solve time, set-up not included.
+        Seconds of solve time, set-up not included; looked at between steps, and within a step of CAPD.
     x0, y0 : vector, optional
         Where to start; zero where left out.
     spectrum : Spectrum, optional
