@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 import dapd
-from dapd.certificate import certify
+from dapd.solving.certificate import certify
 from instances import DETERMINISTIC, PHIS, quadratic_problem
 
 KINDS = {"dense": np.asarray, "csr": sp.csr_array, "matrix-free": aslinearoperator}

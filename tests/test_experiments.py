@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import dapd
-from dapd.certificate import certify
 from dapd.experiments import compressed_sensing, qp_inequality, qp_l1, reference, system_identification
 from dapd.experiments.references import store
 from dapd.experiments.references.group_norms import GroupNorms
 from dapd.experiments.system_identification import trajectory
 from dapd.reproduce.problems import EXPERIMENTS
+from dapd.solving.certificate import certify
 
 
 def residuals(problem):

@@ -11,10 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import dapd
-from dapd.certificate import certify
 from dapd.lower_bounds import affine, block, convex_concave, extragradient, landscape
 from dapd.lower_bounds.chain import index_type
 from dapd.lower_bounds.instances import half_width
+from dapd.solving.certificate import certify
 
 DETERMINISTIC = ["x-dapd", "y-dapd", "papc", "apapc", "capd", "condat-vu"]
 ROOT = 5**0.5

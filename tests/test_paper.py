@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dapd
-from dapd.certificate import certify
+from dapd.solving.certificate import certify
 
 
 @pytest.fixture(scope="module")

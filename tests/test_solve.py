@@ -10,8 +10,8 @@ import pytest
 import rich.console
 
 import dapd
-from dapd.certificate import certify
-from dapd.progress import Bar, Table
+from dapd.solving.certificate import certify
+from dapd.solving.progress import Bar, Table
 from instances import PHIS, quadratic_problem
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dapd
-from dapd import spectrum as spectrum_module
-from dapd.lanczos import random_start
+from dapd.spectrum import estimate as spectrum_module
+from dapd.spectrum.lanczos import random_start
 from instances import matrix, quadratic_problem
 
 

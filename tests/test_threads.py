@@ -12,11 +12,11 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import dapd
-from dapd.certificate import certify
 from dapd.engines.compiled_engine import couple, engine
 from dapd.engines.threads import available, together
 from dapd.kernels.coupling import fused
 from dapd.kernels.team import TimeUp
+from dapd.solving.certificate import certify
 
 TWO = {**os.environ, "NUMBA_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
 COMMON = """

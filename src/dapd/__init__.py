@@ -4,17 +4,17 @@ min_x max_y  f(x) + yᵀMx − bᵀy − φ(y)
 """
 
 from dapd import experiments, lower_bounds, testing, theory
-from dapd.certificate import Certificate
-from dapd.loop import Info
 from dapd.methods import METHODS
-from dapd.operators import ColumnBlocks
-from dapd.problem import Problem
-from dapd.proximal import L1, Box, Conjugate, GroupBall, Interval, NonNegative, Phi, Stack, Zero
-from dapd.result import History, Result, Status
-from dapd.smooth import Function, LeastSquares, Logistic, PseudoHuber, Quadratic, Separable, Smooth
-from dapd.solve import solve
-from dapd.spectrum import Spectrum, SpectrumWarning, estimate_spectrum
-from dapd.structured import BlockDiagonal, Kronecker
+from dapd.model.problem import Problem
+from dapd.model.proximal import L1, Box, Conjugate, GroupBall, Interval, NonNegative, Phi, Stack, Zero
+from dapd.model.smooth import Function, LeastSquares, Logistic, PseudoHuber, Quadratic, Separable, Smooth
+from dapd.operators.base import ColumnBlocks
+from dapd.operators.structured import BlockDiagonal, Kronecker
+from dapd.solving.certificate import Certificate
+from dapd.solving.loop import Info
+from dapd.solving.result import History, Result, Status
+from dapd.solving.solve import solve
+from dapd.spectrum.estimate import Spectrum, SpectrumWarning, estimate_spectrum
 
 __version__ = "0.1.0"
 

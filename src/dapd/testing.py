@@ -8,9 +8,9 @@ import numpy as np
 
 from dapd.arguments import named, number, whole
 from dapd.arrays import Array
-from dapd.operators import as_operator
-from dapd.proximal import HasProx
-from dapd.smooth import Function
+from dapd.model.proximal import HasProx
+from dapd.model.smooth import Function
+from dapd.operators.base import as_operator
 
 
 @named

@@ -8,9 +8,9 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.engines.numpy_engine import in_dtype
-from dapd.operators import Operator, as_operator, pieces
-from dapd.problem import Problem
-from dapd.smooth import Function
+from dapd.model.problem import Problem
+from dapd.model.smooth import Function
+from dapd.operators.base import Operator, as_operator, pieces
 
 
 class BlockOracle:

@@ -28,9 +28,9 @@ from dapd.kernels.compiled import inlined
 from dapd.kernels.lazy import DUAL, assign, computed, leaf, multiplied
 from dapd.kernels.rows import Table, tabulate
 from dapd.kernels.team import Team, TimeUp, common, give_back, halted, take, teams
-from dapd.operators import Sparse
-from dapd.problem import Problem
-from dapd.smooth import Separable
+from dapd.model.problem import Problem
+from dapd.model.smooth import Separable
+from dapd.operators.base import Sparse
 
 WORTH = 1 << 14  # multiplications of M and ∇f that make another thread worth its meetings
 VAST = 1 << 25  # bytes of M from which Python calls the threads for every dual step: below, two products do better

@@ -13,8 +13,8 @@ from dapd.engines.shares import csr, csr_rows, dense_layout, share_out
 from dapd.kernels import block_function
 from dapd.kernels.gradient import Apart, Diagonal, Full, Huber, Loss, Scattered
 from dapd.kernels.rows import KEEP, LOGISTIC, NO_GROUPS, Table
-from dapd.operators import Dense, Sparse
-from dapd.smooth import Function, LeastSquares, Logistic, PseudoHuber, Quadratic, Separable
+from dapd.model.smooth import Function, LeastSquares, Logistic, PseudoHuber, Quadratic, Separable
+from dapd.operators.base import Dense, Sparse
 
 
 class FunctionShares(NamedTuple):

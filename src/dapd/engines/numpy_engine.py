@@ -12,7 +12,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.kernels.team import TimeUp
-from dapd.problem import Problem
+from dapd.model.problem import Problem
 
 
 class Oracle:

@@ -14,8 +14,8 @@ from dapd.kernels.diagonal import Blocks
 from dapd.kernels.rows import Table, part
 from dapd.kernels.sparse import Csr
 from dapd.kernels.tiles import SIDE, tiled
-from dapd.operators import Dense, Operator, Sparse
-from dapd.structured import BlockDiagonal, Kronecker
+from dapd.operators.base import Dense, Operator, Sparse
+from dapd.operators.structured import BlockDiagonal, Kronecker
 
 LARGE = 1 << 18  # entries of a sparse matrix that are worth another copy
 FEW = 8  # entries a row: the processor mispredicts where a row of CSR ends

@@ -6,8 +6,8 @@ import numpy as np
 
 from dapd.arguments import named, number, whole
 from dapd.experiments.matrices import with_singular_values
-from dapd.problem import Problem
-from dapd.smooth import PseudoHuber
+from dapd.model.problem import Problem
+from dapd.model.smooth import PseudoHuber
 
 
 @named

@@ -6,9 +6,9 @@ import numpy as np
 
 from dapd.arguments import named, number, whole
 from dapd.experiments.matrices import with_eigenvalues, with_singular_values
-from dapd.problem import Problem
-from dapd.proximal import L1, NonNegative
-from dapd.smooth import Quadratic
+from dapd.model.problem import Problem
+from dapd.model.proximal import L1, NonNegative
+from dapd.model.smooth import Quadratic
 
 
 @named

@@ -6,10 +6,10 @@ import numpy as np
 
 from dapd.arguments import named, number, whole
 from dapd.arrays import Array
-from dapd.problem import Problem
-from dapd.proximal import GroupBall
-from dapd.smooth import PseudoHuber
-from dapd.structured import Kronecker
+from dapd.model.problem import Problem
+from dapd.model.proximal import GroupBall
+from dapd.model.smooth import PseudoHuber
+from dapd.operators.structured import Kronecker
 
 
 @named

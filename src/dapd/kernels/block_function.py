@@ -13,8 +13,8 @@ from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.kernels.block_matrix import BlockMatrix, add, dots, pack
 from dapd.kernels.compiled import compiled
-from dapd.operators import Dense, Sparse, cut
-from dapd.smooth import Function, LeastSquares, Logistic, PseudoHuber, Quadratic
+from dapd.model.smooth import Function, LeastSquares, Logistic, PseudoHuber, Quadratic
+from dapd.operators.base import Dense, Sparse, cut
 
 HUBER, DIAGONAL, MATRIX, SQUARES, LOGISTIC, SEPARABLE = range(6)
 

@@ -19,7 +19,7 @@ def _digest() -> str:
     """What compiled code is made from: Numba itself only looks at the file of the function that it loads."""
     package = Path(__file__).parents[1]
     sources = [
-        package / "theory.py",
+        package / "theory" / "__init__.py",
         *(f for part in ("kernels", "engines", "methods") for f in package.glob(f"{part}/*.py")),
     ]
     found = hashlib.sha256(b"".join(source.read_bytes() for source in sorted(sources)))

@@ -10,7 +10,7 @@ import numpy as np
 from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.kernels.compiled import compiled
-from dapd.proximal import L1, Box, Conjugate, GroupBall, Interval, NonNegative, Phi, Stack, Zero
+from dapd.model.proximal import L1, Box, Conjugate, GroupBall, Interval, NonNegative, Phi, Stack, Zero
 
 KEEP, CLIP, SHRINK, LOGISTIC = range(4)  # of a row
 BALL, SHRINK_BALL = range(4, 6)  # of a group

@@ -7,7 +7,7 @@ import copy
 from dapd.arrays import Array
 from dapd.lower_bounds.instances import HardProblem
 from dapd.lower_bounds.saddle import ConvexConcave
-from dapd.operators import Operator
+from dapd.operators.base import Operator
 
 Instance = HardProblem | ConvexConcave
 

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 
 from dapd.arguments import named, number, whole
 from dapd.lower_bounds.chain import LOSS, Bounded, Chain, distance_to_one, representable, zero_chain
-from dapd.problem import Problem
-from dapd.smooth import Quadratic
-from dapd.spectrum import Spectrum
+from dapd.model.problem import Problem
+from dapd.model.smooth import Quadratic
+from dapd.spectrum.estimate import Spectrum
 
 ACCURACY = 1e-6  # relative to ‖y*‖: how far the bound speaks when n is left out
 MOST = 10**8  # rows that are made unasked: about 30 GB

@@ -13,8 +13,8 @@ from dapd.engines import check_engine
 from dapd.engines.compiled_engine import couple
 from dapd.engines.compiled_engine import engine as compiled_engine
 from dapd.engines.numpy_engine import Oracle
-from dapd.problem import Problem
-from dapd.spectrum import Spectrum, estimate_norm, estimate_range
+from dapd.model.problem import Problem
+from dapd.spectrum.estimate import Spectrum, estimate_norm, estimate_range
 
 
 class Method:

@@ -13,9 +13,9 @@ from dapd.kernels.block_function import BlockFunctions, tabulate
 from dapd.kernels.block_matrix import BlockMatrix, pack
 from dapd.kernels.draw import COIN, DUAL, PRIMAL, Plan, draw, key_of
 from dapd.methods.base import Method, copy_of
-from dapd.operators import pieces
-from dapd.problem import Problem
-from dapd.spectrum import Spectrum, with_block_norm
+from dapd.model.problem import Problem
+from dapd.operators.base import pieces
+from dapd.spectrum.estimate import Spectrum, with_block_norm
 
 REFRESH = 1_000  # rounds of N iterations after which maintained products are computed anew: rounding must not add up
 

@@ -13,9 +13,9 @@ from dapd.kernels.block_function import BlockFunctions, Coupled, couple, tabulat
 from dapd.kernels.block_matrix import BlockMatrix, pack, product
 from dapd.kernels.x_sbc_nonseparable import chunk
 from dapd.methods.block import BlockMethod, Draw
-from dapd.operators import pieces
-from dapd.problem import Problem
-from dapd.smooth import PseudoHuber
+from dapd.model.problem import Problem
+from dapd.model.smooth import PseudoHuber
+from dapd.operators.base import pieces
 
 Parameters = theory.XSbcNonseparable
 

@@ -11,11 +11,11 @@ from time import perf_counter, time
 from typing import Any
 
 import dapd
-from dapd.certificate import certify
 from dapd.experiments import reference
-from dapd.problem import Problem
+from dapd.model.problem import Problem
 from dapd.reproduce import sources
 from dapd.reproduce.machine import processor
+from dapd.solving.certificate import certify
 
 DRAFT = ".draft"  # ending of a file that is being written
 STALE = 60.0  # seconds; no writing takes so long

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from dapd.arguments import named, number
-from dapd.certificate import certify
 from dapd.experiments.references import store
 from dapd.experiments.references.bounded_residual import bounded_residual
 from dapd.experiments.references.equality import newton
 from dapd.experiments.references.group_norms import group_norms
-from dapd.problem import Problem
-from dapd.proximal import L1, GroupBall
+from dapd.model.problem import Problem
+from dapd.model.proximal import L1, GroupBall
+from dapd.solving.certificate import certify
 
 __all__ = ["newton", "reference"]
 

@@ -7,11 +7,11 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.certificate import certify
 from dapd.experiments.references.interior_point import interior_point
-from dapd.problem import Problem
-from dapd.proximal import L1
-from dapd.smooth import Quadratic
+from dapd.model.problem import Problem
+from dapd.model.proximal import L1
+from dapd.model.smooth import Quadratic
+from dapd.solving.certificate import certify
 
 ROUNDS = 20  # changes of the active set
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from dapd.certificate import certify
-from dapd.problem import Problem
-from dapd.smooth import PseudoHuber
+from dapd.model.problem import Problem
+from dapd.model.smooth import PseudoHuber
+from dapd.solving.certificate import certify
 
 
 def newton(problem: Problem, *, tol: float = 1e-10) -> Problem:

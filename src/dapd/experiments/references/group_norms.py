@@ -12,12 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.certificate import certify
 from dapd.experiments.references.interior_point import interior_point
-from dapd.problem import Problem
-from dapd.proximal import GroupBall
-from dapd.smooth import PseudoHuber
-from dapd.structured import Kronecker
+from dapd.model.problem import Problem
+from dapd.model.proximal import GroupBall
+from dapd.model.smooth import PseudoHuber
+from dapd.operators.structured import Kronecker
+from dapd.solving.certificate import certify
 
 ROUNDS = 40  # Newton steps, between which a group may change its kind
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.problem import Problem
+from dapd.model.problem import Problem
 
 
 def directory() -> Path:

@@ -9,10 +9,10 @@ import numpy as np
 
 from dapd.arguments import named, number, partition, vector
 from dapd.arrays import Array
-from dapd.operators import ColumnBlocks, as_operator
-from dapd.proximal import Phi, Zero
-from dapd.smooth import Function, Separable
-from dapd.spectrum import Spectrum
+from dapd.model.proximal import Phi, Zero
+from dapd.model.smooth import Function, Separable
+from dapd.operators.base import ColumnBlocks, as_operator
+from dapd.spectrum.estimate import Spectrum
 
 
 class Problem:

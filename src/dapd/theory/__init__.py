@@ -14,7 +14,7 @@ import numpy as np
 
 from dapd.arguments import named, number, whole
 from dapd.arrays import Array
-from dapd.sharp import x_constants, y_constants
+from dapd.theory.sharp import x_constants, y_constants
 
 
 class SaddlePoint:

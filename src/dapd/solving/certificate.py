@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.problem import Problem
-from dapd.spectrum import Spectrum
+from dapd.model.problem import Problem
+from dapd.spectrum.estimate import Spectrum
 
 FAR = 1e6  # a point this many times farther out than x is no answer: no x nearer is feasible
 SLIGHT = 1e-9  # part of s_max below which Mᵀd counts as zero

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.certificate import Certificate
-from dapd.spectrum import Spectrum
+from dapd.solving.certificate import Certificate
+from dapd.spectrum.estimate import Spectrum
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ from dapd.methods import METHODS, Method
 from dapd.methods.block import BlockMethod
 from dapd.methods.x_sbc import XSBC
 from dapd.methods.y_sbc import YSBC
-from dapd.problem import Problem
-from dapd.spectrum import Spectrum, with_block_norm
+from dapd.model.problem import Problem
+from dapd.spectrum.estimate import Spectrum, with_block_norm
 
 REPEATS, SECONDS = 3, 0.05  # a measurement is repeated so often, and for so long; the least counts
 MARGIN = 1.2  # a gain below this is within what a measurement may err by

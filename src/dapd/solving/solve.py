@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from dapd.arguments import named, near_miss, number, whole
-from dapd.choose import choose
 from dapd.engines import check_engine
-from dapd.loop import Info, Loop
 from dapd.methods import METHODS, Method
 from dapd.methods.block import BlockMethod
-from dapd.problem import Problem
-from dapd.progress import display
-from dapd.result import SENTENCES, Result
-from dapd.spectrum import Spectrum
+from dapd.model.problem import Problem
+from dapd.solving.choose import choose
+from dapd.solving.loop import Info, Loop
+from dapd.solving.progress import display
+from dapd.solving.result import SENTENCES, Result
+from dapd.spectrum.estimate import Spectrum
 
 LIMIT = 1_000_000  # passes over M allowed where no limit is given
 

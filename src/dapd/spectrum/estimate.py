@@ -18,9 +18,9 @@ import scipy.sparse as sp
 
 from dapd.arguments import named, number, partition, warn
 from dapd.arrays import Array
-from dapd.lanczos import NEGLIGIBLE, NOT_NUMBERS, extremes, random_start
-from dapd.operators import ColumnBlocks, Dense, Operator, as_operator, pieces
-from dapd.structured import BlockDiagonal, Kronecker
+from dapd.operators.base import ColumnBlocks, Dense, Operator, as_operator, pieces
+from dapd.operators.structured import BlockDiagonal, Kronecker
+from dapd.spectrum.lanczos import NEGLIGIBLE, NOT_NUMBERS, extremes, random_start
 
 T = TypeVar("T")
 

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.certificate import Certificate, certify, proves_infeasible
 from dapd.kernels.team import TimeUp
 from dapd.methods import Method
 from dapd.methods.base import copy_of
-from dapd.progress import Display
-from dapd.result import History, Status
-from dapd.spectrum import Spectrum
+from dapd.solving.certificate import Certificate, certify, proves_infeasible
+from dapd.solving.progress import Display
+from dapd.solving.result import History, Status
+from dapd.spectrum.estimate import Spectrum
 
 GLANCE = 20  # passes over M before the first look; later looks come every tenth of the way
 RECORD = 20  # a history has a point every twentieth of the way

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from dapd.arguments import consecutive, named, real
 from dapd.arrays import Array
-from dapd.proximal import Phi
+from dapd.model.proximal import Phi
 
 PANEL = 1 << 18  # entries of M converted at a time when x has another dtype than M
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array
-from dapd.operators import Dense, Operator, matrix_of
+from dapd.operators.base import Dense, Operator, matrix_of
 
 
 class Kronecker(Operator):

@@ -11,8 +11,8 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arguments import consecutive, named, number, real, vector
 from dapd.arrays import Array, namespace
-from dapd.operators import Operator, as_operator, as_sparse
-from dapd.spectrum import singular_range, symmetric_extremes
+from dapd.operators.base import Operator, as_operator, as_sparse
+from dapd.spectrum.estimate import singular_range, symmetric_extremes
 
 
 class Function:

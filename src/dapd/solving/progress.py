@@ -8,7 +8,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dapd.certificate import Certificate
+from dapd.solving.certificate import Certificate
 
 
 class Display:

@@ -1,0 +1,1 @@
+"""What the user writes: the problem, f and φ. NumPy and SciPy only."""

@@ -1,0 +1,1 @@
+"""Linear maps: what M, A and H may be."""

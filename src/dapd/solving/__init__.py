@@ -1,0 +1,1 @@
+"""The front door: checks, choice of a method, the loop, the certificate, the result."""

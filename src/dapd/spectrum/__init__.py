@@ -1,0 +1,1 @@
+"""Singular values and eigenvalues: exact, from structure, or by Lanczos."""
