@@ -1,0 +1,130 @@
+// Dual steps with a dense matrix, in rows (C order) or in columns (Fortran order: the rows of its transpose).
+#pragma once
+
+#include "dense.hpp"
+#include "dual_step.hpp"
+
+namespace dapd {
+
+inline constexpr Index NEAR = 1 << 19;  // bytes of a panel of columns that a core's own cache keeps
+inline constexpr Index OWN = 1 << 20;   // bytes of M that a core's own cache keeps from one step to the next
+inline constexpr Index LONG = 64;       // rows that a panel of columns must have: so many numbers stand side by side
+
+template <class T, class S>
+class DenseRows final : public RowMap<T> {
+ public:
+  DenseRows(const S* M, Index rows, Index columns, Index first_row)
+      : RowMap<T>({first_row, first_row + rows}), M_(M), columns_(columns) {}
+  Ends share(const Phi<T>& phi, int threads) const override {
+    return even_rows(phi, this->rows, threads, [](Index i) { return i; });
+  }
+  double work() const override { return 2.0 * static_cast<double>((this->rows.stop - this->rows.start) * columns_); }
+  void pass(const Phi<T>& phi, Range own, const Vectors<T>& x, T* out) const override {
+    const S* M = M_ - this->rows.start * columns_;  // as if its rows were numbered like those of y
+    const Index height = rows_apart<S>(columns_) ? TALL : SHORT;
+    const Index stop = phi.unit_at(own.stop);
+    for (Index a = phi.unit_at(own.start); a < stop;) {
+      const Index b = phi.panel_end(a, stop, height), low = phi.row_of(a), high = phi.row_of(b);
+      dots(M, columns_, columns_, x.v, x.base, x.y, low, high);
+      prox_units(phi, x.step, x.y, a, b);
+      add(M, columns_, columns_, x.y, out, low, high);
+      a = b;
+    }
+  }
+
+ private:
+  const S* M_;
+  Index columns_;
+};
+
+template <class T, class S>
+class DenseColumns final : public RowMap<T> {
+ public:
+  DenseColumns(const S* transpose, Index rows, Index columns, Index first_row)
+      : RowMap<T>({first_row, first_row + rows}), transpose_(transpose), height_(rows), columns_(columns) {}
+  static Index panel_height(Index columns) { return NEAR / (static_cast<Index>(sizeof(S)) * columns); }
+  Ends share(const Phi<T>& phi, int threads) const override {
+    return even_rows(phi, this->rows, threads, [](Index i) { return i; });
+  }
+  double work() const override { return 2.0 * static_cast<double>(height_ * columns_); }
+  void pass(const Phi<T>& phi, Range own, const Vectors<T>& x, T* out) const override {
+    const Index panel = std::max<Index>(1, panel_height(columns_)), stop = phi.unit_at(own.stop);
+    for (Index a = phi.unit_at(own.start); a < stop;) {
+      const Index b = phi.panel_end(a, stop, panel), low = phi.row_of(a), width = phi.row_of(b) - low;
+      const S* part = transpose_ + (low - this->rows.start);
+      std::copy(x.base + low, x.base + low + width, x.y + low);
+      add(part, height_, width, x.v, x.y + low, 0, columns_);
+      prox_units(phi, x.step, x.y, a, b);
+      dots(part, height_, width, x.y + low, out, out, 0, columns_);
+      a = b;
+    }
+  }
+
+ private:
+  const S* transpose_;
+  Index height_, columns_;
+};
+
+// Each thread has its own columns and computes all of y from everyone's sums: y is exchanged instead of x, with one
+// meeting. M is read twice, so this pays if M stays in the caches, or if its layout allows no short panels.
+template <class T, class S>
+class DenseStrips final : public DualStep<T> {
+ public:
+  DenseStrips(Phi<T> phi, const S* M, Index columns, bool transposed)
+      : DualStep<T>(phi, columns), M_(M), transposed_(transposed) {}
+
+  void share(int threads, const Ends* wanted) override {
+    this->set_columns(threads, wanted);
+    this->set_rows(even_rows(this->phi, {0, this->rows}, threads, [](Index i) { return i; }));
+    sums_.clear();
+    whole_.clear();
+    for (int t = 0; t < threads; ++t) {
+      whole_.emplace_back(this->rows);
+      for (int k = 0; k < 2; ++k) sums_.emplace_back(this->rows);
+    }
+  }
+  int phases() const override { return 2; }
+  double work() const override { return 2.0 * static_cast<double>(this->rows * this->columns); }
+
+  void run(int phase, int rank, const Vectors<T>& x) override {
+    const Range own = this->own_columns(rank);
+    const Index width = own.stop - own.start, rows = this->rows;
+    if (phase == 0) {
+      T* sum = part(rank, x.turn);
+      std::fill(sum, sum + rows, T(0));
+      const Range mine = this->row_ranges[rank][0];
+      std::copy(x.base + mine.start, x.base + mine.stop, sum + mine.start);
+      if (transposed_) {
+        add(M_, rows, rows, x.v, sum, own.start, own.stop);
+      } else {
+        dots(M_ + own.start, this->columns, width, x.v + own.start, sum, sum, 0, rows);
+      }
+      return;
+    }
+    T* y = whole_[rank].data();
+    std::copy(part(0, x.turn), part(0, x.turn) + rows, y);
+    for (int t = 1; t < this->threads; ++t) {
+      const T* sum = part(t, x.turn);
+      for (Index i = 0; i < rows; ++i) y[i] += sum[i];
+    }
+    prox_units(this->phi, x.step, y, 0, this->phi.units());
+    const Range mine = this->row_ranges[rank][0];
+    std::copy(y + mine.start, y + mine.stop, x.y + mine.start);
+    if (transposed_) {
+      dots<T>(M_, rows, rows, y, nullptr, x.out, own.start, own.stop);
+    } else {
+      std::fill(x.out + own.start, x.out + own.stop, T(0));
+      add(M_ + own.start, this->columns, width, y, x.out + own.start, 0, rows);
+    }
+  }
+
+ private:
+  // A thread may write its next sum while others still read this one, but not the one after: they meet in between.
+  T* part(int rank, unsigned turn) { return sums_[2 * rank + turn % 2].data(); }
+
+  const S* M_;
+  bool transposed_;
+  std::vector<Buffer<T>> sums_, whole_;
+};
+
+}  // namespace dapd

@@ -1,0 +1,181 @@
+// The dual step y = prox(base + Mv), out = Mᵀy, cut into phases between which threads meet, and shared by threads.
+//
+// Vectors are shared memory. A thread writes only its own rows of y and its own columns of out; what it reads of others'
+// is declared, and the runner lets threads meet accordingly. So a kernel never waits for anyone itself.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "phi.hpp"
+
+namespace dapd {
+
+// Numbers that begin with a cache line, set to zero.
+template <class T>
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(Index size) : size_(size) {
+    // calloc leaves untouched pages to the system, so a buffer that is not used takes no memory
+    raw_.reset(static_cast<char*>(std::calloc(static_cast<std::size_t>(size) * sizeof(T) + 2 * ALIGNED, 1)));
+    if (!raw_) throw std::bad_alloc();
+    const auto place = reinterpret_cast<std::uintptr_t>(raw_.get());
+    data_ = reinterpret_cast<T*>((place + ALIGNED - 1) / ALIGNED * ALIGNED);
+  }
+  T* data() const { return data_; }
+  Index size() const { return size_; }
+
+ private:
+  static constexpr std::uintptr_t ALIGNED = 128;  // two lines: processors fetch them in pairs
+  struct Free {
+    void operator()(char* p) const { std::free(p); }
+  };
+  std::unique_ptr<char, Free> raw_;
+  T* data_ = nullptr;
+  Index size_ = 0;
+};
+
+struct Range {
+  Index start, stop;
+};
+
+using Ends = std::vector<Index>;  // thread t has ends[t] … ends[t + 1] − 1
+
+// As many columns for each thread, cut at cache lines.
+inline Ends even_columns(Index columns, int threads) {
+  constexpr Index line = 16;
+  Ends ends(threads + 1, 0);
+  for (int t = 1; t < threads; ++t) ends[t] = std::min(columns, (columns * t / threads + line / 2) / line * line);
+  ends[threads] = columns;
+  return ends;
+}
+
+// Rows cut between units so that each thread has about the same weight; weight(i) is that of the rows before i.
+template <class T, class Weight>
+Ends even_rows(const Phi<T>& phi, Range rows, int threads, Weight weight, Index multiple = 1) {
+  const Index first = phi.unit_at(rows.start), last = phi.unit_at(rows.stop);
+  const double begin = static_cast<double>(weight(rows.start)), whole = static_cast<double>(weight(rows.stop)) - begin;
+  Ends ends(threads + 1, rows.start);
+  Index unit = first;
+  for (int t = 1; t < threads; ++t) {
+    const double goal = begin + whole * t / threads;
+    while (unit < last && (static_cast<double>(weight(phi.row_of(unit))) < goal ||
+                           (phi.row_of(unit) - rows.start) % multiple != 0)) {
+      ++unit;
+    }
+    ends[t] = unit < last ? phi.row_of(unit) : rows.stop;
+  }
+  ends[threads] = rows.stop;
+  return ends;
+}
+
+template <class T>
+struct Vectors {
+  const T* v;
+  const T* base;
+  T step;
+  T* y;
+  T* out;
+  unsigned turn;  // counts dual steps, the same on every thread
+};
+
+template <class T>
+class DualStep {
+ public:
+  DualStep(Phi<T> phi, Index columns) : phi(phi), rows(phi.rows), columns(columns) {}
+  virtual ~DualStep() = default;
+
+  // Divide the work. `wanted` are the columns of each thread if the caller has already cut them.
+  virtual void share(int threads, const Ends* wanted) = 0;
+  virtual int phases() const { return 1; }
+  virtual bool reads_all_v() const { return false; }  // in the first phase
+  virtual bool reads_all_y() const { return false; }  // in the later phases
+  virtual void run(int phase, int rank, const Vectors<T>& vectors) = 0;
+  virtual double work() const = 0;  // multiplications
+
+  const Phi<T> phi;
+  const Index rows, columns;
+  int threads = 0;
+  Ends column_ends;
+  std::vector<std::vector<Range>> row_ranges;  // of each thread
+
+ protected:
+  Range own_columns(int rank) const { return {column_ends[rank], column_ends[rank + 1]}; }
+  void set_columns(int count, const Ends* wanted) {
+    threads = count;
+    column_ends = wanted ? *wanted : even_columns(columns, count);
+  }
+  void set_rows(const Ends& ends) {
+    row_ranges.assign(threads, {});
+    for (int t = 0; t < threads; ++t) row_ranges[t].push_back({ends[t], ends[t + 1]});
+  }
+};
+
+// Rows of a matrix that are used for both products while they are near; several of these may stand on one another.
+template <class T>
+class RowMap {
+ public:
+  explicit RowMap(Range rows) : rows(rows) {}
+  virtual ~RowMap() = default;
+  virtual Ends share(const Phi<T>& phi, int threads) const = 0;
+  // y = prox(base + Mv) in the rows start … stop − 1, and out += Mᵀy over them.
+  virtual void pass(const Phi<T>& phi, Range own, const Vectors<T>& vectors, T* out) const = 0;
+  virtual double work() const = 0;
+
+  const Range rows;  // within y
+};
+
+// Each thread has its own rows, and a sum over them of the length of x.
+template <class T>
+class ByRows final : public DualStep<T> {
+ public:
+  ByRows(Phi<T> phi, Index columns, std::vector<std::unique_ptr<RowMap<T>>> maps)
+      : DualStep<T>(phi, columns), maps_(std::move(maps)) {}
+
+  void share(int threads, const Ends* wanted) override {
+    this->set_columns(threads, wanted);
+    this->row_ranges.assign(threads, {});
+    for (const auto& map : maps_) {
+      const Ends ends = map->share(this->phi, threads);
+      for (int t = 0; t < threads; ++t) this->row_ranges[t].push_back({ends[t], ends[t + 1]});
+    }
+    parts_.clear();
+    for (int t = 0; threads > 1 && t < threads; ++t) parts_.emplace_back(this->columns);
+  }
+  int phases() const override { return this->threads > 1 ? 2 : 1; }
+  bool reads_all_v() const override { return this->threads > 1; }
+  double work() const override {
+    double sum = 0;
+    for (const auto& map : maps_) sum += map->work();
+    return sum;
+  }
+
+  void run(int phase, int rank, const Vectors<T>& vectors) override {
+    if (phase == 0) {
+      T* out = this->threads == 1 ? vectors.out : parts_[rank].data();
+      std::fill(out, out + this->columns, T(0));
+      for (std::size_t k = 0; k < maps_.size(); ++k) {
+        maps_[k]->pass(this->phi, this->row_ranges[rank][k], vectors, out);
+      }
+      return;
+    }
+    const Range own = this->own_columns(rank);
+    T* out = vectors.out;
+    const T *first = parts_[0].data(), *second = parts_[1].data();
+    for (Index j = own.start; j < own.stop; ++j) out[j] = first[j] + second[j];
+    for (int t = 2; t < this->threads; ++t) {
+      const T* part = parts_[t].data();
+      for (Index j = own.start; j < own.stop; ++j) out[j] += part[j];
+    }
+  }
+
+ private:
+  std::vector<std::unique_ptr<RowMap<T>>> maps_;
+  std::vector<Buffer<T>> parts_;
+};
+
+}  // namespace dapd

@@ -1,0 +1,201 @@
+// The gradient of f(x) = Σᵢ ℓ(aᵢᵀx; dᵢ) + ½xᵀHx − cᵀx, in phases like a dual step.
+#pragma once
+
+#include "dense.hpp"
+#include "dual_step.hpp"
+#include "sparse_steps.hpp"
+
+namespace dapd {
+
+template <class T>
+class Gradient {
+ public:
+  virtual ~Gradient() = default;
+  virtual void share(int threads, const Ends& columns) = 0;
+  virtual int phases() const { return 1; }
+  virtual bool reads_all_x() const { return false; }
+  virtual bool writes_anywhere() const { return false; }  // not only in a thread's own columns
+  virtual void run(int phase, int rank, const T* x, T* out, unsigned turn) = 0;
+  virtual double work() const { return 0; }
+};
+
+// Rows of a symmetric H times x.
+template <class T>
+class Rows {
+ public:
+  virtual ~Rows() = default;
+  virtual void times(const T* x, const T* base, T* out, Range rows) const = 0;  // out = base + Hx, base may be null
+  virtual double work() const = 0;
+};
+
+template <class T, class S>
+class DenseTimes final : public Rows<T> {
+ public:
+  DenseTimes(const S* H, Index size) : H_(H), size_(size) {}
+  void times(const T* x, const T* base, T* out, Range rows) const override {
+    dots(H_, size_, size_, x, base, out, rows.start, rows.stop);
+  }
+  double work() const override { return static_cast<double>(size_ * size_); }
+
+ private:
+  const S* H_;
+  Index size_;
+};
+
+template <class T, class S, class I>
+class CsrTimes final : public Rows<T> {
+ public:
+  CsrTimes(Csr<T, S, I> H, Index size) : H_(H), size_(size) {}
+  void times(const T* x, const T* base, T* out, Range rows) const override {
+    H_.times(x, base, out, rows.start, rows.stop);
+  }
+  double work() const override { return static_cast<double>(H_.indptr[size_]); }
+
+ private:
+  Csr<T, S, I> H_;
+  Index size_;
+};
+
+// What the lowered f holds; each part may be absent.
+template <class T>
+struct Terms {
+  std::unique_ptr<DualStep<T>> loss_of_Ax;  // the loss's derivative stands in the place of its prox
+  const T* base = nullptr;                  // added to Ax before the loss: −d, or 0
+  Phi<T> loss_of_x;                         // the loss of x itself: KEEP, LOGISTIC or HUBER
+  const T* shift = nullptr;                 // added to x before that loss
+  bool has_loss_of_x = false;
+  T ridge = 0;                      // H = ridge·I
+  const T* diagonal = nullptr;      // H = diag(diagonal)
+  std::unique_ptr<Rows<T>> matrix;  // H
+  const T* minus_c = nullptr;
+};
+
+template <class T>
+class TermsGradient final : public Gradient<T> {
+ public:
+  TermsGradient(Terms<T> terms, Index size) : f_(std::move(terms)), size_(size) {
+    if (f_.loss_of_Ax) image_ = Buffer<T>(f_.loss_of_Ax->rows);
+  }
+  void share(int threads, const Ends& columns) override {
+    columns_ = columns;
+    if (f_.loss_of_Ax) f_.loss_of_Ax->share(threads, &columns);
+  }
+  int phases() const override { return f_.loss_of_Ax ? f_.loss_of_Ax->phases() : 1; }
+  bool reads_all_x() const override { return f_.matrix || (f_.loss_of_Ax && f_.loss_of_Ax->reads_all_v()); }
+  double work() const override {
+    return static_cast<double>(size_) + (f_.loss_of_Ax ? f_.loss_of_Ax->work() : 0) + (f_.matrix ? f_.matrix->work() : 0);
+  }
+
+  void run(int phase, int rank, const T* x, T* out, unsigned turn) override {
+    const Range own{columns_[rank], columns_[rank + 1]};
+    const T* base = f_.minus_c;
+    if (f_.loss_of_Ax) {
+      f_.loss_of_Ax->run(phase, rank, {x, f_.base, T(1), image_.data(), out, turn});
+      if (phase + 1 < f_.loss_of_Ax->phases()) return;
+      if (f_.minus_c) {
+        for (Index j = own.start; j < own.stop; ++j) out[j] += f_.minus_c[j];
+      }
+      base = out;
+    }
+    if (f_.matrix) {
+      f_.matrix->times(x, base, out, own);
+      base = out;
+    }
+    // a piece at a time, so that what one loop writes is near for the next
+    constexpr Index PIECE = 1024;
+    for (Index start = own.start; start < own.stop; start += PIECE) {
+      entries(x, base, out, {start, std::min(start + PIECE, own.stop)});
+    }
+  }
+
+ private:
+  // What acts on x entry by entry: out = base + ℓ'(x) + ridge·x + diagonal·x, base null, −c or out itself.
+  void entries(const T* x, const T* base, T* out, Range piece) const {
+    const Index start = piece.start, stop = piece.stop;
+    const T ridge = f_.ridge, *diagonal = f_.diagonal;
+    if (f_.has_loss_of_x) {
+      loss(x, base, out, piece);
+      base = out;
+    }
+    if (diagonal && base) {
+      for (Index j = start; j < stop; ++j) out[j] = base[j] + diagonal[j] * x[j];
+      base = out;
+    } else if (diagonal) {
+      for (Index j = start; j < stop; ++j) out[j] = diagonal[j] * x[j];
+      base = out;
+    }
+    if (ridge != T(0)) {
+      if (base) {
+        for (Index j = start; j < stop; ++j) out[j] = base[j] + ridge * x[j];
+      } else {
+        for (Index j = start; j < stop; ++j) out[j] = ridge * x[j];
+      }
+    } else if (base != out) {
+      for (Index j = start; j < stop; ++j) out[j] = base ? base[j] : T(0);
+    }
+  }
+
+  void loss(const T* x, const T* base, T* out, Range piece) const {
+    constexpr Index PIECE = 1024;
+    T slopes[PIECE];  // of a piece, since out may be the base already
+    const Index start = piece.start, count = piece.stop - piece.start;
+    if (f_.shift) {
+      for (Index k = 0; k < count; ++k) slopes[k] = x[start + k] + f_.shift[start + k];
+    } else {
+      std::copy(x + start, x + piece.stop, slopes);
+    }
+    Phi<T> table = f_.loss_of_x;
+    if (!table.one_lower) table.lower += start;
+    prox_units(table, T(1), slopes, 0, count);
+    for (Index k = 0; k < count; ++k) out[start + k] = (base ? base[start + k] : T(0)) + slopes[k];
+  }
+
+  Terms<T> f_;
+  Index size_;
+  Ends columns_;
+  Buffer<T> image_;
+};
+
+// Σ f_i(x_i): each thread has functions of its own, whose blocks need not be where columns are cut.
+template <class T>
+class SeparableGradient final : public Gradient<T> {
+ public:
+  SeparableGradient(std::vector<std::unique_ptr<Gradient<T>>> parts, Ends first)
+      : parts_(std::move(parts)), first_(std::move(first)) {}
+  void share(int threads, const Ends&) override {
+    threads_ = threads;
+    double whole = 0, before = 0;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      parts_[i]->share(1, {0, first_[i + 1] - first_[i]});
+      whole += parts_[i]->work();
+    }
+    ends_.assign(threads + 1, static_cast<Index>(parts_.size()));
+    ends_[0] = 0;
+    int t = 1;
+    for (std::size_t i = 0; i < parts_.size() && t < threads; ++i) {
+      before += parts_[i]->work();
+      for (; t < threads && before >= whole * t / threads; ++t) ends_[t] = static_cast<Index>(i) + 1;
+    }
+  }
+  bool reads_all_x() const override { return threads_ > 1; }
+  bool writes_anywhere() const override { return threads_ > 1; }
+  double work() const override {
+    double sum = 0;
+    for (const auto& part : parts_) sum += part->work();
+    return sum;
+  }
+  void run(int, int rank, const T* x, T* out, unsigned turn) override {
+    for (Index i = ends_[rank]; i < ends_[rank + 1]; ++i) {
+      for (int phase = 0; phase < parts_[i]->phases(); ++phase) {
+        parts_[i]->run(phase, 0, x + first_[i], out + first_[i], turn);
+      }
+    }
+  }
+
+ private:
+  std::vector<std::unique_ptr<Gradient<T>>> parts_;
+  Ends first_, ends_;
+  int threads_ = 1;
+};
+
+}  // namespace dapd

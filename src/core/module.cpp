@@ -1,0 +1,368 @@
+// The Python module: turns the records of model/lowered.py into the classes of the core. Python has checked everything.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "dense_steps.hpp"
+#include "program.hpp"
+#include "structured_steps.hpp"
+
+namespace nb = nanobind;
+
+namespace dapd {
+
+using Array = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+
+template <class E>
+bool holds(const Array& array) {
+  return array.dtype() == nb::dtype<E>();
+}
+
+template <class E>
+const E* data_of(const Array& array) {
+  if (!holds<E>(array)) throw std::invalid_argument("an array of another dtype was expected");
+  return static_cast<const E*>(array.data());
+}
+
+// Keeps the arrays alive whose memory the core reads.
+class Keeper {
+ public:
+  Array array(nb::handle object) {
+    kept_.push_back(nb::borrow(object));
+    return nb::cast<Array>(object);
+  }
+  template <class E>
+  const E* vector(nb::handle object) {
+    return object.is_none() ? nullptr : data_of<E>(array(object));
+  }
+
+ private:
+  std::vector<nb::object> kept_;
+};
+
+template <class T>
+Phi<T> make_phi(Keeper& keep, nb::tuple record, Index rows) {
+  const Array first = keep.array(record[0]), code = keep.array(record[1]), lower = keep.array(record[2]),
+              upper = keep.array(record[3]);
+  Phi<T> phi;
+  phi.rows = rows;
+  if (first.size() > 0) {
+    phi.first = data_of<std::int64_t>(first);
+    phi.groups = static_cast<Index>(first.size()) - 1;
+  }
+  phi.code = data_of<std::uint8_t>(code);
+  phi.lower = data_of<T>(lower);
+  phi.upper = data_of<T>(upper);
+  phi.one_code = code.size() == 1 && !phi.first;
+  phi.one_lower = lower.size() == 1 && !phi.first;
+  phi.one_upper = upper.size() == 1 && !phi.first;
+  for (std::size_t k = 0; k < code.size(); ++k) {
+    if (phi.code[k] >= CODES) throw std::invalid_argument("phi has an unknown code");
+  }
+  return phi;
+}
+
+// Calls with the matrix as T or, if T is double, as float.
+template <class T, class Call>
+auto with_entries(const Array& array, Call call) {
+  if (holds<T>(array)) return call(static_cast<const T*>(array.data()));
+  return call(data_of<float>(array));
+}
+
+template <class T, class Call>
+auto with_csr(Keeper& keep, nb::tuple record, Call call) {
+  const Array indptr = keep.array(record[1]), indices = keep.array(record[2]), values = keep.array(record[3]);
+  return with_entries<T>(values, [&](auto* entries) {
+    using S = std::remove_cv_t<std::remove_pointer_t<decltype(entries)>>;
+    if (holds<std::int32_t>(indices)) {
+      return call(Csr<T, S, std::uint32_t>{reinterpret_cast<const std::uint32_t*>(data_of<std::int32_t>(indptr)),
+                                           reinterpret_cast<const std::uint32_t*>(data_of<std::int32_t>(indices)),
+                                           entries});
+    }
+    return call(Csr<T, S, std::uint64_t>{reinterpret_cast<const std::uint64_t*>(data_of<std::int64_t>(indptr)),
+                                         reinterpret_cast<const std::uint64_t*>(data_of<std::int64_t>(indices)),
+                                         entries});
+  });
+}
+
+inline std::string kind_of(nb::tuple record) { return nb::cast<std::string>(record[0]); }
+inline Index index_of(nb::handle value) { return nb::cast<Index>(value); }
+
+// ("dense", array, transposed), ("csr", indptr, indices, values) and ("identity", rows, left) can stand on one another.
+template <class T>
+std::unique_ptr<RowMap<T>> make_rows(Keeper& keep, nb::tuple record, Index rows, Index columns, Index first_row) {
+  using Result = std::unique_ptr<RowMap<T>>;
+  const std::string kind = kind_of(record);
+  if (kind == "dense") {
+    return with_entries<T>(keep.array(record[1]), [&](auto* M) -> Result {
+      using S = std::remove_cv_t<std::remove_pointer_t<decltype(M)>>;
+      if (nb::cast<bool>(record[2])) return std::make_unique<DenseColumns<T, S>>(M, rows, columns, first_row);
+      return std::make_unique<DenseRows<T, S>>(M, rows, columns, first_row);
+    });
+  }
+  if (kind == "csr") {
+    return with_csr<T>(keep, record, [&](auto M) -> Result {
+      return std::make_unique<CsrRows<T, std::remove_cv_t<std::remove_pointer_t<decltype(M.values)>>,
+                                      std::remove_cv_t<std::remove_pointer_t<decltype(M.indptr)>>>>(M, rows, first_row);
+    });
+  }
+  if (kind == "identity") return std::make_unique<IdentityRows<T>>(rows, index_of(record[2]), first_row);
+  throw std::invalid_argument("rows of kind " + kind + " cannot be stacked");
+}
+
+template <class T>
+std::unique_ptr<DualStep<T>> make_dual_step(Keeper& keep, nb::tuple record, nb::tuple phi_record, Index rows,
+                                            Index columns) {
+  using Result = std::unique_ptr<DualStep<T>>;
+  const Phi<T> phi = make_phi<T>(keep, phi_record, rows);
+  const std::string kind = kind_of(record);
+  if (kind == "strips") {  // ("strips", array, transposed)
+    return with_entries<T>(keep.array(record[1]), [&](auto* M) -> Result {
+      using S = std::remove_cv_t<std::remove_pointer_t<decltype(M)>>;
+      return std::make_unique<DenseStrips<T, S>>(phi, M, columns, nb::cast<bool>(record[2]));
+    });
+  }
+  if (kind == "tiles") {
+    return with_csr<T>(keep, record, [&](auto M) -> Result {
+      return std::make_unique<Tiles<T, std::remove_cv_t<std::remove_pointer_t<decltype(M.values)>>>>(phi, M, columns);
+    });
+  }
+  if (kind == "kronecker") {  // ("kronecker", A, B or None, rows of B, columns of B)
+    const Array A = keep.array(record[1]);
+    const T* B = keep.vector<T>(record[2]);
+    return std::make_unique<Kronecker<T>>(phi, data_of<T>(A), A.shape(0), A.shape(1), B, index_of(record[3]),
+                                          index_of(record[4]));
+  }
+  if (kind == "block-diagonal") {  // ("block-diagonal", entries, at, row, column)
+    const auto ends = [&](nb::handle object) {
+      const Array array = keep.array(object);
+      const std::int64_t* data = data_of<std::int64_t>(array);
+      return Ends(data, data + array.size());
+    };
+    return with_entries<T>(keep.array(record[1]), [&](auto* entries) -> Result {
+      using S = std::remove_cv_t<std::remove_pointer_t<decltype(entries)>>;
+      return std::make_unique<BlockDiagonal<T, S>>(phi, entries, ends(record[2]), ends(record[3]), ends(record[4]));
+    });
+  }
+  std::vector<std::unique_ptr<RowMap<T>>> maps;
+  if (kind == "stacked") {  // ("stacked", (rows, record), …)
+    Index first_row = 0;
+    for (std::size_t k = 1; k < record.size(); ++k) {
+      const auto part = nb::cast<nb::tuple>(record[k]);
+      const Index height = index_of(part[0]);
+      maps.push_back(make_rows<T>(keep, nb::cast<nb::tuple>(part[1]), height, columns, first_row));
+      first_row += height;
+    }
+  } else {
+    maps.push_back(make_rows<T>(keep, record, rows, columns, 0));
+  }
+  return std::make_unique<ByRows<T>>(phi, columns, std::move(maps));
+}
+
+template <class T>
+std::unique_ptr<Rows<T>> make_hessian(Keeper& keep, nb::tuple record, Index size) {
+  using Result = std::unique_ptr<Rows<T>>;
+  if (kind_of(record) == "dense") {
+    return with_entries<T>(keep.array(record[1]), [&](auto* H) -> Result {
+      return std::make_unique<DenseTimes<T, std::remove_cv_t<std::remove_pointer_t<decltype(H)>>>>(H, size);
+    });
+  }
+  return with_csr<T>(keep, record, [&](auto H) -> Result {
+    return std::make_unique<CsrTimes<T, std::remove_cv_t<std::remove_pointer_t<decltype(H.values)>>,
+                                     std::remove_cv_t<std::remove_pointer_t<decltype(H.indptr)>>>>(H, size);
+  });
+}
+
+// (size, loss table or None, A record or None, rows of A, base or None, ridge, diagonal or None, H record or None,
+//  −c or None) for one function; a list of such for a separable one.
+template <class T>
+std::unique_ptr<Gradient<T>> make_gradient(Keeper& keep, nb::handle object) {
+  if (nb::isinstance<nb::list>(object)) {
+    std::vector<std::unique_ptr<Gradient<T>>> parts;
+    Ends first{0};
+    for (nb::handle part : nb::cast<nb::list>(object)) {
+      parts.push_back(make_gradient<T>(keep, part));
+      first.push_back(first.back() + index_of(nb::cast<nb::tuple>(part)[0]));
+    }
+    return std::make_unique<SeparableGradient<T>>(std::move(parts), std::move(first));
+  }
+  const auto record = nb::cast<nb::tuple>(object);
+  const Index size = index_of(record[0]);
+  Terms<T> terms;
+  if (!record[1].is_none()) {
+    const auto table = nb::cast<nb::tuple>(record[1]);
+    if (record[2].is_none()) {
+      terms.has_loss_of_x = true;
+      terms.loss_of_x = make_phi<T>(keep, table, size);
+      terms.shift = keep.vector<T>(record[4]);
+    } else {
+      terms.loss_of_Ax = make_dual_step<T>(keep, nb::cast<nb::tuple>(record[2]), table, index_of(record[3]), size);
+      terms.base = keep.vector<T>(record[4]);
+    }
+  }
+  terms.ridge = nb::cast<T>(record[5]);
+  terms.diagonal = keep.vector<T>(record[6]);
+  if (!record[7].is_none()) terms.matrix = make_hessian<T>(keep, nb::cast<nb::tuple>(record[7]), size);
+  terms.minus_c = keep.vector<T>(record[8]);
+  return std::make_unique<TermsGradient<T>>(std::move(terms), size);
+}
+
+inline Program make_program(nb::tuple record) {
+  Program program;
+  program.dual = nb::cast<std::vector<bool>>(record[0]);
+  for (nb::handle item : nb::cast<nb::list>(record[1])) {
+    const auto step = nb::cast<nb::tuple>(item);
+    Instruction made;
+    made.kind = static_cast<Instruction::Kind>(nb::cast<int>(step[0]));
+    made.out = nb::cast<int>(step[1]);
+    made.second = nb::cast<int>(step[2]);
+    for (nb::handle term : nb::cast<nb::list>(step[3])) {
+      const auto pair = nb::cast<nb::tuple>(term);
+      made.terms.push_back({nb::cast<int>(pair[0]), nb::cast<double>(pair[1])});
+    }
+    made.step = nb::cast<double>(step[4]);
+    program.instructions.push_back(std::move(made));
+  }
+  program.next = nb::cast<std::vector<int>>(record[2]);
+  return program;
+}
+
+// Seconds from now until a step is given up.
+inline std::chrono::steady_clock::time_point after(double seconds) {
+  constexpr double LONGEST = 1e8;
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+             std::chrono::duration<double>(std::min(std::max(seconds, 0.0), LONGEST)));
+}
+
+template <class T>
+class PythonRunner {
+ public:
+  PythonRunner(nb::tuple program, nb::tuple M, nb::tuple phi, nb::object f, Index rows, Index columns)
+      : runner_(make_program(program), make_dual_step<T>(keep_, M, phi, rows, columns), make_gradient<T>(keep_, f)) {}
+
+  void set(int reg, nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu> from) {
+    if (static_cast<Index>(from.size()) != runner_.size(reg)) throw std::invalid_argument("a vector of another length");
+    std::copy(from.data(), from.data() + from.size(), runner_.data(reg));
+  }
+  void get(int reg, nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu> to) {
+    if (static_cast<Index>(to.size()) != runner_.size(reg)) throw std::invalid_argument("a vector of another length");
+    std::copy(runner_.data(reg), runner_.data(reg) + to.size(), to.data());
+  }
+  Index run(Index steps, int threads, double seconds) {
+    bool interrupted = false;
+    const Watch watch{after(seconds), [&] {
+                        nb::gil_scoped_acquire held;
+                        return interrupted = PyErr_CheckSignals() != 0;
+                      }};
+    Index done = 0;
+    {
+      nb::gil_scoped_release released;
+      std::lock_guard<std::mutex> alone(mutex_);  // the registers serve one call at a time
+      done = runner_.run(steps, threads, watch);
+    }
+    if (interrupted) throw nb::python_error();
+    return done;
+  }
+  double work() const { return runner_.work(); }
+
+ private:
+  Keeper keep_;
+  Runner<T> runner_;
+  std::mutex mutex_;
+};
+
+// One dual step at a time, for Python to call.
+template <class T>
+class PythonDualStep {
+ public:
+  using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  using Result = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+  PythonDualStep(nb::tuple M, nb::tuple phi, Index rows, Index columns)
+      : map_(make_dual_step<T>(keep_, M, phi, rows, columns)) {}
+
+  void run(Vector v, Vector base, T step, Result y, Result out, int threads) {
+    if (static_cast<Index>(v.size()) != map_->columns || static_cast<Index>(out.size()) != map_->columns ||
+        static_cast<Index>(base.size()) != map_->rows || static_cast<Index>(y.size()) != map_->rows) {
+      throw std::invalid_argument("a vector of another length");
+    }
+    const Vectors<T> vectors{v.data(), base.data(), step, y.data(), out.data(), 0};
+    nb::gil_scoped_release released;
+    std::lock_guard<std::mutex> alone(mutex_);
+    if (map_->threads != threads) map_->share(threads, nullptr);
+    Team team(threads);
+    const auto phases = [&](int rank) {
+      for (int phase = 0; phase < map_->phases(); ++phase) {
+        if (phase > 0 && threads > 1) team.meet(rank);
+        map_->run(phase, rank, vectors);
+      }
+    };
+    if (threads > 1 && Pool::instance().run(threads, phases)) return;
+    if (map_->threads != 1) map_->share(1, nullptr);
+    for (int phase = 0; phase < map_->phases(); ++phase) map_->run(phase, 0, vectors);
+  }
+  double work() const { return map_->work(); }
+
+ private:
+  Keeper keep_;
+  std::unique_ptr<DualStep<T>> map_;
+  std::mutex mutex_;
+};
+
+template <class T>
+void bind(nb::module_& module, const char* runner, const char* dual_step) {
+  nb::class_<PythonRunner<T>>(module, runner)
+      .def(nb::init<nb::tuple, nb::tuple, nb::tuple, nb::object, Index, Index>())
+      .def("set", &PythonRunner<T>::set)
+      .def("get", &PythonRunner<T>::get)
+      .def("run", &PythonRunner<T>::run)
+      .def_prop_ro("work", &PythonRunner<T>::work);
+  nb::class_<PythonDualStep<T>>(module, dual_step)
+      .def(nb::init<nb::tuple, nb::tuple, Index, Index>())
+      .def("run", &PythonDualStep<T>::run)
+      .def_prop_ro("work", &PythonDualStep<T>::work);
+}
+
+// Seconds per meeting of so many threads.
+double meeting(int threads, Index times) {
+  nb::gil_scoped_release released;
+  Team team(threads);
+  const auto began = std::chrono::steady_clock::now();
+  Pool::instance().run(threads, [&](int rank) {
+    for (Index k = 0; k < times; ++k) team.meet(rank);
+  });
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() / static_cast<double>(times);
+}
+
+}  // namespace dapd
+
+NB_MODULE(DAPD_MODULE, module) {
+  module.attr("vector_bytes") = dapd::VECTOR_BYTES;
+  dapd::bind<double>(module, "Runner64", "DualStep64");
+  dapd::bind<float>(module, "Runner32", "DualStep32");
+  module.def("meeting", &dapd::meeting);
+  module.def("use_blas", [](nb::capsule dgemm, nb::capsule sgemm) {
+    dapd::dgemm = reinterpret_cast<dapd::Dgemm>(dgemm.data());
+    dapd::sgemm = reinterpret_cast<dapd::Sgemm>(sgemm.data());
+  });
+  module.def("supported", [] {
+    std::vector<std::string> found{"baseline"};
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.push_back("avx2");
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw")) {
+      found.push_back("avx512");
+    }
+#endif
+    return found;
+  });
+}

@@ -1,0 +1,122 @@
+// Vectors of the width that this file is compiled for, through the vector extensions of GCC and Clang.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace dapd {
+
+using Index = std::ptrdiff_t;
+
+#if defined(__AVX512F__)
+inline constexpr int VECTOR_BYTES = 64;
+#elif defined(__AVX2__)
+inline constexpr int VECTOR_BYTES = 32;
+#else
+inline constexpr int VECTOR_BYTES = 16;
+#endif
+
+template <class T>
+inline constexpr int LANES = VECTOR_BYTES / static_cast<int>(sizeof(T));
+
+template <class T>
+struct VectorTypes;
+
+template <>
+struct VectorTypes<double> {
+  typedef double Vec __attribute__((vector_size(VECTOR_BYTES)));
+  typedef std::int64_t Mask __attribute__((vector_size(VECTOR_BYTES)));
+  typedef float Narrow __attribute__((vector_size(VECTOR_BYTES / 2)));
+};
+
+template <>
+struct VectorTypes<float> {
+  typedef float Vec __attribute__((vector_size(VECTOR_BYTES)));
+  typedef std::int32_t Mask __attribute__((vector_size(VECTOR_BYTES)));
+};
+
+template <class T>
+using Vec = typename VectorTypes<T>::Vec;
+template <class T>
+using Mask = typename VectorTypes<T>::Mask;
+
+template <class T>
+inline Vec<T> all(T value) {
+  return Vec<T>{} + value;
+}
+
+// LANES<T> entries from p on, which need not be aligned; float entries may become double.
+template <class T, class S>
+inline Vec<T> load(const S* p) {
+  if constexpr (sizeof(S) == sizeof(T)) {
+    Vec<T> v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+  } else {
+    typename VectorTypes<T>::Narrow v;
+    std::memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, Vec<T>);
+  }
+}
+
+template <class T>
+inline void store(T* p, Vec<T> v) {
+  std::memcpy(p, &v, sizeof v);
+}
+
+template <class T, int... K>
+inline Mask<T> lane_numbers(std::integer_sequence<int, K...>) {
+  return Mask<T>{K...};
+}
+
+// Which lanes are numbered `first` or higher.
+template <class T>
+inline Mask<T> lanes_from(Index first) {
+  using Entry = std::remove_reference_t<decltype(std::declval<Mask<T>&>()[0])>;
+  return lane_numbers<T>(std::make_integer_sequence<int, LANES<T>>{}) >= (Mask<T>{} + static_cast<Entry>(first));
+}
+
+// The lanes from `first` to `end` − 1 hold what stands there, the others 0; nothing is read for those.
+template <class T, class S>
+inline Vec<T> load_some(const S* p, int first, int end) {
+#if defined(__AVX512F__) && defined(__AVX512VL__)
+  const unsigned wanted = (end >= 32 ? 0u : 1u << end) - (1u << first);
+  if constexpr (sizeof(S) == 8) {
+    return reinterpret_cast<Vec<T>>(_mm512_maskz_loadu_pd(static_cast<__mmask8>(wanted), p));
+  } else if constexpr (sizeof(T) == 4) {
+    return reinterpret_cast<Vec<T>>(_mm512_maskz_loadu_ps(static_cast<__mmask16>(wanted), p));
+  } else {
+    return reinterpret_cast<Vec<T>>(_mm512_cvtps_pd(_mm256_maskz_loadu_ps(static_cast<__mmask8>(wanted), p)));
+  }
+#else
+#if defined(__AVX2__)
+  if constexpr (sizeof(S) == sizeof(T)) {
+    const auto wanted = reinterpret_cast<__m256i>(lanes_from<T>(first) & ~lanes_from<T>(end));
+    if constexpr (sizeof(T) == 8) return reinterpret_cast<Vec<T>>(_mm256_maskload_pd(p, wanted));
+    if constexpr (sizeof(T) == 4) return reinterpret_cast<Vec<T>>(_mm256_maskload_ps(p, wanted));
+  }
+#endif
+  Vec<T> v{};
+  for (int k = first; k < end; ++k) v[k] = p[k];
+  return v;
+#endif
+}
+
+// The sum of all lanes, in an order that is the same whichever lane comes first.
+template <class T>
+inline T total(Vec<T> v) {
+  T part[LANES<T>];
+  std::memcpy(part, &v, sizeof v);
+  for (int width = LANES<T> / 2; width > 0; width /= 2) {
+    for (int k = 0; k < width; ++k) part[k] += part[k + width];
+  }
+  return part[0];
+}
+
+}  // namespace dapd
