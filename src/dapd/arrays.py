@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 Array = Any
+Primal = Annotated[Array, "primal"]  # in a method's State: as long as x
+Dual = Annotated[Array, "dual"]  # in a method's State: as long as y
 
 
 def namespace(v: Array) -> Any:

@@ -1,82 +1,69 @@
-"""Threads for compiled code: how many a solve may use, and calls on all of them at once."""
+"""How many threads a solve may use, and how many are worth it while other programs run beside it."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
-from typing import Any
 
-import numba
 from threadpoolctl import ThreadpoolController
 
-_pool: ThreadPoolExecutor | None = None
-_alone = threading.Lock()  # all threads of a call must run at once, so that no other call may take some of them
-
-
-def _forget() -> None:
-    """A forked child has none of its parent's threads."""
-    global _pool, _alone
-    _pool, _alone = None, threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+TRIAL = 0.002  # seconds of steps that tell how fast so many threads are
+AGAIN = 0.25  # seconds of solving between two such trials
+PART = 0.05  # of the time, at most, goes to trials of what was slower last time
 
 
 def available() -> int:
-    """As many threads as Numba and BLAS may use; one beside the main thread, where others share the cores already."""
+    """As many threads as there are cores for this process, or as OMP_NUM_THREADS and the limits of BLAS allow.
+
+    One if this is not the main thread: then others share the cores already.
+    """
     if threading.current_thread() is not threading.main_thread():
         return 1
-    limits = [pool["num_threads"] for pool in _blas().info() if pool["user_api"] == "blas"]
-    return max(1, min(int(limit) for limit in [numba.get_num_threads(), *limits]))
-
-
-def together(call: Callable[..., Any], arguments: list[tuple[Any, ...]], stop: Callable[[], None]) -> None:
-    """Call with each of the arguments at the same time; where one call fails, `stop` must bring the others home."""
-    with _alone, _blas().limit(limits=1, user_api="blas"):  # the cores are taken
-        _together(call, arguments, stop)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    named = os.environ.get("OMP_NUM_THREADS", "")
+    limits = [pool["num_threads"] for pool in blas().info() if pool["user_api"] == "blas"]
+    return max(1, min([cores, *limits, *([int(named)] if named.isdigit() else [])]))
 
 
 @cache
-def _blas() -> ThreadpoolController:
+def blas() -> ThreadpoolController:
+    """The libraries of linear algebra that NumPy and SciPy have loaded."""
     return ThreadpoolController()
 
 
-def _together(call: Callable[..., Any], arguments: list[tuple[Any, ...]], stop: Callable[[], None]) -> None:
-    global _pool
-    failures: list[BaseException] = []
+class Choice:
+    """One thread or all: whichever has lately been faster.
 
-    def guarded(*given: Any) -> None:
-        try:
-            call(*given)
-        except BaseException as error:
-            failures.append(error)
-            stop()
+    Threads that run side by side wait for each other at every step, so another program on one of the cores holds up
+    all of them. Which is faster is measured, now and again, on the steps of the solve itself.
+    """
 
-    if _pool is None or _pool._max_workers < len(arguments) - 1:
-        _pool = ThreadPoolExecutor(len(arguments) - 1, "dapd")
-    futures: list[Future[None]] = []
-    try:
-        for given in arguments[1:]:
-            futures.append(_pool.submit(guarded, *given))
-        guarded(*arguments[0])
-        wait(futures)
-    except BaseException as interrupt:  # a Ctrl-C between the calls: nobody may be left waiting for the others
-        failures.insert(0, interrupt)
-        stop()
-        _bring_home(futures)
-    if failures:
-        raise failures[0]  # the others failed for being stopped
+    def __init__(self, most: int) -> None:
+        self.most, self.threads = most, most
+        self.cost = {count: 0.0 for count in {1, most}}  # seconds per step, 0 if not known
+        self.since = AGAIN  # seconds of solving since the last trial
 
+    def next(self, steps: int) -> tuple[int, int]:
+        """How many threads, and for how many of the steps."""
+        if self.most == 1:
+            return 1, steps
+        other = 1 if self.threads > 1 else self.most
+        known = self.cost[self.threads]
+        if known and self.since >= AGAIN:
+            self.since = 0.0
+            cost = self.cost[other] or known
+            return other, max(1, min(steps, int(min(TRIAL, PART * AGAIN) / cost)))
+        # the first steps are few, so that the other count is tried early
+        return self.threads, steps if known else max(1, min(steps, self.first))
 
-def _bring_home(futures: list[Future[None]]) -> None:
-    """Wait for all, however often Ctrl-C is pressed: it won't take long."""
-    while True:
-        try:
-            wait(futures)
+    first = 8
+
+    def learn(self, threads: int, steps: int, seconds: float) -> None:
+        """Take note of what steps took."""
+        if self.most == 1 or steps == 0:
             return
-        except KeyboardInterrupt:
-            continue
+        self.cost[threads] = seconds / steps
+        self.since += seconds
+        if all(self.cost.values()):
+            self.threads = min(self.cost, key=lambda count: self.cost[count])

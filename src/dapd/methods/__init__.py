@@ -1,7 +1,7 @@
-"""One file a method; `METHODS` finds the class by its name."""
+"""One file per method; `METHODS` finds the class by its name."""
 
 from dapd.methods.apapc import APAPC
-from dapd.methods.base import Method
+from dapd.methods.base import METHODS, Method
 from dapd.methods.capd import CAPD
 from dapd.methods.condat_vu import CondatVu
 from dapd.methods.papc import PAPC
@@ -13,6 +13,5 @@ from dapd.methods.y_sbc import YSBC
 
 __all__ = ["METHODS", "Method"]
 
-METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (XDAPD, YDAPD, XSBC, YSBC, XSBCNonseparable, PAPC, APAPC, CAPD, CondatVu)
-}
+for _method in (XDAPD, YDAPD, XSBC, YSBC, XSBCNonseparable, PAPC, APAPC, CAPD, CondatVu):
+    METHODS[_method.name] = _method

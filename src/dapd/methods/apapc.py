@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dapd import theory
-from dapd.arrays import Array
+from dapd.arrays import Array, Dual, Primal
 from dapd.methods.base import Method
 
 Parameters = theory.Apapc
@@ -14,10 +14,10 @@ Parameters = theory.Apapc
 class State(NamedTuple):
     """One iterate."""
 
-    x: Array
-    x_f: Array  # the averaged iterate, which is the answer
-    y: Array
-    Mty: Array  # Mᵀy
+    x: Primal
+    x_f: Primal  # the averaged iterate, which is the answer
+    y: Dual
+    Mty: Primal  # Mᵀy
 
 
 def init(p: Parameters, o: Any, x: Array, y: Array) -> State:

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba.extending import register_jitable
-
 from dapd import theory
 from dapd.arrays import Array
-from dapd.kernels.lazy import kept
 from dapd.methods.apapc import State, init, point
 from dapd.methods.base import Method
 
 Parameters = theory.Capd
 
 
-@register_jitable  # so that a compiled step may call it
 def chebyshev(p: Parameters, o: Any, x: Array) -> tuple[Array, Array]:
     """N Chebyshev iterations towards Mx = b: return d with x + Mᵀd their result, and Mᵀd."""
     r, Mtr = o.dual_step(x, -o.b, 0.0)  # Mx − b and Mᵀ of it
     gamma = -p.nu / 2
-    q, Mtq = kept(-1 / p.nu * r), kept(-1 / p.nu * Mtr)
+    q, Mtq = -1 / p.nu * r, -1 / p.nu * Mtr
     d, Mtd = q, Mtq
     for _ in range(p.N - 1):
         beta = p.rho / gamma
         gamma = -(p.nu + beta)
         r, Mtr = o.dual_step(x + Mtd, -o.b, 0.0)
-        q, Mtq = kept(1 / gamma * (r + beta * q)), kept(1 / gamma * (Mtr + beta * Mtq))
-        d, Mtd = kept(d + q), kept(Mtd + Mtq)
+        q, Mtq = 1 / gamma * (r + beta * q), 1 / gamma * (Mtr + beta * Mtq)
+        d, Mtd = d + q, Mtd + Mtq
     return d, Mtd
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dapd import theory
-from dapd.arrays import Array
+from dapd.arrays import Array, Dual, Primal
 from dapd.methods.base import Method
 
 Parameters = theory.Papc
@@ -14,9 +14,9 @@ Parameters = theory.Papc
 class State(NamedTuple):
     """One iterate."""
 
-    x: Array
-    y: Array
-    Mty: Array  # Mᵀy
+    x: Primal
+    y: Dual
+    Mty: Primal  # Mᵀy
 
 
 def init(p: Parameters, o: Any, x: Array, y: Array) -> State:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dapd import theory
-from dapd.arrays import Array
+from dapd.arrays import Array, Dual, Primal
 from dapd.methods.base import Method
 
 Parameters = theory.XDapd
@@ -14,10 +14,10 @@ Parameters = theory.XDapd
 class State(NamedTuple):
     """One iterate."""
 
-    x: Array
-    z: Array  # x with momentum, where the gradient is taken
-    y: Array
-    Mty: Array  # Mᵀy
+    x: Primal
+    z: Primal  # x with momentum, where the gradient is taken
+    y: Dual
+    Mty: Primal  # Mᵀy
 
 
 def init(p: Parameters, o: Any, x: Array, y: Array) -> State:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dapd import theory
-from dapd.arrays import Array
+from dapd.arrays import Array, Dual, Primal
 from dapd.methods.base import Method
 
 Parameters = theory.YDapd
@@ -14,11 +14,11 @@ Parameters = theory.YDapd
 class State(NamedTuple):
     """One iterate."""
 
-    x: Array
-    y: Array
-    w: Array  # y with momentum
-    Mty: Array  # Mᵀy
-    Mtw: Array  # Mᵀw
+    x: Primal
+    y: Dual
+    w: Dual  # y with momentum
+    Mty: Primal  # Mᵀy
+    Mtw: Primal  # Mᵀw
 
 
 def init(p: Parameters, o: Any, x: Array, y: Array) -> State:

@@ -12,6 +12,7 @@ import numpy as np
 
 from dapd.arguments import bound, consecutive, named, partition, whole
 from dapd.arrays import Array, namespace
+from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, Piece, Pieces, speaks_for
 
 
 def support(z: Array, lower: Any, upper: Any) -> float:
@@ -63,6 +64,10 @@ class Phi:
         """Lim φ(y + td)/t for t → ∞; nan where unknown."""
         return np.nan
 
+    def lowered(self, rows: int) -> Pieces | None:
+        """φ on so many rows as pieces with known codes; None if only Python can evaluate the prox."""
+        return None
+
     def sized(self, rows: int) -> Phi:
         """Return this φ for a vector of `rows` entries, or say why it does not fit."""
         if self.size is not None and self.size != rows:
@@ -98,6 +103,10 @@ class Zero(Phi):
         """0."""
         return 0.0
 
+    def lowered(self, rows: int) -> Pieces | None:
+        """One piece."""
+        return [(Piece(KEEP), rows)]
+
 
 class NonNegative(Phi):
     """Indicator of y ≥ 0: the constraint Mx ≤ b."""
@@ -117,6 +126,10 @@ class NonNegative(Phi):
     def recession(self, d: Array) -> float:
         """φ itself, which is a cone's indicator."""
         return self.value(d)
+
+    def lowered(self, rows: int) -> Pieces | None:
+        """One piece."""
+        return [(Piece(CLIP, 0.0, np.inf), rows)]
 
 
 class Box(Phi):
@@ -145,6 +158,10 @@ class Box(Phi):
         """The indicator of the directions in which the box is unbounded."""
         inside = ((d <= 0) | (self.upper == np.inf)) & ((d >= 0) | (self.lower == -np.inf))
         return indicator(np.all(inside))
+
+    def lowered(self, rows: int) -> Pieces | None:
+        """One piece."""
+        return [(Piece(CLIP, self.lower, self.upper), rows)]
 
 
 class Interval(Phi):
@@ -178,6 +195,10 @@ class Interval(Phi):
         """φ itself, which is positively homogeneous."""
         return self.value(d)
 
+    def lowered(self, rows: int) -> Pieces | None:
+        """One piece."""
+        return [(Piece(SHRINK, self.lower, self.upper), rows)]
+
 
 class L1(Phi):
     """φ(y) = Σ nuᵢ|yᵢ|: the constraint |Mx − b| ≤ nu, row by row."""
@@ -205,6 +226,10 @@ class L1(Phi):
     def recession(self, d: Array) -> float:
         """φ itself, which is positively homogeneous."""
         return self.value(d)
+
+    def lowered(self, rows: int) -> Pieces | None:
+        """One piece."""
+        return [(Piece(SHRINK, -self.nu, self.nu), rows)]
 
 
 class GroupBall(Phi):
@@ -274,6 +299,14 @@ class GroupBall(Phi):
         """The indicator of zero: the balls are bounded."""
         return indicator(not np.any(d))
 
+    def lowered(self, rows: int) -> Pieces | None:
+        """One piece, with its groups."""
+        if isinstance(self.groups, list):
+            sizes = [group.stop - group.start for group in self.groups]
+        else:
+            sizes = [self.groups] * (rows // self.groups)
+        return [(Piece(BALL, self.radius, sizes=sizes), rows)]
+
 
 class HasProx(Protocol):
     """A convex g with `value(z)` and `prox(v, step)`, such as any φ of this module."""
@@ -313,6 +346,13 @@ class Conjugate(Phi):
         """Size g."""
         inner = self.g.sized(rows) if isinstance(self.g, Phi) else self.g
         return self if inner is self.g else Conjugate(inner)
+
+    def lowered(self, rows: int) -> Pieces | None:
+        """The conjugates of g's pieces."""
+        if not (isinstance(self.g, Phi) and speaks_for(self.g, "prox")):
+            return None
+        known = self.g.lowered(rows)
+        return None if known is None else [(piece.conjugate(), n) for piece, n in known]
 
 
 class Stack(Phi):
@@ -380,6 +420,16 @@ class Stack(Phi):
     def recession(self, d: Array) -> float:
         """Σ_k of the parts'."""
         return self._sum("recession", d)
+
+    def lowered(self, rows: int) -> Pieces | None:
+        """The pieces of all parts."""
+        found: Pieces = []
+        for part, size in zip(self.parts, self.sizes, strict=True):
+            pieces = part.lowered(size or 0) if speaks_for(part, "prox") else None
+            if pieces is None:
+                return None
+            found += pieces
+        return found
 
 
 def _shrink(v: Array, low: Any, high: Any) -> Array:

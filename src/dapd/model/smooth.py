@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arguments import consecutive, named, number, real, vector
 from dapd.arrays import Array, namespace
+from dapd.model.lowered import Terms, speaks_for
 from dapd.operators.base import Operator, as_operator, as_sparse
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
 
@@ -34,6 +35,10 @@ class Function:
     def grad(self, x: Array) -> Array:
         """∇f(x)."""
         raise TypeError(f"{type(self).__name__} has no grad(x)")
+
+    def lowered(self) -> Terms | list[Terms] | None:
+        """The terms of f, or those of each block; None if only Python can evaluate the gradient."""
+        return None
 
     def split(self, blocks: list[slice]) -> list[Function] | None:
         """f_1, …, f_N where f(x) = Σ f_i(x_i) over these blocks; None where f is not known to separate."""
@@ -128,6 +133,10 @@ class Quadratic(Function):
             return super().block_grad(x, block)
         return (self.H[block] * x[block] if self.H.ndim == 1 else self.H[block] @ x) - self.c[block]
 
+    def lowered(self) -> Terms | None:
+        """H and c."""
+        return None if isinstance(self.H, LinearOperator) else Terms(H=self.H, c=self.c)
+
 
 class PseudoHuber(Function):
     """Σ √(x² + e²) + (e/2)x², a smooth strongly convex stand-in for ‖x‖₁; mu = e, L = 1/e + e."""
@@ -162,6 +171,10 @@ class PseudoHuber(Function):
     def hessian_diagonal(self, x: Array) -> Array:
         """e²/(x² + e²)^{3/2} + e, entry by entry."""
         return self.e**2 / (x * x + self.e**2) ** 1.5 + self.e
+
+    def lowered(self) -> Terms:
+        """A loss of x itself, and a ridge."""
+        return Terms("pseudo-huber", e=self.e, ridge=self.e)
 
 
 class LeastSquares(Function):
@@ -203,6 +216,10 @@ class LeastSquares(Function):
         """A_iᵀ(Ax − d) + ridge·x_i."""
         return self.A.columns(block).adjoint(self.A.forward(x) - self.d) + self.ridge * x[block]
 
+    def lowered(self) -> Terms:
+        """A loss of Ax, and a ridge."""
+        return Terms("square", self.A, self.d, ridge=self.ridge)
+
 
 class Logistic(Function):
     """Σ log(1 + exp(−labelᵢ·aᵢᵀx)) + (ridge/2)‖x‖², labels ±1; mu = ridge."""
@@ -241,6 +258,10 @@ class Logistic(Function):
         margins = self.labels * self.A.forward(x)
         # 1/(1 + e^m) = ½(1 − tanh(m/2)) never overflows
         return -0.5 * self.labels * (1.0 - namespace(x).tanh(0.5 * margins))
+
+    def lowered(self) -> Terms:
+        """A loss of Ax, and a ridge."""
+        return Terms("logistic", self.A, self.labels, ridge=self.ridge)
 
 
 class Separable(Function):
@@ -295,6 +316,12 @@ class Separable(Function):
     def block_grad(self, x: Array, block: slice) -> Array:
         """The gradient of the function of that block."""
         return self.functions[self._known_blocks().index(block)].grad(x[block])
+
+    def lowered(self) -> list[Terms] | None:
+        """The terms of each block."""
+        parts = [f.lowered() if speaks_for(f, "grad") else None for f in self.functions]
+        found = [part for part in parts if isinstance(part, Terms)]
+        return found if len(found) == len(parts) else None
 
 
 class Smooth(Function):

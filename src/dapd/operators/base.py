@@ -1,4 +1,4 @@
-"""The coupling M: `forward` (Mx), `adjoint` (Mᵀy) and the one primitive of every method, `dual_step`."""
+"""Linear maps: `forward` (Mx) and `adjoint` (Mᵀy)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import scipy.sparse as sp
 
 from dapd.arguments import consecutive, named, real
 from dapd.arrays import Array
-from dapd.model.proximal import Phi
 
 PANEL = 1 << 18  # entries of M converted at a time when x has another dtype than M
 
@@ -45,7 +44,7 @@ class Operator:
         """Mᵀy."""
         raise TypeError(f"{type(self).__name__} has no adjoint(y)")
 
-    def dual_step(self, v: Array, base: Array, phi: Phi, step: float) -> tuple[Array, Array]:
+    def dual_step(self, v: Array, base: Array, phi: Any, step: float) -> tuple[Array, Array]:
         """y⁺ = prox_{step·φ}(base + Mv), together with Mᵀy⁺."""
         y = phi.prox(base + self.forward(v), step)
         return y, self.adjoint(y)
@@ -73,6 +72,10 @@ class Operator:
     def outer(self) -> Array:
         """MMᵀ as a dense array in float64."""
         return Dense(self.dense()).outer()
+
+    def lowered(self) -> tuple[Any, ...] | None:
+        """A record of arrays that the native core can read, its kind first; None if only Python knows the products."""
+        return None
 
     def transposed(self) -> Operator:
         """Mᵀ as an operator."""
@@ -142,6 +145,12 @@ class Dense(_Explicit):
             total += part @ part.T
         return total
 
+    def lowered(self) -> tuple[Any, ...]:
+        """("dense", entries in C order, whether they are those of the transpose)."""
+        if self.matrix.flags.f_contiguous and not self.matrix.flags.c_contiguous:
+            return "dense", as_entries(self.matrix.T), True
+        return "dense", as_entries(self.matrix), False
+
     def transposed(self) -> Operator:
         """A view of the transpose."""
         return Dense(self.matrix.T)
@@ -181,6 +190,10 @@ class Sparse(_Explicit):
         """MMᵀ."""
         matrix = self.matrix.astype(np.float64)
         return (matrix @ matrix.T).toarray()
+
+    def lowered(self) -> tuple[Any, ...]:
+        """("csr", indptr, indices, values)."""
+        return csr_record(self.matrix)
 
     def transposed(self) -> Operator:
         """The transpose as CSR."""
@@ -328,6 +341,17 @@ def as_sparse(name: str, M: Any) -> Any:
         matrix = matrix.copy()  # the caller's may share these arrays
         matrix.sum_duplicates()
     return matrix
+
+
+def as_entries(matrix: Array, dtype: Any = None) -> Array:
+    """The array as the core reads it, in C order, aligned, in this machine's byte order; a copy only if it must be."""
+    wanted = np.dtype(dtype or matrix.dtype).newbyteorder("=")
+    return np.require(matrix, wanted, ["C", "A"])
+
+
+def csr_record(matrix: Any) -> tuple[Any, ...]:
+    """("csr", indptr, indices, values) of a SciPy CSR array."""
+    return "csr", matrix.indptr, matrix.indices, as_entries(matrix.data)
 
 
 def cut(matrix: Any, blocks: list[slice]) -> list[Any]:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array
-from dapd.operators.base import Dense, Operator, matrix_of
+from dapd.operators.base import Dense, Operator, as_entries, matrix_of
 
 
 class Kronecker(Operator):
@@ -49,6 +49,12 @@ class Kronecker(Operator):
         """Aᵀ Y B."""
         Y = self.A.T @ y.reshape(self.A.shape[0], -1)
         return (Y if self.B is None else Y @ self.B).ravel()
+
+    def lowered(self) -> tuple[Any, ...]:
+        """("kronecker", A, B or None, rows and columns of B)."""
+        p, q = self.A.shape
+        B = None if self.B is None else as_entries(self.B, self.dtype)
+        return "kronecker", as_entries(self.A, self.dtype), B, self.shape[0] // p, self.shape[1] // q
 
     def factors(self) -> list[Operator]:
         """The factors that are not an identity: the singular values of A ⊗ B are the products of theirs."""
@@ -104,6 +110,12 @@ class BlockDiagonal(Operator):
     def dense(self) -> Array:
         """The matrix with its zeros."""
         return scipy.linalg.block_diag(*self.matrices)
+
+    def lowered(self) -> tuple[Any, ...]:
+        """("block-diagonal", entries, where each block begins in them, in the rows and in the columns)."""
+        ends = [[0, *(block.stop for block in blocks)] for blocks in (self.row_blocks, self.column_blocks)]
+        at = np.cumsum([0, *(matrix.size for matrix in self.matrices)])
+        return "block-diagonal", as_entries(self.entries), *(np.array(e, np.int64) for e in (at, *ends))
 
     def parts(self) -> list[Dense]:
         """The blocks, whose singular values together are those of the whole."""

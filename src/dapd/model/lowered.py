@@ -1,0 +1,116 @@
+"""The lowered form of a problem: what each object says of itself, in records that every engine reads.
+
+φ is a list of pieces, each a code with bounds for some consecutive rows; `tabulate` makes one table of them. f is a
+record of terms, or one per block. What is not of this kind says None, and then only Python can evaluate it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dapd.arguments import consecutive
+from dapd.arrays import Array
+from dapd.operators.base import Operator
+
+# What becomes of u = base + Mv in a row, or in a group of rows; src/core/phi.hpp has the same numbers.
+KEEP, CLIP, SHRINK, LOGISTIC, HUBER, BALL, SHRINK_BALL = range(7)
+
+HEIGHT = 12  # rows of a group that has no reason to be longer
+NO_GROUPS = np.zeros(0, np.int64)
+
+
+class Piece(NamedTuple):
+    """φ on some consecutive rows."""
+
+    code: int
+    lower: Any = 0.0  # number or vector; the radius of a ball
+    upper: Any = 0.0
+    sizes: Any = None  # of the groups, if rows belong together
+
+    def conjugate(self) -> Piece:
+        """The piece of φ*: the indicator of a box and its support function are each other's."""
+        if self.code == KEEP:
+            return Piece(CLIP)
+        other = {CLIP: SHRINK, SHRINK: CLIP, BALL: SHRINK_BALL, SHRINK_BALL: BALL}
+        return self._replace(code=other[self.code])
+
+
+Pieces = list[tuple[Piece, int]]  # each with its number of rows
+
+
+class Table(NamedTuple):
+    """φ unit by unit; a unit is a row, or a group of rows if some belong together."""
+
+    first: Array  # group k has the rows first[k] … first[k + 1] − 1; empty if units are rows
+    code: Array  # one per unit, or one for all rows
+    lower: Array  # one per row, or one for all; a radius stands at its group's first row
+    upper: Array
+
+
+class Terms(NamedTuple):
+    """f(x) = Σᵢ ℓ(aᵢᵀx; dᵢ) + ½xᵀHx + (ridge/2)‖x‖² − cᵀx; every part may be absent."""
+
+    loss: str | None = None  # a name in LOSSES
+    A: Operator | None = None  # None: the identity
+    d: Array | None = None  # targets, or labels
+    e: float = 0.0  # of the pseudo-Huber loss √(u² + e²)
+    ridge: float = 0.0
+    H: Any = None  # 1-D (a diagonal), dense or CSR
+    c: Array | None = None
+
+
+LOSSES = ("square", "logistic", "pseudo-huber")
+
+
+def speaks_for(thing: object, name: str) -> bool:
+    """Whether `lowered` still tells the truth: False if a subclass changed the method `name` and not `lowered`."""
+    for kind in type(thing).__mro__:
+        if "lowered" in vars(kind):
+            return True
+        if name in vars(kind):
+            return False
+    return False
+
+
+def tabulate(pieces: Pieces, dtype: Any) -> Table:
+    """One table of all pieces."""
+    rows = sum(length for _, length in pieces)
+    if all(piece.sizes is None for piece, _ in pieces):
+        return _by_rows(pieces, rows, dtype)
+    sizes = [_heights(length) if piece.sizes is None else piece.sizes for piece, length in pieces]
+    first = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
+    code = np.repeat(np.array([piece.code for piece, _ in pieces], np.uint8), [len(some) for some in sizes])
+    lower, upper = np.zeros(rows, dtype), np.zeros(rows, dtype)
+    for (piece, _), where in zip(pieces, consecutive(length for _, length in pieces), strict=True):
+        at = first[(first >= where.start) & (first < where.stop)] if piece.sizes is not None else where
+        lower[at], upper[at] = piece.lower, piece.upper
+    return Table(first, code, lower, upper)
+
+
+def loss_table(terms: Terms, dtype: Any) -> tuple[Table, Array | None]:
+    """The derivative of the loss as a table, and what is added to its argument first."""
+    shift = None if terms.d is None or terms.loss == "logistic" else -terms.d.astype(dtype)
+    code = {"square": KEEP, "logistic": LOGISTIC, "pseudo-huber": HUBER}[terms.loss or ""]
+    of_row = terms.d if terms.loss == "logistic" else terms.e
+    lower = np.atleast_1d(np.asarray(of_row, dtype))
+    return Table(NO_GROUPS, np.array([code], np.uint8), lower, lower), shift
+
+
+def _heights(length: int) -> Array:
+    whole, rest = divmod(length, HEIGHT)
+    return np.array([HEIGHT] * whole + [rest] * (rest > 0), np.int64)
+
+
+def _by_rows(pieces: Sequence[tuple[Piece, int]], rows: int, dtype: Any) -> Table:
+    if len(pieces) == 1:
+        piece = pieces[0][0]
+        bounds = (np.atleast_1d(np.asarray(bound, dtype)) for bound in (piece.lower, piece.upper))
+        return Table(NO_GROUPS, np.array([piece.code], np.uint8), *bounds)
+    table = Table(NO_GROUPS, np.empty(rows, np.uint8), np.empty(rows, dtype), np.empty(rows, dtype))
+    for (piece, _), where in zip(pieces, consecutive(length for _, length in pieces), strict=True):
+        for column, value in zip(table[1:], piece[:3], strict=True):
+            column[where] = value
+    return table
