@@ -20,6 +20,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class TimeUp(Exception):
+    """The deadline passed before the work was done."""
+
+
 def near_miss(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the closest known word, else the list of known ones."""
     known = list(known)

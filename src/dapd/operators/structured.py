@@ -50,7 +50,7 @@ class Kronecker(Operator):
         Y = self.A.T @ y.reshape(self.A.shape[0], -1)
         return (Y if self.B is None else Y @ self.B).ravel()
 
-    def factors(self) -> list[Operator]:
+    def factors(self) -> list[Dense]:
         """The factors that are not an identity: the singular values of A ⊗ B are the products of theirs."""
         return [Dense(factor) for factor in (self.A, self.B) if factor is not None]
 
