@@ -23,7 +23,7 @@ LARGEST = 1e150  # beyond this, and below its inverse, squares leave the range o
 
 
 class TimeUp(Exception):
-    """The deadline of a solve passed in the middle of a step or of its set-up."""
+    """The deadline passed before the work was done."""
 
 
 def near_miss(word: str, known: Iterable[str]) -> str:

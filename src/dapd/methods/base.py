@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,6 +49,7 @@ class Method:
         self.parameters: Any = parameters
         self.x0 = self._start("x0", x0, problem.columns)
         self.y0 = self._start("y0", y0, problem.rows)
+        self.engine = engine
         self.oracle: Any = self._ask(engine)
         self.packed: Any = self._pack() if engine == "numpy" else None
         self._compile()
@@ -92,12 +95,12 @@ class Method:
             )
 
     @classmethod
-    def spectrum_of(cls, problem: Problem, given: Spectrum | None) -> Spectrum:
+    def spectrum_of(cls, problem: Problem, given: Spectrum | None, *, deadline: float = math.inf) -> Spectrum:
         """What the method must know of M: as given, known or estimated; with an error if the theory can't use it."""
         given = given or problem.spectrum
         if not cls.needs_s_min:
-            return estimate_norm(problem.M) if given is None else given
-        spectrum = estimate_range(problem.M, positive=problem.phi.is_zero) if given is None else given
+            return estimate_norm(problem.M, deadline=deadline) if given is None else given
+        spectrum = given or estimate_range(problem.M, positive=problem.phi.is_zero, deadline=deadline)
         if spectrum.s_min == 0:
             raise ValueError(
                 f"M ({problem.rows} × {problem.columns}) does not have full row rank (its least singular value is 0, "
@@ -134,6 +137,15 @@ class Method:
     def round(self) -> int:
         """Iterations that touch as much of M as one pass over it."""
         return 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as its making: threads and compiled records are made anew."""
+        making = {"x0": self.x0, "y0": self.y0, "engine": self.engine, **self._options()}
+        return partial(type(self), **making), (self.problem, self.parameters)
+
+    def _options(self) -> dict[str, Any]:
+        """What else it was made with."""
+        return {}
 
     def init(self) -> Any:
         """The first state."""

@@ -109,9 +109,10 @@ class Problem:
     def sizes(self) -> Sizes:
         """What residuals are compared with, as far as it does not depend on the point."""
         norms = np.where(self.M.row_norms > 0, self.M.row_norms, 1.0)
+        rows = abs(self.b.astype(np.float64)) + self.M.row_norms
         start = np.asarray(ask.gradient(self.f, np.zeros(self.columns)), np.float64)
         return Sizes(
-            rows=abs(self.b.astype(np.float64)) + self.M.row_norms,
+            rows=np.where(rows > 0, rows, 1.0),
             duals=self.f.mu / norms,
             columns=np.where(np.isfinite(start), abs(start), 0.0) + self.f.mu,
         )

@@ -68,7 +68,7 @@ class Kronecker(Operator):
         Y = abs(self.A.T) @ abs(y).reshape(self.A.shape[0], -1)
         return (Y if self.B is None else Y @ abs(self.B)).ravel()
 
-    def factors(self) -> list[Operator]:
+    def factors(self) -> list[Dense]:
         """The factors that are not an identity: the singular values of A ⊗ B are the products of theirs."""
         return [Dense(factor) for factor in (self.A, self.B) if factor is not None]
 

@@ -14,7 +14,6 @@ from dapd.model.problem import Problem
 
 
 EPSILON = float(np.finfo(np.float64).eps)
-TINY = float(np.finfo(np.float64).tiny)
 FAR = 1e6  # a point this many times farther out than x is no answer: no x nearer is feasible
 SLIGHT = 1e-9  # part of a row's size, or of the longest row's, that counts as rounding
 CANCELLED = 1e3  # roundings within which a sum of terms counts as zero
@@ -85,8 +84,20 @@ def balanced_step(problem: Problem, x: Array, y: Array, Mx: Array) -> BalancedSt
     phi, sizes, entries = problem.phi, problem.sizes, problem.M.row_sizes(x)
     rows = phi.pooled(sizes.rows + (abs(Mx) if entries is None else entries))
     duals = phi.pooled(sizes.duals + abs(y))
-    rows = np.where(rows > 0, rows, TINY)  # a row of zeros with b_i = 0 must hold exactly
     return BalancedStep(rows, duals, phi.steps(duals, rows))
+
+
+def blame(problem: Problem, x: Array, y: Array) -> None:
+    """Raise an error that names what gives NaN or infinite numbers at (x, y), if there is such a thing."""
+    x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
+    where = f"returned NaN or infinite numbers at the {'start' if x.any() or y.any() else 'start, x = 0 and y = 0'}"
+    if not np.isfinite(ask.gradient(problem.f, x)).all():
+        raise ValueError(f"f.grad {where}; check f with dapd.testing.check_gradient")
+    Mx = problem.M.forward(x)
+    if not (np.isfinite(Mx).all() and np.isfinite(problem.M.adjoint(y)).all()):
+        raise ValueError(f"a product with M or its transpose {where}; check M with dapd.testing.check_adjoint")
+    if not np.isfinite(ask.prox(problem.phi, y + Mx - problem.b, 1.0)).all():
+        raise ValueError(f"phi.prox {where}; check φ with dapd.testing.check_prox")
 
 
 def objective(problem: Problem, x: Array, y: Array, satisfied: bool) -> float:
@@ -128,8 +139,9 @@ def proves_infeasible(problem: Problem, x: Array, direction: Array) -> bool:
 
 def _worst(errors: Array, sizes: Array) -> float:
     """The greatest error relative to its size; inf if one of them is not finite."""
-    worst, largest = float(np.max(errors / sizes, initial=0.0)), float(np.max(sizes, initial=0.0))
-    return worst if math.isfinite(worst) and math.isfinite(largest) else math.inf
+    relative = errors / sizes
+    finite = math.isfinite(float(relative @ sizes))  # not so if either has an entry that is not
+    return (float(relative.max()) if relative.size else 0.0) if finite else math.inf
 
 
 def _norm(v: Array) -> float:

@@ -6,29 +6,39 @@ from time import perf_counter
 from typing import Any
 
 from dapd import theory
+from dapd.arguments import TimeUp
 from dapd.methods import METHODS, Method
 from dapd.methods.block import BlockMethod
+from dapd.methods.papc import PAPC
 from dapd.methods.x_sbc import XSBC
 from dapd.methods.y_sbc import YSBC
 from dapd.model.problem import Problem
-from dapd.spectrum.estimate import Spectrum, with_block_norm
+from dapd.spectrum.estimate import Spectrum, estimate_range, with_block_norm
 
 REPEATS, SECONDS = 3, 0.05  # a measurement is repeated so often, and for so long; the least counts
+DEPENDENT = (
+    "Chose PAPC, which converges without a rate: the rows of M are dependent (or can't be told from dependent rows), and "
+    "with this φ the theorems of x-DAPD and y-DAPD need independent ones."
+)
 MARGIN = 1.2  # a gain below this is within what a measurement may err by
 
 
 def choose(
-    problem: Problem, spectrum: Spectrum | None, start: dict[str, Any], options: dict[str, Any]
+    problem: Problem, spectrum: Spectrum | None, start: dict[str, Any], options: dict[str, Any], deadline: float
 ) -> tuple[Method, Spectrum, list[str]]:
     """The method, bound to its parameters, with a sentence on why."""
-    spectrum = Method.spectrum_of(problem, spectrum)
+    spectrum = spectrum or problem.spectrum
+    if spectrum is None:
+        spectrum = estimate_range(problem.M, positive=problem.phi.is_zero, deadline=deadline)
+    if spectrum.s_min == 0:
+        return PAPC.from_theory(problem, spectrum=spectrum, **start), spectrum, [DEPENDENT]
     side = theory.favoured(L=problem.f.L, mu=problem.f.mu, s_max=spectrum.s_max, s_min=spectrum.s_min)
     whole = METHODS[side.method].from_theory(problem, spectrum=spectrum, **start)
     why = f"Chose {whole.title}: the theorems ask {side.factor:.3g} times more of the other side."
     if not _has_blocks(problem):
         return whole, spectrum, [why]
 
-    spectrum = with_block_norm(spectrum, problem.M, problem.blocks or [])
+    spectrum = with_block_norm(spectrum, problem.M, problem.blocks or [], deadline=deadline)
     sides: tuple[type[BlockMethod], ...] = (XSBC, YSBC)
     settings = [(side, side.by_theory(problem, spectrum, sharp=True)) for side in sides]
     by_blocks, parameters = min(settings, key=lambda pair: pair[1].Pi)
@@ -39,7 +49,7 @@ def choose(
     blocks = by_blocks(problem, parameters, **start, **options)
     if not blocks.compiled:
         return whole, spectrum, [f"{why} Blocks were left aside, since Python would be asked for each of them."]
-    cost, cost_of_round = _cost(whole, 1), _cost(blocks, blocks.round)
+    cost, cost_of_round = _cost(whole, 1, deadline), _cost(blocks, blocks.round, deadline)
     gain = whole.parameters.Pi * cost / (rounds * cost_of_round)
     compared = (
         f"by the theorems {rounds:.3g} rounds of {blocks.round} block iterations against {whole.parameters.Pi:.3g} "
@@ -57,8 +67,10 @@ def _has_blocks(problem: Problem) -> bool:
     return problem.parts is not None and problem.M.divides(problem.blocks)
 
 
-def _cost(method: Method, steps: int) -> float:
+def _cost(method: Method, steps: int, deadline: float) -> float:
     """Seconds that so many steps take."""
+    if perf_counter() > deadline:
+        raise TimeUp
     state = method.run(method.init(), 1)  # compiles, and warms the caches
     times: list[float] = []
     while len(times) < REPEATS or sum(times) < SECONDS:

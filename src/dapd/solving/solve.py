@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from dapd.arguments import named, near_miss, number, whole
+from dapd.arguments import TimeUp, named, near_miss, number, vector, whole
+from dapd.arrays import Array
 from dapd.engines import check_engine
 from dapd.methods import METHODS, Method
 from dapd.methods.block import BlockMethod
 from dapd.model.problem import Problem
+from dapd.solving.certificate import certify, objective
 from dapd.solving.choose import choose
 from dapd.solving.loop import Info, Loop
 from dapd.solving.progress import display
-from dapd.solving.result import SENTENCES, Result
+from dapd.solving.result import SENTENCES, Result, Status
 from dapd.spectrum.estimate import Spectrum
 
 LIMIT = 1_000_000  # passes over M allowed where no limit is given
@@ -50,13 +53,14 @@ def solve(
         A name of `dapd.METHODS`, or "auto": the side, x-DAPD or y-DAPD, that the theorems favour, or its
         block-coordinate form where the problem has blocks and measured costs say that it will be faster.
     tol : float
-        Stop when stationarity ≤ tol·(1 + max(‖∇f(x)‖, ‖Mᵀy‖)) and feasibility ≤ tol·(1 + max(‖Mx‖, ‖b‖)).
-        0 means: run to a limit.
+        Stop when every coordinate of ∇f(x) + Mᵀy = 0 and every row of Mx − b ∈ ∂φ(y) holds to tol relative to its own
+        size, which includes the effect of one unit of x; `docs/certificate.md` has the formulas. 0 means: run to a limit.
     max_iterations : int, optional
         Pairs of products with M and Mᵀ (CAPD: inner iterations); block iterations for a block-coordinate method that
         is named, rounds of N of them for one that "auto" chose. A million (rounds) where left out.
     time_limit : float, optional
-        Seconds of solve time, set-up not included; looked at between steps, and within a step of CAPD.
+        Seconds for the whole call, set-up included; checked between steps and between products of the set-up. A call
+        whose set-up takes longer returns its start.
     x0, y0 : vector, optional
         Where to start; zero where left out.
     spectrum : Spectrum, optional
@@ -77,6 +81,7 @@ def solve(
     history : bool
         Record residuals (and the error where x* is known) at log-spaced iterations, off the clock.
     """
+    began = perf_counter()
     if not isinstance(problem, Problem):
         raise TypeError(f"problem must be a dapd.Problem, found {type(problem).__name__}")
     tol = number("tol", tol, least=0.0)
@@ -94,10 +99,15 @@ def solve(
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be callable, found {type(callback).__name__}")
 
-    began = perf_counter()
+    deadline = math.inf if time_limit is None else began + time_limit
+    x0, y0 = _start("x0", x0, problem.columns, problem.dtype), _start("y0", y0, problem.rows, problem.dtype)
     options = {"seed": seed, "shared_sample": shared_sample}
-    start = {"x0": x0, "y0": y0, "engine": engine}
-    bound, spectrum, note = _bind(problem, method, spectrum, parameters, start, options)
+    # compiled code expects a row
+    start = {"x0": x0, "y0": y0, "engine": engine if problem.rows else "plain"}
+    try:
+        bound, spectrum, note = _bind(problem, method, spectrum, parameters, start, options, deadline)
+    except TimeUp:
+        return _out_of_time(problem, method, x0, y0, began)
     # who names no limit, or no method, can't mean block iterations
     a_pass = bound.round if max_iterations is None or method == "auto" else 1
     limit = a_pass * (LIMIT if max_iterations is None else max_iterations)
@@ -111,12 +121,13 @@ def solve(
     elif shared_sample:
         note = [*note, "shared_sample had no block method to act on."]
     setup_time = perf_counter() - began
-    loop = Loop(bound, spectrum, tol, limit, time_limit, callback, history)
+    loop = Loop(bound, tol, limit, deadline, callback, history)
     with (
         display(progress, bound.title, tol, limit) as shown,
-        np.errstate(over="ignore", invalid="ignore"),
+        np.errstate(all="ignore"),
     ):
         status, look = loop.run(shown)
+        value = objective(problem, look.x, look.y, satisfied=0 < look.certificate.feasibility_error <= tol)
     return Result(
         x=look.x,
         y=look.y,
@@ -127,12 +138,49 @@ def solve(
         products=bound.oracle.products,
         block_products=bound.oracle.block_products,
         certificate=look.certificate,
+        objective=value,
         solve_time=loop.seconds,
         setup_time=setup_time,
         history=loop.history(),
         method=bound.name,
         parameters=bound.parameters,
         spectrum=spectrum,
+    )
+
+
+def _start(name: str, value: Any, size: int, dtype: np.dtype[Any]) -> Array:
+    """The first x or y, in the precision of the problem."""
+    if value is None:
+        return np.zeros(size, dtype)
+    given = vector(name, value, size)
+    if size and abs(given).max() > np.finfo(dtype).max:
+        raise ValueError(f"{name} holds entries of {abs(given).max():.0e}, too large for {dtype}; use float64 data")
+    return given.astype(dtype)
+
+
+def _out_of_time(problem: Problem, method: str, x: Array, y: Array, began: float) -> Result:
+    """The start, for want of time to do more."""
+    setup_time = perf_counter() - began
+    with np.errstate(all="ignore"):
+        certificate = certify(problem, x, y)
+        value = objective(problem, x, y, satisfied=False)
+    return Result(
+        x=x,
+        y=y,
+        status=Status.time_limit,
+        message="The time limit passed during the set-up, so this is the start.",
+        iterations=0,
+        gradients=0,
+        products=0,
+        block_products=0,
+        certificate=certificate,
+        objective=value,
+        solve_time=0.0,
+        setup_time=setup_time,
+        history=None,
+        method=method,
+        parameters=None,
+        spectrum=None,
     )
 
 
@@ -143,6 +191,7 @@ def _bind(
     parameters: Any,
     start: dict[str, Any],
     options: dict[str, Any],
+    deadline: float,
 ) -> tuple[Method, Spectrum | None, list[str]]:
     """Choose the method and its parameters; return with them what there is to say about the choice."""
     if name != "auto" and name not in METHODS:
@@ -157,7 +206,7 @@ def _bind(
             raise ValueError("parameters belong to one method; name it with method=")
         return METHODS[name](problem, parameters, **start, **options), spectrum, []
     if name == "auto":
-        return choose(problem, spectrum, start, options)
+        return choose(problem, spectrum, start, options, deadline)
     METHODS[name].check(problem)
-    spectrum = METHODS[name].spectrum_of(problem, spectrum)
+    spectrum = METHODS[name].spectrum_of(problem, spectrum, deadline=deadline)
     return METHODS[name].from_theory(problem, spectrum=spectrum, **start, **options), spectrum, []

@@ -1,0 +1,136 @@
+"""Explicit sparse matrices: orthogonal rows at once, then Lanczos, then a factor of MMᵀ if one is cheap."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dapd.operators.base import Operator, Sparse
+from dapd.spectrum.band import Band, Ordering, band_cost, banded, least_square_unsquared
+from dapd.spectrum.deadline import check_deadline
+from dapd.spectrum.exact import EPSILON
+from dapd.spectrum.factored import Factorable, Full, Least, least_eigenvalue
+from dapd.spectrum.iterative import iterative
+from dapd.spectrum.record import Estimate, Spectrum, zero_spectrum
+
+SAMPLE = 200  # rows of MMᵀ that are computed to predict how many entries it has
+GRAM_ENTRIES = 4  # entries of MMᵀ per entry of M up to which it is formed
+BAND_ENTRIES = 64  # entries of a banded factor per entry of MMᵀ up to which it is formed
+BAND_SECONDS = 2.0  # that its factorisation may take
+FEW = 1_000_000  # entries that a matrix of any kind may have
+ORTHOGONAL = 1e-8  # part of its diagonal entry up to which the rest of a row of MMᵀ is neglected
+FULL_ROWS = 3_000  # rows up to which MMᵀ may become dense if Lanczos does not resolve s_min
+STEPS_BEFORE_BAND = 100  # steps of Lanczos that are tried before a banded factor
+STEPS_BEFORE_FULL = 300  # before a dense one
+
+
+class Gram(NamedTuple):
+    """An explicit sparse symmetric matrix, with what its rows tell at once."""
+
+    matrix: Any
+    diagonal: Any
+    beside: Any  # Σ |entries| of each row without its diagonal entry
+    ordering: Ordering | None  # None if the band is too wide to factorise
+
+    @classmethod
+    def of(cls, matrix: Any) -> Gram:
+        """Look at a matrix."""
+        matrix.eliminate_zeros()
+        diagonal = matrix.diagonal()
+        beside = np.asarray(abs(matrix).sum(axis=1)).ravel() - np.abs(diagonal)
+        if matrix.nnz == 0 or _nearly_diagonal(diagonal, beside):
+            return cls(matrix, diagonal, beside, None)
+        ordering = banded(matrix)
+        size = matrix.shape[0]
+        affordable = size * (ordering.width + 1) <= BAND_ENTRIES * matrix.nnz + FEW
+        affordable &= band_cost(size, ordering.width) <= BAND_SECONDS
+        return cls(matrix, diagonal, beside, ordering if affordable else None)
+
+    @property
+    def nearly_diagonal(self) -> bool:
+        """Whether every eigenvalue is a diagonal entry, to a part of ORTHOGONAL."""
+        return _nearly_diagonal(self.diagonal, self.beside)
+
+    @property
+    def above(self) -> float:
+        """Gershgorin's bound on the greatest eigenvalue."""
+        return float((self.diagonal + self.beside).max())
+
+
+def _nearly_diagonal(diagonal: Any, beside: Any) -> bool:
+    # differences of sums leave rounding errors behind
+    return bool(np.all(beside <= ORTHOGONAL * np.abs(diagonal)))
+
+
+def sparse(operator: Operator, matrix: Any, name: str, *, positive: bool, deadline: float = math.inf) -> Spectrum:
+    """s_max and s_min of an explicit sparse matrix."""
+    rows, columns = matrix.shape
+    wide = (matrix if rows <= columns else matrix.T).tocsr().astype(np.float64)
+    filled = np.diff(wide.indptr) > 0
+    independent = rows <= columns and bool(filled.all())
+    if not (positive or independent):
+        found = iterative(operator, name, positive=False, least=False, deadline=deadline)
+        how = found.how | {"s_min": Estimate("an empty row, or more rows than columns", 0, 0.0)}
+        return Spectrum(found.s_max, 0.0, how=how)
+    wide = wide[filled]
+    if wide.nnz == 0:
+        return zero_spectrum(rows, positive=positive)
+    return _independent(wide, name, positive=positive, deadline=deadline)
+
+
+def _independent(wide: Any, name: str, *, positive: bool, deadline: float) -> Spectrum:
+    """The singular values of a matrix with no empty row and no more rows than columns."""
+    operator, size = Sparse(wide), wide.shape[0]
+    gram = Gram.of(wide @ wide.T) if _gram_is_sparse(wide) else None
+    if gram is not None and gram.nearly_diagonal:
+        return _orthogonal(gram)
+    full = size <= FULL_ROWS
+    steps = STEPS_BEFORE_FULL if full else None
+    if gram is not None and gram.ordering is not None:
+        steps = STEPS_BEFORE_BAND
+    found = iterative(operator, name, positive=positive, steps=steps, deadline=deadline)
+    s_max = found.s_max if gram is None else min(found.s_max, gram.above**0.5 * (1 + 4 * EPSILON * size))
+    if found.resolved and found.s_min > 0:
+        return Spectrum(s_max, found.s_min, how=found.how)
+    least: Least | None = None
+    if gram is not None and gram.ordering is not None:
+        terms = int(np.diff(wide.indptr).max())
+        least = _by_factor(wide, Band(gram.matrix, gram.ordering, terms), s_max, positive=positive, deadline=deadline)
+        method = "banded Cholesky factor of the Gram matrix"
+    elif full and not found.resolved:
+        check_deadline(deadline, size**2 * 1e-8)
+        least = _by_factor(None, Full(operator.outer(), s_max**2), s_max, positive=positive, deadline=deadline)
+        method = "dense Cholesky factor of the Gram matrix"
+    if least is None:
+        return found
+    how = found.how | {"s_min": Estimate(method, 0, least.error / 2, least.resolved)}
+    return Spectrum(s_max, least.lower**0.5, how=how)
+
+
+def _by_factor(wide: Any, A: Factorable, s_max: float, *, positive: bool, deadline: float) -> Least | None:
+    """The least squared singular value; from `wide` itself, if given, where squaring loses it."""
+    least = least_eigenvalue(A, positive=positive, deadline=deadline)
+    if least is None or not least.singular or wide is None:
+        return least
+    unsquared = least_square_unsquared(wide, s_max, deadline)
+    if unsquared is None or (unsquared.singular and positive):
+        return least
+    return unsquared
+
+
+def _gram_is_sparse(wide: Any) -> bool:
+    """Whether MMᵀ has few entries, as far as a sample of its rows tells."""
+    size = wide.shape[0]
+    rows = np.unique(np.linspace(0, size - 1, SAMPLE).astype(int))
+    entries = (wide[rows] @ wide.T).nnz / len(rows) * size
+    return bool(entries <= GRAM_ENTRIES * wide.nnz + FEW)
+
+
+def _orthogonal(gram: Gram) -> Spectrum:
+    """Rows that are orthogonal: the singular values are their norms, up to Gershgorin's discs."""
+    error = 4 * EPSILON * gram.matrix.shape[0] ** 0.5
+    low, high = float((gram.diagonal - gram.beside).min()), gram.above
+    how = Estimate("norms of orthogonal rows", 0, error)
+    return Spectrum((1 + error) * high**0.5, (1 - error) * low**0.5, how={"s_max": how, "s_min": how})
