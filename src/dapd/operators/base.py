@@ -92,6 +92,10 @@ class Operator:
         """MMᵀ as a dense array in float64."""
         return Dense(self.dense()).outer()
 
+    def sparse(self) -> Any:
+        """The matrix as CSR if it is at hand and sparse, else None."""
+        return None
+
     def transposed(self) -> Operator:
         """Mᵀ as an operator."""
         return _Transpose(self)
@@ -229,6 +233,10 @@ class Sparse(_Explicit):
         """The matrix as an array."""
         return self.matrix.toarray()
 
+    def sparse(self) -> Any:
+        """The matrix itself."""
+        return self.matrix
+
     def outer(self) -> Array:
         """MMᵀ."""
         matrix = self.matrix.astype(np.float64)
@@ -329,6 +337,11 @@ class ColumnBlocks(Operator):
     def dense(self) -> Array:
         """The blocks side by side in one array."""
         return np.concatenate([operator.dense() for operator in self.operators], axis=1)
+
+    def sparse(self) -> Any:
+        """The blocks side by side if all of them are sparse."""
+        matrices = [operator.matrix for operator in self.operators if isinstance(operator, Sparse)]
+        return sp.hstack(matrices, format="csr") if len(matrices) == len(self.operators) else None
 
     def outer(self) -> Array:
         """Σ M_i M_iᵀ."""

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from dapd.arrays import Array
 from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
-from dapd.spectrum.factored import EPSILON, MARGIN, Least, Solve, inverse_process
+from dapd.spectrum.factored import EPSILON, Least, Solve, inverse_process, unproven
 
 ALPHA = 1e-10  # part of s_max on the diagonal of the augmented matrix; below it σ comes as σ²/α
 TOLD = 1e-12  # part of s_max from which the augmented matrix tells a singular value from zero
@@ -102,5 +102,5 @@ def least_square_unsquared(wide: Any, s_max: float, deadline: float) -> Least | 
         solution, _ = substitute(factor, width, width, right, pivots, overwrite_b=True)
         return np.asarray(solution[ordered] / -alpha)
 
-    found = inverse_process(solve, rows, delta=0.0, zero=(TOLD * s_max) ** 2, positive=False, deadline=deadline)
-    return found._replace(lower=(1 - MARGIN) ** 2 * found.lower)
+    zero = (TOLD * s_max) ** 2
+    return unproven(inverse_process(solve, rows, delta=0.0, zero=zero, positive=False, deadline=deadline))

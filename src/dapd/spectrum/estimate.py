@@ -10,14 +10,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from dapd.arguments import named, partition, warn
-from dapd.operators.base import ColumnBlocks, Operator, Sparse, as_operator
+from dapd.operators.base import ColumnBlocks, Operator, as_operator
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.spectrum.blocks import block_norm
 from dapd.spectrum.exact import exact
-from dapd.spectrum.factored import Full, least_eigenvalue
 from dapd.spectrum.iterative import PRODUCTS, iterative
 from dapd.spectrum.record import Estimate, Spectrum, SpectrumWarning, zero_spectrum
-from dapd.spectrum.sparse import STEPS_BEFORE_FULL, sparse
+from dapd.spectrum.sparse import STEPS_BEFORE_FACTOR, by_full_factor, sparse
 from dapd.spectrum.structured import block_diagonal, kronecker
 from dapd.spectrum.symmetric import symmetric_extremes
 
@@ -150,12 +149,8 @@ def _whole(operator: Operator, name: str, *, positive: bool, deadline: float) ->
 
 def _dense(operator: Operator, name: str, *, positive: bool, deadline: float) -> Spectrum:
     """Lanczos, then a Cholesky factor of the smaller Gram matrix if that does not resolve s_min."""
-    found = iterative(operator, name, positive=positive, steps=STEPS_BEFORE_FULL, deadline=deadline)
+    found = iterative(operator, name, positive=positive, steps=STEPS_BEFORE_FACTOR, deadline=deadline)
     if found.resolved:
         return found
     wide = operator if operator.shape[0] <= operator.shape[1] else operator.transposed()
-    least = least_eigenvalue(Full(wide.outer(), found.s_max**2), positive=positive, deadline=deadline)
-    if least is None:
-        return found
-    how = found.how | {"s_min": Estimate("dense Cholesky factor of MMᵀ", 0, least.error / 2, least.resolved)}
-    return Spectrum(found.s_max, least.lower**0.5, how=how)
+    return by_full_factor(wide, found, positive=positive, deadline=deadline)

@@ -10,7 +10,7 @@ import scipy.linalg
 
 from dapd.arrays import Array
 from dapd.operators.base import Dense, Operator
-from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
+from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline, timed
 from dapd.spectrum.lanczos import NOT_NUMBERS
 from dapd.spectrum.record import TOO_SMALL, Estimate, Spectrum, zero_spectrum
 
@@ -20,7 +20,7 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 def zero_level(shape: tuple[int, int], dtype: np.dtype) -> float:
     """The part of s_max below which a singular value cannot be told from zero, in M's precision or in ours."""
-    return max(10 * max(shape) ** 0.5 * float(np.finfo(dtype).eps), 8 * min(shape) * EPSILON)
+    return float(max(10 * max(shape) ** 0.5 * float(np.finfo(dtype).eps), 8 * min(shape) * EPSILON))
 
 
 class _Values(NamedTuple):
@@ -41,7 +41,7 @@ def exact(
     size, length = sorted(operator.shape)
     check_deadline(deadline, size**2 * (length + 2 * size) / DENSE_FLOPS)
     probes = operator.probes
-    written = Dense(operator.dense()) if probes else operator
+    written = Dense(timed(operator, deadline).dense()) if probes else operator
     wide = written if rows <= columns else written.transposed()
     with np.errstate(over="ignore", invalid="ignore"):  # said better below
         gram = wide.outer()

@@ -17,7 +17,7 @@ from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
 from dapd.spectrum.lanczos import random_start
 
 EPSILON = float(np.finfo(np.float64).eps)
-STEPS = 60  # of the inverse process
+STEPS = 40  # of the inverse process
 CONVERGED = 1e-3  # relative error of an inverse eigenvalue at which it stops
 FOLD = 16  # an eigenvalue below so many times the rounding error counts as zero
 MARGIN = 0.04  # taken off a value that is not proven, for an eigenvalue not yet found just below
@@ -70,7 +70,7 @@ class Least(NamedTuple):
     lower: float  # at most the eigenvalue; 0 if that counts as zero
     error: float  # relative, before the value was moved to the safe side
     singular: bool = False  # some eigenvalue counts as zero
-    resolved: bool = True  # False: `lower` is a guess
+    resolved: bool = True  # False: `lower` is a guess, a quarter of the least value seen
 
 
 def least_eigenvalue(A: Factorable, *, positive: bool, deadline: float) -> Least | None:
@@ -82,48 +82,51 @@ def least_eigenvalue(A: Factorable, *, positive: bool, deadline: float) -> Least
     if solve is None:
         return None
     found = inverse_process(solve, A.size, delta=delta, zero=zero, positive=positive, deadline=deadline)
-    if not found.singular:
-        sigma = (1 - CONVERGED) * found.lower
-        while sigma > zero:
-            if A.factor(-sigma) is not None:
-                return found._replace(lower=sigma - A.noise, resolved=True)
-            sigma /= 2
-        return Least(0.0, 0.0, singular=True, resolved=not positive)
-    return found._replace(lower=(1 - MARGIN) ** 2 * found.lower)
+    if found.singular:
+        return unproven(found)
+    sigma = (1 - CONVERGED) * found.lower
+    while sigma > zero:
+        if A.factor(-sigma) is not None:
+            return found._replace(lower=sigma - A.noise, resolved=True)
+        sigma /= 2
+    return found._replace(resolved=False)
 
 
-def inverse_process(
-    solve: Solve, size: int, *, delta: float, zero: float, positive: bool, deadline: float
-) -> Least:
+def unproven(found: Least) -> Least:
+    """Take a margin off a value for an eigenvalue not yet found just below."""
+    return found._replace(lower=(1 - MARGIN) ** 2 * found.lower) if found.resolved else found
+
+
+def inverse_process(solve: Solve, size: int, *, delta: float, zero: float, positive: bool, deadline: float) -> Least:
     """Eigenvalues of A by Lanczos, with full reorthogonalisation, on solve = (A + delta·I)⁻¹."""
-    basis: list[Array] = []
+    basis = np.empty((min(STEPS, size), size))
     diagonal: list[float] = []
     beside: list[float] = []
     v = random_start(size, 0)
     since = STEPS
     while True:
         check_deadline(deadline)
-        basis.append(v)
+        steps = len(diagonal) + 1
+        basis[steps - 1] = v
         w = solve(v)
         diagonal.append(float(v @ w))
         for _ in range(2):  # once leaves what cancellation hides
-            for q in basis:
-                w -= float(q @ w) * q
+            w -= (basis[:steps] @ w) @ basis[:steps]
         beside.append(float(np.linalg.norm(w)))
-        steps = len(basis)
         theta, vectors = scipy.linalg.eigh_tridiagonal(diagonal, beside[:-1])
         order = np.argsort(-np.abs(theta))  # rounding may give the inverse of a zero either sign
         theta, residuals = np.abs(theta[order]), np.abs(beside[-1] * vectors[-1, order])
         above = np.flatnonzero(1.0 / theta - delta > zero)  # those that do not count as zero
         singular = len(above) == 0 or above[0] > 0
+        if singular and not positive:
+            return Least(0.0, 0.0, singular=True)  # a Ritz value is never below the least eigenvalue
         aim = above[0] if positive and len(above) else 0
         settled = residuals[aim] <= CONVERGED * theta[aim] and not (positive and len(above) == 0)
         # a value may rest near an eigenvalue before it finds the extreme one: go on half as far again
         since = min(since, steps) if settled else STEPS
         over = steps >= min(STEPS, size, 1.5 * since + 2) or beside[-1] <= EPSILON * theta[-1]
-        if over and singular and not positive:
-            return Least(0.0, 0.0, singular=True)
         if over:
-            value = max(1.0 / (theta[aim] + residuals[aim]) - delta, 0.0)
-            return Least(float(value), float(residuals[aim] / theta[aim]), bool(singular), bool(settled))
+            value = 1.0 / (theta[aim] + residuals[aim]) if settled else 0.25 / theta[aim]
+            lower = max(float(value) - delta, 0.25 * zero)
+            return Least(lower, float(residuals[aim] / theta[aim]), bool(singular), bool(settled))
         v = w / beside[-1]

@@ -35,9 +35,7 @@ class Search(NamedTuple):
     deadline: float = math.inf  # a value of time.perf_counter()
 
 
-def extremes(
-    apply: Callable[[Array], Array], start: Callable[[int], Array], search: Search
-) -> tuple[Ritz, Ritz, int]:
+def extremes(apply: Callable[[Array], Array], start: Callable[[int], Array], search: Search) -> tuple[Ritz, Ritz, int]:
     """The extreme Ritz values of one Lanczos run, or of several if one ends in an invariant subspace."""
     run = _lanczos(apply, start(0), search)
     low, high, steps = run.low, run.high, run.steps

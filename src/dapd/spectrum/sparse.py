@@ -9,21 +9,21 @@ import numpy as np
 
 from dapd.operators.base import Operator, Sparse
 from dapd.spectrum.band import Band, Ordering, band_cost, banded, least_square_unsquared
-from dapd.spectrum.deadline import check_deadline
+from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
 from dapd.spectrum.exact import EPSILON
-from dapd.spectrum.factored import Factorable, Full, Least, least_eigenvalue
+from dapd.spectrum.factored import Full, Least, least_eigenvalue
 from dapd.spectrum.iterative import iterative
 from dapd.spectrum.record import Estimate, Spectrum, zero_spectrum
 
 SAMPLE = 200  # rows of MMᵀ that are computed to predict how many entries it has
-GRAM_ENTRIES = 4  # entries of MMᵀ per entry of M up to which it is formed
+GRAM_ENTRIES = 2  # entries of MMᵀ per entry of M up to which it is formed
 BAND_ENTRIES = 64  # entries of a banded factor per entry of MMᵀ up to which it is formed
 BAND_SECONDS = 2.0  # that its factorisation may take
 FEW = 1_000_000  # entries that a matrix of any kind may have
 ORTHOGONAL = 1e-8  # part of its diagonal entry up to which the rest of a row of MMᵀ is neglected
 FULL_ROWS = 3_000  # rows up to which MMᵀ may become dense if Lanczos does not resolve s_min
-STEPS_BEFORE_BAND = 100  # steps of Lanczos that are tried before a banded factor
-STEPS_BEFORE_FULL = 300  # before a dense one
+STEPS_BEFORE_FACTOR = 100  # steps of Lanczos before a factor that costs no more than they do
+STEPS_BEFORE_FULL = 300  # before a sparse MMᵀ becomes dense
 
 
 class Gram(NamedTuple):
@@ -67,14 +67,15 @@ def _nearly_diagonal(diagonal: Any, beside: Any) -> bool:
 def sparse(operator: Operator, matrix: Any, name: str, *, positive: bool, deadline: float = math.inf) -> Spectrum:
     """s_max and s_min of an explicit sparse matrix."""
     rows, columns = matrix.shape
-    wide = (matrix if rows <= columns else matrix.T).tocsr().astype(np.float64)
+    wide = (matrix if rows <= columns else matrix.T).tocsr().astype(np.float64, copy=False)
     filled = np.diff(wide.indptr) > 0
     independent = rows <= columns and bool(filled.all())
     if not (positive or independent):
         found = iterative(operator, name, positive=False, least=False, deadline=deadline)
         how = found.how | {"s_min": Estimate("an empty row, or more rows than columns", 0, 0.0)}
         return Spectrum(found.s_max, 0.0, how=how)
-    wide = wide[filled]
+    if not filled.all():
+        wide = wide[filled]
     if wide.nnz == 0:
         return zero_spectrum(rows, positive=positive)
     return _independent(wide, name, positive=positive, deadline=deadline)
@@ -89,35 +90,43 @@ def _independent(wide: Any, name: str, *, positive: bool, deadline: float) -> Sp
     full = size <= FULL_ROWS
     steps = STEPS_BEFORE_FULL if full else None
     if gram is not None and gram.ordering is not None:
-        steps = STEPS_BEFORE_BAND
+        steps = STEPS_BEFORE_FACTOR
     found = iterative(operator, name, positive=positive, steps=steps, deadline=deadline)
     s_max = found.s_max if gram is None else min(found.s_max, gram.above**0.5 * (1 + 4 * EPSILON * size))
     if found.resolved and found.s_min > 0:
         return Spectrum(s_max, found.s_min, how=found.how)
-    least: Least | None = None
     if gram is not None and gram.ordering is not None:
-        terms = int(np.diff(wide.indptr).max())
-        least = _by_factor(wide, Band(gram.matrix, gram.ordering, terms), s_max, positive=positive, deadline=deadline)
-        method = "banded Cholesky factor of the Gram matrix"
-    elif full and not found.resolved:
-        check_deadline(deadline, size**2 * 1e-8)
-        least = _by_factor(None, Full(operator.outer(), s_max**2), s_max, positive=positive, deadline=deadline)
-        method = "dense Cholesky factor of the Gram matrix"
+        band = Band(gram.matrix, gram.ordering, terms=int(np.diff(wide.indptr).max()))
+        return _by_band(wide, band, found, s_max, positive=positive, deadline=deadline)
+    if full and not found.resolved:
+        return by_full_factor(operator, found, positive=positive, deadline=deadline)
+    return found
+
+
+def by_full_factor(wide: Operator, found: Spectrum, *, positive: bool, deadline: float) -> Spectrum:
+    """s_min from a dense Cholesky factor of MMᵀ, s_max as found."""
+    check_deadline(deadline, wide.shape[0] * wide.work / DENSE_FLOPS)
+    least = least_eigenvalue(Full(wide.outer(), found.s_max**2), positive=positive, deadline=deadline)
+    return found if least is None else _with_least(found, found.s_max, least, "dense Cholesky factor of MMᵀ")
+
+
+def _by_band(wide: Any, band: Band, found: Spectrum, s_max: float, *, positive: bool, deadline: float) -> Spectrum:
+    """s_min from a banded factor of MMᵀ; from one of M itself if squaring loses it."""
+    least = least_eigenvalue(band, positive=False, deadline=deadline)
+    if least is not None and least.singular:
+        unsquared = least_square_unsquared(wide, s_max, deadline)
+        if unsquared is not None and not (unsquared.singular and positive):
+            return _with_least(found, s_max, unsquared, "banded factor of the augmented matrix")
+        if positive:
+            least = least_eigenvalue(band, positive=True, deadline=deadline)
     if least is None:
         return found
+    return _with_least(found, s_max, least, "banded Cholesky factor of MMᵀ")
+
+
+def _with_least(found: Spectrum, s_max: float, least: Least, method: str) -> Spectrum:
     how = found.how | {"s_min": Estimate(method, 0, least.error / 2, least.resolved)}
-    return Spectrum(s_max, least.lower**0.5, how=how)
-
-
-def _by_factor(wide: Any, A: Factorable, s_max: float, *, positive: bool, deadline: float) -> Least | None:
-    """The least squared singular value; from `wide` itself, if given, where squaring loses it."""
-    least = least_eigenvalue(A, positive=positive, deadline=deadline)
-    if least is None or not least.singular or wide is None:
-        return least
-    unsquared = least_square_unsquared(wide, s_max, deadline)
-    if unsquared is None or (unsquared.singular and positive):
-        return least
-    return unsquared
+    return Spectrum(s_max, min(least.lower**0.5, s_max), how=how)
 
 
 def _gram_is_sparse(wide: Any) -> bool:

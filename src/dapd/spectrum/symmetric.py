@@ -15,10 +15,11 @@ from dapd.spectrum.exact import EPSILON
 from dapd.spectrum.factored import Factorable, Full, least_eigenvalue
 from dapd.spectrum.iterative import MARGIN, MARGIN_ABOVE, PRODUCTS, UNRESOLVED
 from dapd.spectrum.lanczos import Search, extremes, random_start
-from dapd.spectrum.sparse import FULL_ROWS, STEPS_BEFORE_BAND, STEPS_BEFORE_FULL, Gram
+from dapd.spectrum.sparse import FULL_ROWS, STEPS_BEFORE_FACTOR, STEPS_BEFORE_FULL, Gram
 
 SMALL = 400  # rows up to which a sparse matrix is made dense at once
 DENSE = 3_000  # rows up to which all eigenvalues of a dense matrix are computed
+FULL_DENSE = 12_000  # rows of a dense matrix up to which it is factorised
 
 
 def symmetric_extremes(H: Any, *, name: str, deadline: float = math.inf) -> tuple[float, float]:
@@ -48,11 +49,11 @@ def _told_from_zero(value: float, error: float) -> float:
 def _large(H: Any, name: str, gram: Gram | None, deadline: float) -> tuple[float, float]:
     """Lanczos, then a factor of H if that does not settle the lower bound."""
     size = H.shape[0]
-    steps = PRODUCTS
-    if gram is not None and gram.ordering is not None:
-        steps = STEPS_BEFORE_BAND
-    elif gram is None or size <= FULL_ROWS:
-        steps = STEPS_BEFORE_FULL
+    by_band = gram is not None and gram.ordering is not None
+    by_full = size <= FULL_ROWS if sp.issparse(H) else size <= FULL_DENSE
+    steps = STEPS_BEFORE_FACTOR if by_band or not sp.issparse(H) else STEPS_BEFORE_FULL
+    if not (by_band or by_full):
+        steps = PRODUCTS
     search = Search(steps, name, deadline=deadline)
     low, high, _ = extremes(lambda v: H @ v, lambda turn: random_start(size, turn), search)
     above = (1 + 2 * MARGIN_ABOVE) * (high.value + high.error)
@@ -63,7 +64,7 @@ def _large(H: Any, name: str, gram: Gram | None, deadline: float) -> tuple[float
     A: Factorable
     if gram is not None and gram.ordering is not None:
         A = Band(gram.matrix, gram.ordering, 0)
-    elif steps == STEPS_BEFORE_FULL:
+    elif by_full:
         A = Full((H.toarray() if sp.issparse(H) else H).astype(np.float64), above)
     else:
         return 0.0, above
