@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dapd
-from dapd.spectrum import estimate as spectrum_module
+from dapd.spectrum import iterative as iterative_module
 from dapd.spectrum.lanczos import random_start
 from instances import matrix, quadratic_problem
 
@@ -244,7 +244,7 @@ def test_papc_needs_no_rank():
 
 
 def test_memory_stays_proportional_to_the_nonzeros(monkeypatch):
-    monkeypatch.setattr(spectrum_module, "PRODUCTS", 41)  # memory does not grow with the products
+    monkeypatch.setattr(iterative_module, "PRODUCTS", 41)  # memory does not grow with the products
     rows, columns, nonzeros = 200_000, 500_000, 2_000_000
     rng = np.random.default_rng(0)
     # every row and most columns get an entry, so that the matrix is not trivially deficient

@@ -5,8 +5,9 @@ min_x max_y  f(x) + yᵀMx − bᵀy − φ(y)
 
 from dapd import experiments, lower_bounds, testing, theory
 from dapd.methods import METHODS
+from dapd.model.composed import Conjugate, Stack
 from dapd.model.problem import Problem
-from dapd.model.proximal import L1, Box, Conjugate, GroupBall, Interval, NonNegative, Phi, Stack, Zero
+from dapd.model.proximal import L1, Box, GroupBall, Interval, NonNegative, Phi, Zero
 from dapd.model.smooth import Function, LeastSquares, Logistic, PseudoHuber, Quadratic, Separable, Smooth
 from dapd.operators.base import ColumnBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker

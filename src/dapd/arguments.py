@@ -19,6 +19,12 @@ from dapd.arrays import Array
 P = ParamSpec("P")
 R = TypeVar("R")
 
+LARGEST = 1e150  # beyond this, and below its inverse, squares leave the range of float64
+
+
+class TimeUp(Exception):
+    """The deadline passed before the work was done."""
+
 
 class TimeUp(Exception):
     """The deadline passed before the work was done."""
@@ -54,9 +60,18 @@ def warn(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def real(name: str, value: Any) -> Array:
-    """Return `value` as a real, finite, non-empty floating array; never a copy where none is needed."""
-    array = np.asarray(value)
+def unmasked(name: str, value: Any) -> Array:
+    """Return `value` as an array, unless it is masked: NumPy would drop the mask without a word."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill or remove the masked entries first")
+    return np.asarray(value)
+
+
+def real(name: str, value: Any, *, empty: bool = False) -> Array:
+    """Return `value` as a real, finite floating array, non-empty unless `empty`; a copy only if one is needed."""
+    array = unmasked(name, value)
+    if empty and array.size == 0:
+        array = array.astype(np.float64)
     if array.dtype.kind in "biu":
         array = array.astype(np.float64)
     if array.dtype.kind != "f":
@@ -64,16 +79,21 @@ def real(name: str, value: Any) -> Array:
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     if array.size == 0:
+        if empty:
+            return array
         raise ValueError(f"{name} is empty (shape {array.shape}); give it at least one entry")
     # min and max are nan or infinite just when an entry is, and need no temporary
-    if not (np.isfinite(array.min()) and np.isfinite(array.max())):
+    low, high = array.min(), array.max()
+    if not (np.isfinite(low) and np.isfinite(high)):
         raise ValueError(f"{name} holds NaN or infinite entries; remove or replace them")
+    if max(-low, high) > LARGEST:
+        raise ValueError(f"{name} holds entries of {max(-low, high):.0e}, too large to square; rescale it")
     return array
 
 
 def vector(name: str, value: Any, size: int | None = None) -> Array:
     """Return a private copy of `value` as a vector of the given size."""
-    array = np.array(real(name, value))
+    array = np.array(real(name, value, empty=size == 0))
     if array.ndim != 1:
         raise ValueError(f"{name} must be a vector, found shape {array.shape}")
     if size is not None and array.size != size:
@@ -83,7 +103,7 @@ def vector(name: str, value: Any, size: int | None = None) -> Array:
 
 def bound(name: str, value: Any) -> float | Array:
     """Return a scalar or vector that may be infinite but not NaN."""
-    array = np.asarray(value)
+    array = unmasked(name, value)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must be real numbers, found dtype {array.dtype}")
     if array.ndim > 1 or array.size == 0:
@@ -107,6 +127,14 @@ def number(name: str, value: Any, *, above: float = -math.inf, least: float = -m
         raise ValueError(f"{name} must be > {above:g}, found {result:g}")
     if result < least:
         raise ValueError(f"{name} must be >= {least:g}, found {result:g}")
+    return result
+
+
+def curvature(name: str, value: Any) -> float:
+    """Return a positive float whose square neither overflows nor underflows."""
+    result = number(name, value, above=0.0)
+    if not 1 / LARGEST <= result <= LARGEST:
+        raise ValueError(f"{name} must be between {1 / LARGEST:.0e} and {LARGEST:.0e}, found {result:.0e}; rescale f")
     return result
 
 

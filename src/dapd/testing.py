@@ -8,7 +8,7 @@ import numpy as np
 
 from dapd.arguments import named, number, whole
 from dapd.arrays import Array
-from dapd.model.proximal import HasProx
+from dapd.model.composed import HasProx
 from dapd.model.smooth import Function
 from dapd.operators.base import as_operator
 

@@ -1,9 +1,41 @@
 """How steps are repeated; what they compute is in `dapd.methods`."""
 
-ENGINES = ("numpy", "plain")  # compiled where f, M and φ are built in; without compiled code
+from __future__ import annotations
+
+from dapd.arguments import near_miss
+from dapd.engines.native import DualStep, NativeRunner, Unknown
+from dapd.engines.native_blocks import BlockRunner
+from dapd.engines.protocol import Runner
+from dapd.engines.python import PythonRunner
+from dapd.methods.base import Method
+from dapd.methods.block import BlockMethod
+
+ENGINES = ("auto", "native", "python")
 
 
 def check_engine(engine: str) -> None:
-    """Say what there is where an engine is unknown."""
+    """Raise if the engine name is unknown, listing the valid names."""
     if engine not in ENGINES:
-        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, found {engine!r}")
+        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, found {engine!r}{near_miss(engine, ENGINES)}")
+
+
+def bind(method: Method, engine: str = "auto") -> Runner:
+    """A runner for the method: native if the core knows all of it, else Python, which says why."""
+    if engine == "python":
+        return PythonRunner(method)
+    try:
+        return BlockRunner(method) if isinstance(method, BlockMethod) else NativeRunner(method)
+    except Unknown as reason:
+        if engine == "native":
+            raise ValueError(f"engine='native' cannot run this: {reason}; use engine='auto' or 'python'") from None
+        return PythonRunner(method, reason=str(reason), dual_step=_fused(method))
+
+
+def _fused(method: Method) -> DualStep | None:
+    """One pass over M instead of two, if the core knows M and φ."""
+    if isinstance(method, BlockMethod):
+        return None
+    try:
+        return DualStep(method.problem)
+    except Unknown:
+        return None

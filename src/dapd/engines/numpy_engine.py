@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dapd.arguments import TimeUp
 from dapd.arrays import Array
-from dapd.kernels.team import TimeUp
+from dapd.model import ask
 from dapd.model.problem import Problem
 
 
@@ -38,7 +39,7 @@ class Oracle:
     def grad(self, x: Array) -> Array:
         """∇f(x)."""
         self.gradients += 1
-        return self._own(self.problem.f.grad(x), x, "f.grad")
+        return self._own(ask.gradient(self.problem.f, x), x, "f.grad")
 
     def dual_step(self, v: Array, base: Array, step: float) -> tuple[Array, Array]:
         """prox_{step·φ}(base + Mv) and Mᵀ of it."""

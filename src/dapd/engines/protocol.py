@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from dapd.arrays import Array
+from dapd.methods.base import Method
 
 
 class Runner(Protocol):
     """A method bound to an engine; it owns the state."""
 
+    method: Method
     engine: str  # which one
     reason: str  # why not a faster one; empty if there is none
 
@@ -40,3 +42,25 @@ class Counts(Protocol):
     gradients: int
     products: int
     block_products: int
+
+
+class Engine(str):
+    """The name of the engine that ran, with the reason why no faster one did; equal to the name itself."""
+
+    name: str
+    reason: str
+
+    def __new__(cls, name: str, reason: str = "") -> Engine:
+        """Such as "native", or "python" with a reason."""
+        made = super().__new__(cls, f"{name}: {reason}" if reason else name)
+        made.name, made.reason = name, reason
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return other in (self.name, str(self))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.name)

@@ -10,7 +10,8 @@ import numpy as np
 from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.kernels.compiled import compiled
-from dapd.model.proximal import L1, Box, Conjugate, GroupBall, Interval, NonNegative, Phi, Stack, Zero
+from dapd.model.composed import Conjugate, Stack
+from dapd.model.proximal import L1, Box, GroupBall, Interval, NonNegative, Phi, Zero
 
 KEEP, CLIP, SHRINK, LOGISTIC = range(4)  # of a row
 BALL, SHRINK_BALL = range(4, 6)  # of a group

@@ -9,6 +9,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from dapd.arguments import TimeUp as TimeUp  # compiled code never raises it: Numba would lose what it allocated
 from dapd.arrays import Array
 from dapd.kernels.compiled import copy, inlined
 
@@ -17,10 +18,6 @@ LINE = 128  # bytes of a cache line, or more: what two threads write to must not
 PAD = LINE // 8  # so many counters
 BRIEF = 1 << 12  # entries of vectors that are kept room for; longer ones cost more to compute than to allocate
 VECTORS = 12  # that are kept room for; more are allocated
-
-
-class TimeUp(Exception):
-    """The deadline passed in the middle of a step. Compiled code never raises: Numba would lose what it allocated."""
 
 
 class Team(NamedTuple):

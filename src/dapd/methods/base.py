@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, get_type_hints
 
@@ -65,12 +66,12 @@ class Method:
             )
 
     @classmethod
-    def spectrum_of(cls, problem: Problem, given: Spectrum | None) -> Spectrum:
+    def spectrum_of(cls, problem: Problem, given: Spectrum | None, *, deadline: float = math.inf) -> Spectrum:
         """What the method must know of M: as given, known or estimated; an error if the theory cannot use it."""
         given = given or problem.spectrum
         if not cls.needs_s_min:
-            return estimate_norm(problem.M) if given is None else given
-        spectrum = estimate_range(problem.M, positive=problem.phi.is_zero) if given is None else given
+            return estimate_norm(problem.M, deadline=deadline) if given is None else given
+        spectrum = given or estimate_range(problem.M, positive=problem.phi.is_zero, deadline=deadline)
         if spectrum.s_min == 0:
             raise ValueError(
                 f"M ({problem.rows} × {problem.columns}) does not have full row rank (its least singular value is 0, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
@@ -56,6 +57,9 @@ class BlockMethod(Method):
         self.shared = bool(shared_sample)
         super().__init__(problem, parameters, x0=x0, y0=y0, engine=engine)
 
+    def _options(self) -> dict[str, Any]:
+        return {"seed": self.seed, "shared_sample": self.shared}
+
     def _ask(self, engine: str) -> Any:
         blocks = self.problem.blocks or []
         if len(blocks) != self.parameters.N:
@@ -88,9 +92,10 @@ class BlockMethod(Method):
             )
 
     @classmethod
-    def spectrum_of(cls, problem: Problem, given: Spectrum | None) -> Spectrum:
+    def spectrum_of(cls, problem: Problem, given: Spectrum | None, *, deadline: float = math.inf) -> Spectrum:
         """With the norm of the blocks."""
-        return with_block_norm(super().spectrum_of(problem, given), problem.M, problem.blocks or [])
+        found = super().spectrum_of(problem, given, deadline=deadline)
+        return with_block_norm(found, problem.M, problem.blocks or [], deadline=deadline)
 
     @classmethod
     @named

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dapd.arguments import named, number, partition, vector
+from dapd.arguments import curvature, named, partition, vector
 from dapd.arrays import Array
+from dapd.model import ask
 from dapd.model.proximal import Phi, Zero
 from dapd.model.smooth import Function, Separable
 from dapd.operators.base import ColumnBlocks, as_operator
 from dapd.spectrum.estimate import Spectrum
+
+
+class Sizes(NamedTuple):
+    """Sizes of the data: what a residual of 1 is measured against, row by row and coordinate by coordinate."""
+
+    rows: Array  # |b_i| + ‖M_i‖₂: b, and what a unit of x does to the row
+    duals: Array  # μ/‖M_i‖₂: the y_i whose pull on x is that of a unit of x
+    columns: Array  # |∇f_j(0)| + μ
 
 
 class Problem:
@@ -26,7 +35,8 @@ class Problem:
     f : Function
         Smooth and strongly convex: Quadratic, PseudoHuber, LeastSquares, Logistic, Separable or Smooth.
     M : array, sparse matrix, Kronecker, ColumnBlocks, or anything with shape, matvec and rmatvec
-        Kept without a copy: leave it unchanged while the problem lives.
+        Kept without a copy: leave it unchanged while the problem lives. It may be zero, or have no rows: then f alone
+        is minimised.
     b : vector, one entry for each row of M
     phi : Phi
         Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack.
@@ -58,14 +68,14 @@ class Problem:
             raise TypeError(f"phi must be a dapd.Phi, found {type(phi).__name__}; subclass dapd.Phi or use Conjugate")
         if spectrum is not None and not isinstance(spectrum, Spectrum):
             raise TypeError(f"spectrum must be a dapd.Spectrum, found {type(spectrum).__name__}")
-        self.spectrum = spectrum
-        self.M = as_operator(M)
+        self._spectrum = spectrum
+        self.M = as_operator(M, empty=True)
         self.rows, self.columns = self.M.shape
         self.b: Array = vector("b", b, self.rows)
         self.phi = phi.sized(self.rows)
         self.blocks = self._divide(f, blocks)
         self.f = self._fit(f)
-        L, mu = (number(f"f.{name}", getattr(f, name, None), above=0.0) for name in ("L", "mu"))
+        L, mu = (curvature(f"f.{name}", getattr(f, name, None)) for name in ("L", "mu"))
         if mu > L:
             raise ValueError(f"f.L must be >= f.mu, found L = {L:g} and mu = {mu:g}")
         # float32 only when both say so: a float64 b must not lose digits unasked
@@ -87,6 +97,25 @@ class Problem:
             if f.blocks is not None and f.blocks != self.blocks:
                 raise ValueError("f has other blocks than the problem; make Separable's sizes and blocks= agree")
         return f.sized(self.columns)
+
+    @cached_property
+    def spectrum(self) -> Spectrum | None:
+        """The bounds that were given. If M is zero, any will do: it has no positive singular value."""
+        if self._spectrum is None and not self.M.row_norms.any():
+            return Spectrum(1.0, 1.0)
+        return self._spectrum
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """What residuals are compared with, as far as it does not depend on the point."""
+        norms = np.where(self.M.row_norms > 0, self.M.row_norms, 1.0)
+        rows = abs(self.b.astype(np.float64)) + self.M.row_norms
+        start = np.asarray(ask.gradient(self.f, np.zeros(self.columns)), np.float64)
+        return Sizes(
+            rows=np.where(rows > 0, rows, 1.0),
+            duals=self.f.mu / norms,
+            columns=np.where(np.isfinite(start), abs(start), 0.0) + self.f.mu,
+        )
 
     @cached_property
     def parts(self) -> list[Function] | None:

@@ -5,14 +5,13 @@ Every class is stateless and works on NumPy and JAX arrays alike.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from dapd.arguments import bound, consecutive, named, partition, whole
+from dapd.arguments import bound, named, partition, whole
 from dapd.arrays import Array, namespace
-from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, Piece, Pieces, speaks_for
+from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, Piece, Pieces
 
 
 def support(z: Array, lower: Any, upper: Any) -> float:
@@ -48,17 +47,35 @@ class Phi:
         """Whether φ ≡ 0, the case of equality constraints."""
         return False
 
+    @property
+    def row_steps(self) -> bool:
+        """Whether `prox` takes a vector of steps, one per row. A φ of your own need not."""
+        return False
+
+    def pooled(self, sizes: Array) -> Array:
+        """The sizes of the rows, equal in rows that are measured together."""
+        return sizes
+
+    def steps(self, dual: Array, primal: Array) -> Any:
+        """A prox step near dual/primal: one per row if `prox` takes them, else one for all."""
+        return dual / primal if self.row_steps else float(np.linalg.norm(dual) / np.linalg.norm(primal))
+
     def value(self, y: Array) -> float:
         """φ(y), inf outside the domain."""
         raise TypeError(f"{type(self).__name__} has no value(y); define it to evaluate φ")
 
-    def prox(self, v: Array, step: float) -> Array:
+    def prox(self, v: Array, step: Any) -> Array:
         """argmin_y φ(y) + ‖y − v‖²/(2·step)."""
         raise TypeError(f"{type(self).__name__} has no prox(v, step); a φ needs one")
 
     def conjugate(self, z: Array) -> float:
         """φ*(z) = sup_y zᵀy − φ(y); nan where unknown."""
         return np.nan
+
+    def conjugate_near(self, v: Array, step: Any) -> float:
+        """φ*(z) at z = (v − p)/step with p = prox(v, step): finite, since z ∈ ∂φ(p); nan if φ has no value."""
+        p = self.prox(v, step)
+        return float(np.sum(p * ((v - p) / step))) - float(self.value(p))
 
     def recession(self, d: Array) -> float:
         """Lim φ(y + td)/t for t → ∞; nan where unknown."""
@@ -79,7 +96,16 @@ class Phi:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-class Zero(Phi):
+class _ByRows(Phi):
+    """A φ of this module that is a sum over the rows."""
+
+    @property
+    def row_steps(self) -> bool:
+        """Yes; a subclass elsewhere may have a prox of its own."""
+        return type(self).__module__ == __name__
+
+
+class Zero(_ByRows):
     """φ ≡ 0: the constraint Mx = b."""
 
     @property
@@ -91,7 +117,7 @@ class Zero(Phi):
         """0."""
         return 0.0
 
-    def prox(self, v: Array, step: float) -> Array:
+    def prox(self, v: Array, step: Any) -> Array:
         """The identity."""
         return v
 
@@ -108,14 +134,14 @@ class Zero(Phi):
         return [(Piece(KEEP), rows)]
 
 
-class NonNegative(Phi):
+class NonNegative(_ByRows):
     """Indicator of y ≥ 0: the constraint Mx ≤ b."""
 
     def value(self, y: Array) -> float:
         """0 where y ≥ 0."""
         return indicator(within(y, 0, np.inf))
 
-    def prox(self, v: Array, step: float) -> Array:
+    def prox(self, v: Array, step: Any) -> Array:
         """max(v, 0)."""
         return namespace(v).maximum(v, 0 * v)
 
@@ -132,21 +158,19 @@ class NonNegative(Phi):
         return [(Piece(CLIP, 0.0, np.inf), rows)]
 
 
-class Box(Phi):
+class Box(_ByRows):
     """Indicator of lower ≤ y ≤ upper (numbers or vectors, infinite where unbounded)."""
 
     @named
     def __init__(self, lower: Any, upper: Any) -> None:
         self.lower, self.upper = bound("lower", lower), bound("upper", upper)
-        self.size = _common_size(self.lower, self.upper)
-        if np.any(np.asarray(self.lower) > self.upper):
-            raise ValueError("lower must not be above upper; some entry is")
+        self.size = _checked_bounds(self.lower, self.upper)
 
     def value(self, y: Array) -> float:
         """0 inside the box."""
         return indicator(within(y, self.lower, self.upper))
 
-    def prox(self, v: Array, step: float) -> Array:
+    def prox(self, v: Array, step: Any) -> Array:
         """Clip v to the box."""
         return namespace(v).clip(v, _like(self.lower, v), _like(self.upper, v))
 
@@ -164,7 +188,7 @@ class Box(Phi):
         return [(Piece(CLIP, self.lower, self.upper), rows)]
 
 
-class Interval(Phi):
+class Interval(_ByRows):
     """φ(y) = sup{zᵀy : lower ≤ z ≤ upper}: the constraint lower ≤ Mx − b ≤ upper, row by row.
 
     Equal bounds make an equation, one infinite bound an inequality, two a free row.
@@ -173,17 +197,13 @@ class Interval(Phi):
     @named
     def __init__(self, lower: Any, upper: Any) -> None:
         self.lower, self.upper = bound("lower", lower), bound("upper", upper)
-        self.size = _common_size(self.lower, self.upper)
-        if np.any(np.asarray(self.lower) > self.upper):
-            raise ValueError("lower must not be above upper; some entry is")
-        if np.any(self.lower == np.inf) or np.any(self.upper == -np.inf):
-            raise ValueError("lower must be below +inf and upper above -inf in every row")
+        self.size = _checked_bounds(self.lower, self.upper)
 
     def value(self, y: Array) -> float:
         """sup{zᵀy : lower ≤ z ≤ upper}."""
         return support(y, self.lower, self.upper)
 
-    def prox(self, v: Array, step: float) -> Array:
+    def prox(self, v: Array, step: Any) -> Array:
         """Shrink v towards zero by step·upper from above and step·lower from below."""
         return _shrink(v, step * _like(self.lower, v), step * _like(self.upper, v))
 
@@ -200,7 +220,7 @@ class Interval(Phi):
         return [(Piece(SHRINK, self.lower, self.upper), rows)]
 
 
-class L1(Phi):
+class L1(_ByRows):
     """φ(y) = Σ nuᵢ|yᵢ|: the constraint |Mx − b| ≤ nu, row by row."""
 
     @named
@@ -214,7 +234,7 @@ class L1(Phi):
         """Σ nuᵢ|yᵢ|."""
         return np.sum(self.nu * abs(y))  # type: ignore[no-any-return]  # a scalar of y's own kind
 
-    def prox(self, v: Array, step: float) -> Array:
+    def prox(self, v: Array, step: Any) -> Array:
         """Soft thresholding at step·nu."""
         threshold = step * _like(self.nu, v)
         return _shrink(v, -threshold, threshold)
@@ -270,6 +290,16 @@ class GroupBall(Phi):
             raise ValueError(f"phi has groups of {self.groups} rows, which do not divide the {rows} rows of M")
         return super().sized(rows)
 
+    @property
+    def row_steps(self) -> bool:
+        """Yes: a projection has no use for the step."""
+        return type(self).__module__ == __name__
+
+    def pooled(self, sizes: Array) -> Array:
+        """The norm of each group, in each of its rows."""
+        norms = self._norms(sizes)
+        return norms[self._owner] if isinstance(self.groups, list) else np.repeat(norms, self.groups)
+
     def _norms(self, v: Array) -> Array:
         """The Euclidean norm of each group."""
         xp = namespace(v)
@@ -282,7 +312,7 @@ class GroupBall(Phi):
         """0 where every group lies in its ball, up to the rounding of its norm."""
         return indicator(within(self._norms(y), 0, self.radius))
 
-    def prox(self, v: Array, step: float) -> Array:
+    def prox(self, v: Array, step: Any) -> Array:
         """Scale each group back to its ball."""
         xp = namespace(v)
         radius = _like(self.radius, v)
@@ -308,130 +338,6 @@ class GroupBall(Phi):
         return [(Piece(BALL, self.radius, sizes=sizes), rows)]
 
 
-class HasProx(Protocol):
-    """A convex g with `value(z)` and `prox(v, step)`, such as any φ of this module."""
-
-    def value(self, z: Array) -> float:
-        """g(z)."""
-
-    def prox(self, v: Array, step: float) -> Array:
-        """argmin_z g(z) + ‖z − v‖²/(2·step)."""
-
-
-class Conjugate(Phi):
-    """φ = g*, so that the problem is min f(x) + g(Mx − b); its prox comes from that of g by Moreau."""
-
-    @named
-    def __init__(self, g: HasProx) -> None:
-        for need in ("value", "prox"):
-            if not callable(getattr(g, need, None)):
-                raise TypeError(f"g must have a method {need}; {type(g).__name__} has none")
-        self.g = g
-        self.size = getattr(g, "size", None)
-
-    def value(self, y: Array) -> float:
-        """g*(y); nan where g has no `conjugate` of its own."""
-        known = getattr(self.g, "conjugate", None)
-        return np.nan if known is None else known(y)
-
-    def prox(self, v: Array, step: float) -> Array:
-        """V − step·prox_{g/step}(v/step)."""
-        return v - step * self.g.prox(v / step, 1 / step)
-
-    def conjugate(self, z: Array) -> float:
-        """g(z)."""
-        return self.g.value(z)
-
-    def sized(self, rows: int) -> Phi:
-        """Size g."""
-        inner = self.g.sized(rows) if isinstance(self.g, Phi) else self.g
-        return self if inner is self.g else Conjugate(inner)
-
-    def lowered(self, rows: int) -> Pieces | None:
-        """The conjugates of g's pieces."""
-        if not (isinstance(self.g, Phi) and speaks_for(self.g, "prox")):
-            return None
-        known = self.g.lowered(rows)
-        return None if known is None else [(piece.conjugate(), n) for piece, n in known]
-
-
-class Stack(Phi):
-    """A different φ for different rows: φ(y) = Σ_k φ_k(y_k), y cut into consecutive pieces.
-
-    Parameters
-    ----------
-    parts : list of φ
-        In the order of the rows.
-    sizes : list of int, optional
-        Rows of each part; None for a part that knows its own size, or for the one part that takes what is left.
-    """
-
-    @named
-    def __init__(self, parts: Sequence[Phi], *, sizes: Sequence[int | None] | None = None) -> None:
-        if not parts:
-            raise ValueError("parts is empty; give at least one φ")
-        for part in parts:
-            if not isinstance(part, Phi):
-                raise TypeError(f"parts must be φ objects, found {part!r}")
-        if sizes is not None and len(sizes) != len(parts):
-            raise ValueError(f"sizes has {len(sizes)} entries for {len(parts)} parts")
-        given = [n if n is None else whole("sizes", n, least=1) for n in sizes or [None] * len(parts)]
-        self.sizes = [part.size if n is None else n for part, n in zip(parts, given, strict=True)]
-        self.parts = [p if n is None else p.sized(n) for p, n in zip(parts, self.sizes, strict=True)]
-        unknown = self.sizes.count(None)
-        if unknown > 1:
-            raise ValueError(f"{unknown} of the parts have no size; give sizes=[...], at most one of them None")
-        self.size = None if unknown else sum(n for n in self.sizes if n is not None)
-
-    @property
-    def is_zero(self) -> bool:
-        """Whether every part is."""
-        return all(part.is_zero for part in self.parts)
-
-    def sized(self, rows: int) -> Phi:
-        """Give the rows that are left to the part without a size."""
-        if self.size is not None:
-            return super().sized(rows)
-        left = rows - sum(n for n in self.sizes if n is not None)
-        if left < 1:
-            raise ValueError(f"the parts of phi take {rows - left} rows or more, but M has {rows}")
-        return Stack(self.parts, sizes=[left if n is None else n for n in self.sizes])
-
-    def _pieces(self, v: Array) -> list[Array]:
-        return [v[piece] for piece in consecutive(n for n in self.sizes if n is not None)]
-
-    def _sum(self, name: str, v: Array) -> float:
-        values = (getattr(part, name)(piece) for part, piece in zip(self.parts, self._pieces(v), strict=True))
-        return sum(values, 0.0)
-
-    def value(self, y: Array) -> float:
-        """Σ_k φ_k(y_k)."""
-        return self._sum("value", y)
-
-    def prox(self, v: Array, step: float) -> Array:
-        """Part by part."""
-        pieces = zip(self.parts, self._pieces(v), strict=True)
-        return namespace(v).concat([part.prox(piece, step) for part, piece in pieces])
-
-    def conjugate(self, z: Array) -> float:
-        """Σ_k φ_k*(z_k)."""
-        return self._sum("conjugate", z)
-
-    def recession(self, d: Array) -> float:
-        """Σ_k of the parts'."""
-        return self._sum("recession", d)
-
-    def lowered(self, rows: int) -> Pieces | None:
-        """The pieces of all parts."""
-        found: Pieces = []
-        for part, size in zip(self.parts, self.sizes, strict=True):
-            pieces = part.lowered(size or 0) if speaks_for(part, "prox") else None
-            if pieces is None:
-                return None
-            found += pieces
-        return found
-
-
 def _shrink(v: Array, low: Any, high: Any) -> Array:
     """V − clip(v, low, high), written so that it is exactly zero in between, infinite bounds included."""
     xp = namespace(v)
@@ -442,6 +348,16 @@ def _shrink(v: Array, low: Any, high: Any) -> Array:
 def _like(value: Any, v: Array) -> Any:
     """A vector in v's dtype, so that float32 stays float32; Python numbers already do."""
     return value.astype(v.dtype) if isinstance(value, np.ndarray) and value.dtype != v.dtype else value
+
+
+def _checked_bounds(lower: float | np.ndarray, upper: float | np.ndarray) -> int | None:
+    """The length of two bounds that leave something between them."""
+    size = _common_size(lower, upper)
+    if np.any(np.asarray(lower) > upper):
+        raise ValueError("lower must not be above upper; some entry is")
+    if np.any(lower == np.inf) or np.any(upper == -np.inf):
+        raise ValueError("lower must be below +inf and upper above -inf in every row")
+    return size
 
 
 def _common_size(*values: float | np.ndarray) -> int | None:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from dapd.arguments import consecutive, named, number, real, vector
+from dapd.arguments import consecutive, curvature, named, number, real, vector
 from dapd.arrays import Array, namespace
 from dapd.model.lowered import Terms, speaks_for
 from dapd.operators.base import Operator, as_operator, as_sparse
@@ -55,8 +55,7 @@ class Function:
         return self
 
     def _constants(self, mu: Any, L: Any) -> None:
-        self.mu = number("mu", mu, above=0.0)
-        self.L = number("L", L, above=0.0)
+        self.mu, self.L = curvature("mu", mu), curvature("L", L)
         if self.mu > self.L:
             raise ValueError(f"L must be >= mu, found L = {self.L:g} and mu = {self.mu:g}")
 
@@ -327,8 +326,8 @@ class Separable(Function):
 class Smooth(Function):
     """Any other f, from `value(x)`, `grad(x)` and its constants.
 
-    `grad` must return a new array and leave x alone; so must `block_grad(x, block)`, the entries of ∇f(x) in a slice,
-    which the block-coordinate method for a nonseparable f asks for.
+    `grad(x)` gets a read-only x and returns a new real array of the same shape; so does `block_grad(x, block)`, the
+    entries of ∇f(x) in a slice, which the block-coordinate method for a nonseparable f asks for.
     """
 
     @named

@@ -11,8 +11,10 @@ import scipy.sparse as sp
 
 from dapd.arguments import consecutive, named, real
 from dapd.arrays import Array
+from dapd.operators.sizes import magnitudes, norms_of_rows
 
 PANEL = 1 << 18  # entries of M converted at a time when x has another dtype than M
+SKETCHES = 8  # products from which the norms of the rows of a matrix-free map are estimated
 
 
 class Operator:
@@ -49,6 +51,21 @@ class Operator:
         y = phi.prox(base + self.forward(v), step)
         return y, self.adjoint(y)
 
+    @cached_property
+    def row_norms(self) -> Array:
+        """‖M_i‖₂ of each row; estimated from products with random signs where the entries are not known."""
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (SKETCHES, self.shape[1]))
+        squares = sum(self.forward(v.astype(self.dtype)).astype(np.float64) ** 2 for v in signs)
+        return np.asarray(np.sqrt(squares / SKETCHES))
+
+    def row_sizes(self, x: Array) -> Array | None:
+        """Σ_j |M_ij x_j| of each row; None where the entries are not known."""
+        return None
+
+    def column_sizes(self, y: Array) -> Array | None:
+        """Σ_i |M_ij y_i| of each column; None where the entries are not known."""
+        return None
+
     def columns(self, block: slice) -> Operator:
         """The map restricted to a block of columns."""
         return _Columns(self, block)
@@ -75,6 +92,10 @@ class Operator:
 
     def lowered(self) -> tuple[Any, ...] | None:
         """A record of arrays that the native core can read, its kind first; None if only Python knows the products."""
+        return None
+
+    def sparse(self) -> Any:
+        """The matrix as CSR if it is at hand and sparse, else None."""
         return None
 
     def transposed(self) -> Operator:
@@ -109,7 +130,7 @@ class Dense(_Explicit):
 
     def forward(self, x: Array) -> Array:
         """Mx."""
-        if x.dtype == self.dtype:
+        if x.dtype == self.dtype or not len(self.matrix):
             return self.matrix @ x
         return np.concatenate([self.matrix[rows] @ x for rows in self._panels()])
 
@@ -121,6 +142,19 @@ class Dense(_Explicit):
         for rows in self._panels():
             total += y[rows] @ self.matrix[rows]
         return total
+
+    @cached_property
+    def row_norms(self) -> Array:
+        """The norm of each row."""
+        return norms_of_rows(self.matrix)
+
+    def row_sizes(self, x: Array) -> Array:
+        """|M||x|."""
+        return magnitudes(self.matrix, x)
+
+    def column_sizes(self, y: Array) -> Array:
+        """|M|ᵀ|y|."""
+        return magnitudes(self.matrix.T, y)
 
     def _panels(self) -> Iterator[slice]:
         """Row panels, so that a product in another precision never converts all of M at once."""
@@ -178,6 +212,27 @@ class Sparse(_Explicit):
         """Mᵀy."""
         return self.transpose @ y
 
+    @cached_property
+    def row_norms(self) -> Array:
+        """The norm of each row."""
+        matrix = self.matrix
+        peak = max(abs(float(matrix.data.min())), abs(float(matrix.data.max()))) if matrix.nnz else 1.0
+        scaled = matrix.data.astype(np.float64) / (peak or 1.0)
+        squares = sp.csr_array((scaled * scaled, matrix.indices, matrix.indptr), shape=self.shape)
+        return (peak or 1.0) * np.sqrt(squares @ np.ones(self.shape[1]))
+
+    def row_sizes(self, x: Array) -> Array:
+        """|M||x|."""
+        return self._magnitudes() @ abs(x)
+
+    def column_sizes(self, y: Array) -> Array:
+        """|M|ᵀ|y|."""
+        return self._magnitudes().T @ abs(y)
+
+    def _magnitudes(self) -> Any:
+        """|M|, without a copy of its pattern."""
+        return sp.csr_array((abs(self.matrix.data), self.matrix.indices, self.matrix.indptr), shape=self.shape)
+
     def columns(self, block: slice) -> Operator:
         """The columns, copied."""
         return Sparse(self.matrix[:, block])
@@ -185,6 +240,10 @@ class Sparse(_Explicit):
     def dense(self) -> Array:
         """The matrix as an array."""
         return self.matrix.toarray()
+
+    def sparse(self) -> Any:
+        """The matrix itself."""
+        return self.matrix
 
     def outer(self) -> Array:
         """MMᵀ."""
@@ -254,6 +313,28 @@ class ColumnBlocks(Operator):
         """M_iᵀy, joined."""
         return np.concatenate([operator.adjoint(y) for operator in self.operators])
 
+    @cached_property
+    def row_norms(self) -> Array:
+        """From those of the blocks."""
+        total = np.zeros(self.shape[0])
+        for operator in self.operators:
+            total = np.hypot(total, operator.row_norms)
+        return total
+
+    def row_sizes(self, x: Array) -> Array:
+        """Σ over the blocks; |M_i x_i| of a block whose entries are not known."""
+        total = np.zeros(self.shape[0])
+        for operator, block in zip(self.operators, self.blocks, strict=True):
+            sizes = operator.row_sizes(x[block])
+            total += abs(operator.forward(x[block])) if sizes is None else sizes
+        return total
+
+    def column_sizes(self, y: Array) -> Array | None:
+        """Those of the blocks, joined; None where the entries of one are not known."""
+        parts = [operator.column_sizes(y) for operator in self.operators]
+        known = [part for part in parts if part is not None]
+        return np.concatenate(known) if len(known) == len(parts) else None
+
     def divides(self, blocks: list[slice]) -> bool:
         """Also where the blocks are these."""
         return super().divides(blocks) or blocks == self.blocks
@@ -268,6 +349,11 @@ class ColumnBlocks(Operator):
     def dense(self) -> Array:
         """The blocks side by side in one array."""
         return np.concatenate([operator.dense() for operator in self.operators], axis=1)
+
+    def sparse(self) -> Any:
+        """The blocks side by side if all of them are sparse."""
+        matrices = [operator.matrix for operator in self.operators if isinstance(operator, Sparse)]
+        return sp.hstack(matrices, format="csr") if len(matrices) == len(self.operators) else None
 
     def outer(self) -> Array:
         """Σ M_i M_iᵀ."""
@@ -314,25 +400,28 @@ class _Transpose(Operator):
         return self.inner.forward(y)
 
 
-def as_operator(M: Any, *, name: str = "M") -> Operator:
-    """Return M as an Operator: an array, a sparse matrix, or anything with shape, matvec and rmatvec."""
+def as_operator(M: Any, *, name: str = "M", empty: bool = False) -> Operator:
+    """Return M as an Operator: an array, a sparse matrix, or anything with shape, matvec and rmatvec.
+
+    It must have a column, and a row unless `empty`.
+    """
     if isinstance(M, Operator):
         return M
     if sp.issparse(M):
-        return Sparse(as_sparse(name, M))
+        return Sparse(as_sparse(name, M, empty=empty))
     if all(hasattr(M, need) for need in ("shape", "matvec", "rmatvec")):
-        _shape(name, M.shape)
+        _shape(name, M.shape, empty=empty)
         if np.issubdtype(getattr(M, "dtype", None) or np.float64, np.complexfloating):
             raise TypeError(f"{name} must be real, found dtype {M.dtype}; split it into real and imaginary parts")
         return MatrixFree(M)
     if callable(M):
         raise TypeError(f"{name} is a function; give an object with shape, matvec and rmatvec (LinearOperator)")
-    return Dense(matrix_of(name, M))
+    return Dense(matrix_of(name, M, empty=empty))
 
 
-def as_sparse(name: str, M: Any) -> Any:
+def as_sparse(name: str, M: Any, *, empty: bool = False) -> Any:
     """Return a checked CSR array; the caller's own where it is one already."""
-    _shape(name, M.shape)
+    _shape(name, M.shape, empty=empty)
     matrix = sp.csr_array(M)
     real(f"{name}.data", matrix.data if matrix.nnz else np.zeros(1))
     if matrix.dtype not in (np.float32, np.float64):
@@ -375,17 +464,17 @@ def pieces(M: Operator, blocks: list[slice]) -> list[Any] | None:
     return cut(sp.hstack(matrices).tocsc() if sparse else np.concatenate(matrices, axis=1), blocks)
 
 
-def matrix_of(name: str, value: Any) -> Array:
+def matrix_of(name: str, value: Any, *, empty: bool = False) -> Array:
     """A checked two-dimensional array of floats; the caller's own where it is one already."""
-    array = real(name, value)
-    _shape(name, array.shape)
+    array = real(name, value, empty=empty)
+    _shape(name, array.shape, empty=empty)
     return array
 
 
-def _shape(name: str, shape: Sequence[int]) -> None:
+def _shape(name: str, shape: Sequence[int], *, empty: bool = False) -> None:
     if len(shape) != 2:
         raise ValueError(f"{name} must be a matrix, found shape {tuple(shape)}")
-    if min(shape) < 1:
+    if min(shape) < 1 and not (empty and shape[1]):
         raise ValueError(f"{name} is empty (shape {tuple(shape)}); give it at least one row and one column")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import scipy.sparse as sp
 from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array
 from dapd.operators.base import Dense, Operator, as_entries, matrix_of
+from dapd.operators.sizes import SHEET, norms_of_rows
 
 
 class Kronecker(Operator):
@@ -56,7 +58,23 @@ class Kronecker(Operator):
         B = None if self.B is None else as_entries(self.B, self.dtype)
         return "kronecker", as_entries(self.A, self.dtype), B, self.shape[0] // p, self.shape[1] // q
 
-    def factors(self) -> list[Operator]:
+    @cached_property
+    def row_norms(self) -> Array:
+        """The products of those of the factors."""
+        other = np.ones(self.shape[0] // len(self.A)) if self.B is None else norms_of_rows(self.B)
+        return np.outer(norms_of_rows(self.A), other).ravel()
+
+    def row_sizes(self, x: Array) -> Array:
+        """|A||X||B|ᵀ."""
+        X = abs(self.A) @ abs(x).reshape(self.A.shape[1], -1)
+        return (X if self.B is None else X @ abs(self.B.T)).ravel()
+
+    def column_sizes(self, y: Array) -> Array:
+        """|A|ᵀ|Y||B|."""
+        Y = abs(self.A.T) @ abs(y).reshape(self.A.shape[0], -1)
+        return (Y if self.B is None else Y @ abs(self.B)).ravel()
+
+    def factors(self) -> list[Dense]:
         """The factors that are not an identity: the singular values of A ⊗ B are the products of theirs."""
         return [Dense(factor) for factor in (self.A, self.B) if factor is not None]
 
@@ -106,6 +124,30 @@ class BlockDiagonal(Operator):
         if self._stack is not None:
             return (y.reshape(len(self._stack), 1, -1) @ self._stack).ravel()
         return np.concatenate([y[block] @ m for m, block in zip(self.matrices, self.row_blocks, strict=True)])
+
+    @cached_property
+    def row_norms(self) -> Array:
+        """Those of the blocks, joined."""
+        return np.concatenate([norms_of_rows(matrix) for matrix in self.matrices])
+
+    def row_sizes(self, x: Array) -> Array:
+        """|M_i||x_i|, joined."""
+        if self._stack is None:
+            return np.concatenate([abs(m) @ abs(x[at]) for m, at in zip(self.matrices, self.column_blocks, strict=True)])
+        columns = abs(x).reshape(len(self._stack), -1, 1)
+        return np.concatenate([(abs(self._stack[at]) @ columns[at]).ravel() for at in self._sheets()])
+
+    def column_sizes(self, y: Array) -> Array:
+        """|M_i|ᵀ|y_i|, joined."""
+        if self._stack is None:
+            return np.concatenate([abs(y[at]) @ abs(m) for m, at in zip(self.matrices, self.row_blocks, strict=True)])
+        rows = abs(y).reshape(len(self._stack), 1, -1)
+        return np.concatenate([(rows[at] @ abs(self._stack[at])).ravel() for at in self._sheets()])
+
+    def _sheets(self) -> Iterator[slice]:
+        """Blocks a few at a time, so no copy of all of M is made."""
+        together = max(1, SHEET // self.matrices[0].size)
+        return (slice(k, k + together) for k in range(0, len(self.matrices), together))
 
     def dense(self) -> Array:
         """The matrix with its zeros."""

@@ -6,13 +6,17 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import dnrm2
 
 from dapd.arrays import Array
+from dapd.model import ask
 from dapd.model.problem import Problem
-from dapd.spectrum.estimate import Spectrum
 
+
+EPSILON = float(np.finfo(np.float64).eps)
 FAR = 1e6  # a point this many times farther out than x is no answer: no x nearer is feasible
-SLIGHT = 1e-9  # part of s_max below which Mᵀd counts as zero
+SLIGHT = 1e-9  # part of a row's size, or of the longest row's, that counts as rounding
+CANCELLED = 1e3  # roundings within which a sum of terms counts as zero
 
 
 class Certificate(NamedTuple):
@@ -21,67 +25,125 @@ class Certificate(NamedTuple):
     stationarity: float  # ‖∇f(x) + Mᵀy‖₂
     feasibility: float  # ‖y − prox_φ(y + Mx − b)‖₂
     gap: float  # bound on the distance between primal and dual objective, see `certify`
-    balanced: float  # feasibility with a prox step that brings Mx − b to the size of y, divided by that step
-    stationarity_scale: float  # 1 + max(‖∇f(x)‖, ‖Mᵀy‖)
-    feasibility_scale: float  # 1 + max(‖Mx‖, ‖b‖)
+    stationarity_error: float  # the worst coordinate of ∇f(x) + Mᵀy, relative to its own size
+    feasibility_error: float  # the worst row of Mx − b ∈ ∂φ(y), relative to its own size
 
     @property
     def error(self) -> float:
-        """The greater residual, each beside its scale: what `tol` bounds, absolutely and relatively at once."""
-        infeasibility = max(self.feasibility, self.balanced)
-        return max(self.stationarity / self.stationarity_scale, infeasibility / self.feasibility_scale)
+        """The greater of the two relative errors, which `tol` bounds; inf if anything in it is not finite."""
+        return max(self.stationarity_error, self.feasibility_error)
 
 
 def certify(problem: Problem, x: Array, y: Array) -> Certificate:
     """Measure (x, y).
 
+    Each coordinate and each row is judged by itself. With the sizes
+
+        S_j = |∇f_j(0)| + |∇f_j(x)| + |(Mᵀy)_j| + μ,    R_i = |b_i| + Σ_j|M_ij x_j| + ‖M_i‖₂,    Y_i = |y_i| + μ/‖M_i‖₂
+
+    and p_i = prox_{s_iφ}(y + s(Mx − b))_i at the steps s_i = Y_i/R_i, `stationarity_error` is the greatest
+    |∇f(x) + Mᵀy|_j / S_j and `feasibility_error` the greatest |y_i − p_i| / Y_i. An `error` of at most tol means that
+    (x, p) solves a problem whose b has moved by at most tol·R_i, that p_i is within tol·Y_i of y_i, and that ∇f(x) + Mᵀy
+    is within tol·S_j of 0. No size changes its meaning when a row of M and b, or f, is multiplied by a constant. Rows of
+    one group of a GroupBall are measured together; a φ of the user's own has one step for all rows, and its rows are held
+    to both |y_i − p_i| ≤ tol·Y_i and |y_i − p_i| ≤ tol·s·R_i.
+
     With y⁺ = prox_φ(y + Mx − b), the point r⁺ = Mx − b + y − y⁺ lies in ∂φ(y⁺), so f(x) + φ*(r⁺) is finite: the primal
     objective with the residual moved by `feasibility`. The dual objective at y⁺ is within ‖∇f(x) + Mᵀy⁺‖²/(2μ) of its
     Lagrangian value, and the two differ by y⁺ᵀ(y − y⁺); `gap` is the sum of both, in absolute value.
-
-    Where φ keeps y in a bounded set, ‖y − y⁺‖ is bounded however wrong Mx − b is, and beside a large b it would look
-    small. So the error also counts `balanced`, ‖y − prox_{sφ}(y + s(Mx − b))‖/s with
-    s = (1 + ‖y‖)/(1 + max(‖Mx‖, ‖b‖)), which is ‖Mx − b‖ again where φ ≡ 0.
     """
     x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
-    grad = np.asarray(problem.f.grad(x), np.float64)
+    grad = np.asarray(ask.gradient(problem.f, x), np.float64)
     Mty = problem.M.adjoint(y)
     Mx = problem.M.forward(x)
     residual = Mx - problem.b
-    fixed = problem.phi.prox(y + residual, 1.0)
+    fixed = ask.prox(problem.phi, y + residual, 1.0)
+    balance = balanced_step(problem, x, y, Mx)
+    away = abs(y - ask.prox(problem.phi, y + balance.steps * residual, balance.steps)) + EPSILON * abs(y)
     slope = _norm(grad + problem.M.adjoint(fixed))
-    feasibility_scale = 1 + max(_norm(Mx), _norm(problem.b))
-    step = (1 + _norm(y)) / feasibility_scale
+    stationarity = grad + Mty
     return Certificate(
-        stationarity=_norm(grad + Mty),
+        stationarity=_norm(stationarity),
         feasibility=_norm(y - fixed),
-        gap=abs(float(fixed @ (y - fixed))) + slope**2 / (2 * problem.f.mu),
-        balanced=_norm(y - problem.phi.prox(y + step * residual, step)) / step,
-        stationarity_scale=1 + max(_norm(grad), _norm(Mty)),
-        feasibility_scale=feasibility_scale,
+        gap=abs(float(fixed @ (y - fixed))) + slope * slope / (2 * problem.f.mu),
+        stationarity_error=_worst(abs(stationarity), problem.sizes.columns + abs(grad) + abs(Mty)),
+        feasibility_error=_worst(away, np.minimum(balance.duals, balance.steps * balance.rows)),
     )
 
 
-def proves_infeasible(problem: Problem, spectrum: Spectrum | None, x: Array, direction: Array) -> bool:
-    """Whether a direction d in which y runs away shows that no x within FAR times ‖x‖ satisfies the constraints.
+class BalancedStep(NamedTuple):
+    """The prox steps at which an error of y and one of Mx − b count alike."""
 
-    For every feasible x, −bᵀd − φ∞(d) ≤ ‖Mᵀd‖‖x‖. Independent rows can always be satisfied, so d must be one of their
-    dependences: Mᵀd must be nothing beside s_max, and beside the least positive singular value where that is known.
+    rows: Array  # R_i
+    duals: Array  # Y_i
+    steps: Any  # Y_i/R_i, or one number if the prox takes no more
+
+
+def balanced_step(problem: Problem, x: Array, y: Array, Mx: Array) -> BalancedStep:
+    """The sizes of the rows, as in `certify`."""
+    phi, sizes, entries = problem.phi, problem.sizes, problem.M.row_sizes(x)
+    rows = phi.pooled(sizes.rows + (abs(Mx) if entries is None else entries))
+    duals = phi.pooled(sizes.duals + abs(y))
+    return BalancedStep(rows, duals, phi.steps(duals, rows))
+
+
+def blame(problem: Problem, x: Array, y: Array) -> None:
+    """Raise an error that names what gives NaN or infinite numbers at (x, y), if there is such a thing."""
+    x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
+    where = f"returned NaN or infinite numbers at the {'start' if x.any() or y.any() else 'start, x = 0 and y = 0'}"
+    if not np.isfinite(ask.gradient(problem.f, x)).all():
+        raise ValueError(f"f.grad {where}; check f with dapd.testing.check_gradient")
+    Mx = problem.M.forward(x)
+    if not (np.isfinite(Mx).all() and np.isfinite(problem.M.adjoint(y)).all()):
+        raise ValueError(f"a product with M or its transpose {where}; check M with dapd.testing.check_adjoint")
+    if not np.isfinite(ask.prox(problem.phi, y + Mx - problem.b, 1.0)).all():
+        raise ValueError(f"phi.prox {where}; check φ with dapd.testing.check_prox")
+
+
+def objective(problem: Problem, x: Array, y: Array, satisfied: bool) -> float:
+    """f(x) + φ*(Mx − b); if the residual counts as `satisfied`, at the nearest point at which φ* is finite."""
+    x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
+    Mx = problem.M.forward(x)
+    residual = Mx - problem.b
+    rest = float(problem.phi.conjugate(residual))
+    if satisfied and not math.isfinite(rest):
+        steps = balanced_step(problem, x, y, Mx).steps
+        rest = problem.phi.conjugate_near(y + steps * residual, steps)
+    return float(problem.f.value(x)) + rest
+
+
+def proves_infeasible(problem: Problem, x: Array, direction: Array) -> bool:
+    """Whether a direction d in which y runs away shows that no x satisfies the constraints.
+
+    For every feasible x, −bᵀd − φ∞(d) ≤ −(Mᵀd)ᵀx (Farkas). So Mᵀd must cancel to rounding in each coordinate, what is
+    left of it must be nothing within FAR times x, and the left side must be more than rounding of its terms.
     """
-    if spectrum is None or (spectrum.s_min > 0 and not problem.phi.is_zero):
-        return False
     d = direction.astype(np.float64)
-    length = float(np.max(np.abs(d), initial=0.0))
-    if length == 0.0 or not math.isfinite(length):
-        return False
-    d = np.where(np.abs(d) < 1e-9 * length, 0.0, d / length)
+    weights = abs(d) * problem.M.row_norms
+    longest = float(np.max(weights, initial=0.0))
+    if not (0.0 < longest < math.inf):
+        d = np.where(problem.M.row_norms > 0, 0.0, d)  # rows of zeros are proof by themselves
+    else:
+        d = np.where((weights < SLIGHT * longest) & (problem.M.row_norms > 0), 0.0, d / longest)
     violation = -float(problem.b @ d) - problem.phi.recession(d)
-    if not violation > 1e-9 * _norm(problem.b) * _norm(d):
+    if not violation > 0:
         return False
-    image = _norm(problem.M.adjoint(d))
-    slight = min(SLIGHT * spectrum.s_max, 0.1 * spectrum.s_min if problem.phi.is_zero else np.inf)
-    return image <= slight * _norm(d) and violation > FAR * (1 + _norm(x)) * image
+    Mx = problem.M.forward(x.astype(np.float64))
+    if not violation > SLIGHT * float(abs(d) @ balanced_step(problem, x, d, Mx).rows):
+        return False
+    image, entries = abs(problem.M.adjoint(d)), problem.M.column_sizes(d)
+    terms = float(np.linalg.norm(d * problem.M.row_norms)) if entries is None else entries
+    rounding = CANCELLED * float(np.finfo(problem.dtype).eps)
+    return bool(np.all(image <= rounding * terms)) and violation > FAR * float(image @ (1 + abs(x)))
 
 
-def _norm(v: Any) -> float:
-    return float(np.linalg.norm(v))
+def _worst(errors: Array, sizes: Array) -> float:
+    """The greatest error relative to its size; inf if one of them is not finite."""
+    relative = errors / sizes
+    finite = math.isfinite(float(relative @ sizes))  # not so if either has an entry that is not
+    return (float(relative.max()) if relative.size else 0.0) if finite else math.inf
+
+
+def _norm(v: Array) -> float:
+    """‖v‖₂, whose squares neither overflow nor underflow."""
+    return float(dnrm2(v)) if v.size else 0.0

@@ -6,48 +6,67 @@ from time import perf_counter
 from typing import Any
 
 from dapd import theory
-from dapd.methods import METHODS, Method
+from dapd.arguments import TimeUp
+from dapd.engines import bind
+from dapd.engines.protocol import Runner
+from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
+from dapd.methods.papc import PAPC
 from dapd.methods.x_sbc import XSBC
 from dapd.methods.y_sbc import YSBC
 from dapd.model.problem import Problem
-from dapd.spectrum.estimate import Spectrum, with_block_norm
+from dapd.spectrum.estimate import Spectrum, estimate_range, with_block_norm
 
 REPEATS, SECONDS = 3, 0.05  # a measurement is repeated so often, and for so long; the least counts
+DEPENDENT = (
+    "Chose PAPC, which converges without a rate: the rows of M are dependent (or can't be told from dependent rows), and "
+    "with this φ the theorems of x-DAPD and y-DAPD need independent ones."
+)
 MARGIN = 1.2  # a gain below this is within what a measurement may err by
 
 
 def choose(
-    problem: Problem, spectrum: Spectrum | None, start: dict[str, Any], options: dict[str, Any]
-) -> tuple[Method, Spectrum, list[str]]:
-    """The method, bound to its parameters, with a sentence on why."""
-    spectrum = Method.spectrum_of(problem, spectrum)
+    problem: Problem,
+    spectrum: Spectrum | None,
+    start: dict[str, Any],
+    options: dict[str, Any],
+    engine: str,
+    deadline: float,
+) -> tuple[Runner, Spectrum, list[str]]:
+    """The method, bound to its parameters and an engine, with a sentence on why."""
+    spectrum = spectrum or problem.spectrum
+    if spectrum is None:
+        spectrum = estimate_range(problem.M, positive=problem.phi.is_zero, deadline=deadline)
+    if spectrum.s_min == 0:
+        return bind(PAPC.from_theory(problem, spectrum=spectrum, **start), engine), spectrum, [DEPENDENT]
     side = theory.favoured(L=problem.f.L, mu=problem.f.mu, s_max=spectrum.s_max, s_min=spectrum.s_min)
-    whole = METHODS[side.method].from_theory(problem, spectrum=spectrum, **start)
-    why = f"Chose {whole.title}: the theorems ask {side.factor:.3g} times more of the other side."
+    method = METHODS[side.method].from_theory(problem, spectrum=spectrum, **start)
+    whole = bind(method, engine)
+    why = f"Chose {method.title}: the theorems ask {side.factor:.3g} times more of the other side."
     if not _has_blocks(problem):
         return whole, spectrum, [why]
 
-    spectrum = with_block_norm(spectrum, problem.M, problem.blocks or [])
+    spectrum = with_block_norm(spectrum, problem.M, problem.blocks or [], deadline=deadline)
     sides: tuple[type[BlockMethod], ...] = (XSBC, YSBC)
     settings = [(side, side.by_theory(problem, spectrum, sharp=True)) for side in sides]
     by_blocks, parameters = min(settings, key=lambda pair: pair[1].Pi)
     rounds = parameters.Pi / len(problem.blocks or [])
     # a round of block iterations reads M no fewer times than an iteration of the whole, so this can't pay
-    if rounds >= whole.parameters.Pi:
-        return whole, spectrum, [f"{why} By blocks the theorems ask {rounds / whole.parameters.Pi:.2g} times as much."]
-    blocks = by_blocks(problem, parameters, **start, **options)
-    if not blocks.compiled:
+    if rounds >= method.parameters.Pi:
+        return whole, spectrum, [f"{why} By blocks the theorems ask {rounds / method.parameters.Pi:.2g} times as much."]
+    block_method = by_blocks(problem, parameters, **start, **options)
+    blocks = bind(block_method, engine)
+    if blocks.engine == "python":
         return whole, spectrum, [f"{why} Blocks were left aside, since Python would be asked for each of them."]
-    cost, cost_of_round = _cost(whole, 1), _cost(blocks, blocks.round)
-    gain = whole.parameters.Pi * cost / (rounds * cost_of_round)
+    cost, cost_of_round = _cost(whole, 1, deadline), _cost(blocks, block_method.round, deadline)
+    gain = method.parameters.Pi * cost / (rounds * cost_of_round)
     compared = (
-        f"by the theorems {rounds:.3g} rounds of {blocks.round} block iterations against {whole.parameters.Pi:.3g} "
-        f"iterations of {whole.title}, and a round takes {cost_of_round / cost:.2g} times as long as one of those"
+        f"by the theorems {rounds:.3g} rounds of {block_method.round} block iterations against {method.parameters.Pi:.3g} "
+        f"iterations of {method.title}, and a round takes {cost_of_round / cost:.2g} times as long as one of those"
     )
     if gain < MARGIN:
-        return whole, spectrum, [f"{why} {blocks.title} would be {gain:.2g} times as fast: {compared}."]
-    return blocks, spectrum, [f"Chose {blocks.title}, predicted {gain:.2g} times faster: {compared}."]
+        return whole, spectrum, [f"{why} {block_method.title} would be {gain:.2g} times as fast: {compared}."]
+    return blocks, spectrum, [f"Chose {block_method.title}, predicted {gain:.2g} times faster: {compared}."]
 
 
 def _has_blocks(problem: Problem) -> bool:
@@ -57,13 +76,15 @@ def _has_blocks(problem: Problem) -> bool:
     return problem.parts is not None and problem.M.divides(problem.blocks)
 
 
-def _cost(method: Method, steps: int) -> float:
+def _cost(runner: Runner, steps: int, deadline: float) -> float:
     """Seconds that so many steps take."""
-    state = method.run(method.init(), 1)  # compiles, and warms the caches
+    if perf_counter() > deadline:
+        raise TimeUp
+    runner.start()
+    runner.advance(1, deadline)  # warms the caches
     times: list[float] = []
     while len(times) < REPEATS or sum(times) < SECONDS:
         began = perf_counter()
-        state = method.run(state, steps)
+        runner.advance(steps, deadline)
         times.append(perf_counter() - began)
-    method.oracle.reset()
     return min(times)

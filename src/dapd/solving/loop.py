@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.kernels.team import TimeUp
-from dapd.methods import Method
-from dapd.methods.base import copy_of
-from dapd.solving.certificate import Certificate, certify, proves_infeasible
+from dapd.engines.protocol import Runner
+from dapd.solving.certificate import Certificate, blame, certify, proves_infeasible
 from dapd.solving.progress import Display
 from dapd.solving.result import History, Status
-from dapd.spectrum.estimate import Spectrum
 
 GLANCE = 20  # passes over M before the first look; later looks come every tenth of the way
 RECORD = 20  # a history has a point every twentieth of the way
 PULSE = 0.05  # seconds of steps between two looks at the clock
-RUNAWAY = 1e10  # growth of a residual that counts as divergence
+RUNAWAY = 1e10  # growth of a residual since the start from which it may be divergence
+STEEP, STEEP_LOOKS = 8, 3  # power of the iteration that it must outgrow, and looks in a row at which it must
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
+THOROUGH = 4  # times the logarithm of a rounding that the distance to the solution must have fallen by, in theory
 PATIENCE = 1_000  # passes over M that such an error may stand still
 
 
@@ -49,21 +49,21 @@ class Loop:
 
     def __init__(
         self,
-        method: Method,
-        spectrum: Spectrum | None,
+        runner: Runner,
         tol: float,
         limit: int,
-        time_limit: float | None,
+        deadline: float,
         callback: Callable[[Info], object] | None,
         history: bool,
     ) -> None:
-        self.method, self.spectrum, self.tol, self.limit = method, spectrum, tol, limit
-        self.time_limit = math.inf if time_limit is None else time_limit
+        self.runner, self.method, self.tol, self.limit = runner, runner.method, tol, limit
+        self.deadline = deadline  # on the performance counter
         self.callback = callback
         self.iteration = 0
         self.seconds = 0.0
         self.reason = ""  # said instead of the status's own sentence
-        self.pace = 1.0  # steps a pulse
+        self.pace = 64.0  # steps per pulse
+        self.residuals: list[tuple[int, float]] = []  # iteration and greater residual at each look
         self.looks: list[tuple[int, float, Certificate, float]] | None = [] if history else None
 
     def run(self, shown: Display) -> tuple[Status, Info]:
@@ -71,51 +71,46 @@ class Loop:
         best: Info | None = None
         try:
             began = perf_counter()
-            state = copy_of(self.method.init())
+            self.runner.start()
             self.seconds += perf_counter() - began
-            best = look = self._look(state)
-            first, before = look.certificate, None
+            best = look = self._look()
+            if not math.isfinite(look.certificate.error):
+                blame(self.method.problem, look.x, look.y)
+            before = None
             while True:
                 shown.show(look.iteration, look.time, look.certificate, self._remaining(before, look))
-                status = self._judge(first, before, best, look)
+                status = self._judge(before, best, look)
                 if status is not None:
                     worse = status in (Status.interrupted, Status.diverged)
                     return status, best if worse else look
-                state = self._advance(state, self._stride(before, look))
+                self._advance(self._stride(before, look))
                 if self.iteration == look.iteration:  # the first step was given up
                     return Status.time_limit, look
-                before, look = Past(look.iteration, look.y, look.certificate), self._look(state)
+                before, look = Past(look.iteration, look.y, look.certificate), self._look()
                 best = look if look.certificate.error < best.certificate.error else best
         except KeyboardInterrupt:
             if best is None:  # not even one point to give back
                 raise
             return Status.interrupted, best
 
-    def _advance(self, state: Any, steps: int) -> Any:
+    def _advance(self, steps: int) -> None:
         """Take so many steps, or as many as the time limit allows."""
-        long = self.method.iterations_per_step > 1  # a step that may be given up, so that its state must be kept
-        advance = self.method.run if long else self.method.advance
-        while steps and self.seconds < self.time_limit:
+        while steps and perf_counter() < self.deadline:
             chunk = min(steps, max(1, int(self.pace)))
             began = perf_counter()
-            left = self.time_limit - self.seconds
-            self.method.oracle.deadline = began + left if long and chunk == 1 else math.inf
-            try:
-                state = advance(state, chunk)
-                self.iteration += chunk * self.method.iterations_per_step
-                steps -= chunk
-                elapsed = perf_counter() - began
-            except TimeUp:
-                elapsed = max(perf_counter() - began, left)
+            done = self.runner.advance(chunk, self.deadline)
+            self.iteration += done * self.method.iterations_per_step
+            steps = steps - chunk if done == chunk else 0
+            elapsed = perf_counter() - began
             self.seconds += elapsed
             self.pace = min(2 * self.pace, chunk * PULSE / max(elapsed, 1e-9))
-        return state
 
-    def _look(self, state: Any) -> Info:
-        """Certify the point of a state; off the clock when it is recorded in a history."""
+    def _look(self) -> Info:
+        """Certify the point of the state; off the clock when it is recorded in a history."""
         began = perf_counter()
-        x, y = (part.copy() for part in self.method.point(state))  # compiled steps go on in the state's arrays
+        x, y = self.runner.point()
         certificate = certify(self.method.problem, x, y)
+        self.residuals.append((self.iteration, max(certificate.stationarity, certificate.feasibility)))
         if self.looks is None:
             self.seconds += perf_counter() - began
         else:
@@ -126,19 +121,19 @@ class Loop:
         star = self.method.problem.x_star
         return math.nan if star is None else float(np.linalg.norm(x - star) / (np.linalg.norm(star) or 1.0))
 
-    def _judge(self, first: Certificate, before: Past | None, best: Info, look: Info) -> Status | None:
+    def _judge(self, before: Past | None, best: Info, look: Info) -> Status | None:
         stop = self.callback is not None and self.callback(look._replace(x=look.x.copy(), y=look.y.copy()))
         if look.certificate.error <= self.tol and self.tol > 0:
             return Status.optimal
-        if runs_away(first, look.certificate):
+        if not math.isfinite(look.certificate.error) or runs_away(self.residuals):
             return Status.diverged
         problem = self.method.problem
-        if before is not None and proves_infeasible(problem, self.spectrum, look.x, look.y - before.y):
+        if before is not None and proves_infeasible(problem, look.x, look.y - before.y):
             return Status.infeasible
         if stop:
             self.reason = "Stopped by the callback; this is the best point seen so far."
             return Status.interrupted
-        if self.seconds >= self.time_limit:
+        if perf_counter() >= self.deadline:
             return Status.time_limit
         a_step = self.method.iterations_per_step
         if self.iteration + a_step > self.limit:
@@ -148,19 +143,25 @@ class Loop:
                 )
             return Status.iteration_limit
         if self._stalled(best, look):
+            remedy = "a larger tol" if problem.dtype == np.float64 else "float64, or a larger tol"
             self.reason = (
-                f"Stopped where rounding in {problem.dtype} keeps the error at {best.certificate.error:.1e}; it has "
-                "not fallen for half of the iterations. Use float64, or a larger tol."
+                f"Stopped by rounding in {problem.dtype}, which keeps the error at {best.certificate.error:.1e}: it has "
+                f"not fallen for half of the iterations. This is the best point seen; use {remedy}."
             )
-            return Status.iteration_limit
+            return Status.interrupted
         return None
 
     def _stalled(self, best: Info, look: Info) -> bool:
-        """Whether the error has stood still, at a level that rounding explains, for as long as it took to get there."""
+        """Whether the error has not fallen for as long as it took to get there, and only rounding can explain that.
+
+        It can if the error is as small as rounding, or if the method's theorem has promised less than rounding by now.
+        """
         rounding = float(np.finfo(self.method.problem.dtype).eps)
         still = look.iteration - best.iteration
-        long = still > best.iteration + PATIENCE * self.method.round
-        return self.tol > 0 and long and best.certificate.error <= STALLED * rounding
+        if self.tol == 0 or still <= best.iteration + PATIENCE * self.method.round:
+            return False
+        promised = getattr(self.method.parameters, "Pi", math.inf) * THOROUGH * math.log(1 / rounding)
+        return best.certificate.error <= STALLED * rounding or look.iteration > promised
 
     def _remaining(self, before: Past | None, look: Info) -> float:
         """Iterations to the tolerance if the error goes on falling as since the last look; nan if it does not."""
@@ -196,8 +197,13 @@ class Loop:
         )
 
 
-def runs_away(first: Certificate, now: Certificate) -> bool:
-    """Whether a residual is no number, or has grown beyond all that a start may explain."""
-    # the scales of `now` grow with the iterate, so that only those of the start tell
-    allowed = RUNAWAY * max(first.stationarity_scale, first.feasibility_scale, first.stationarity, first.feasibility)
-    return not max(now.stationarity, now.feasibility) <= allowed
+def runs_away(residuals: list[tuple[int, float]]) -> bool:
+    """Whether residuals grow as no convergent method's do: far beyond the start, and faster than any small power.
+
+    Growth alone proves nothing: on the way to a large x the residuals of a feasible problem grow with a power of the
+    iteration. Divergence is geometric, so it outgrows every power.
+    """
+    if len(residuals) <= STEEP_LOOKS + 1 or not residuals[-1][1] > RUNAWAY * residuals[0][1]:
+        return False
+    last = residuals[-STEEP_LOOKS - 1 :]
+    return all(later > old * (k / before) ** STEEP for (before, old), (k, later) in itertools.pairwise(last))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dapd.arrays import Array
+from dapd.engines.protocol import Engine
 from dapd.solving.certificate import Certificate
 from dapd.spectrum.estimate import Spectrum
 
@@ -56,6 +57,9 @@ class Result:
     `gradients` and `products` (with M and with Mᵀ, each counted) are what the method spent; the certificate's own
     are not among them. A block-coordinate method spends `block_products`, with one block of M or its transpose, and
     `gradients` of one block. `solve_time` is without `setup_time` (the spectrum) and the recording of a history.
+
+    `objective` is f(x) + φ*(Mx − b). If the certificate meets the tolerance row by row, what is left of a constraint's
+    residual counts as satisfied, so the objective is finite; else a violated constraint makes it infinite.
     """
 
     x: Array
@@ -67,12 +71,14 @@ class Result:
     products: int
     block_products: int
     certificate: Certificate
+    objective: float
     solve_time: float
     setup_time: float
     history: History | None
     method: str
     parameters: Any
     spectrum: Spectrum | None
+    engine: Engine
 
     @property
     def converged(self) -> bool:
@@ -92,11 +98,13 @@ class Result:
         rows = [
             ("status", f"{self.status}: {self.message}"),
             ("method", self.method),
+            ("engine", str(self.engine)),
             ("iterations", f"{self.iterations:,}"),
             ("gradients", f"{self.gradients:,}"),
             ("products", f"{self.products:,}"),
-            ("stationarity", f"{c.stationarity:.3e}  (scale {c.stationarity_scale:.3g})"),
-            ("feasibility", f"{c.feasibility:.3e}  (scale {c.feasibility_scale:.3g})"),
+            ("objective", f"{self.objective:.9g}"),
+            ("stationarity", f"{c.stationarity:.3e}  (relative, worst coordinate: {c.stationarity_error:.1e})"),
+            ("feasibility", f"{c.feasibility:.3e}  (relative, worst row: {c.feasibility_error:.1e})"),
             ("gap", f"{c.gap:.3e}"),
             ("solve time", f"{self.solve_time:.4g} s"),
             ("set-up time", f"{self.setup_time:.4g} s"),

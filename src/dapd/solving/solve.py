@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from dapd.arguments import named, near_miss, number, whole
-from dapd.engines import check_engine
-from dapd.methods import METHODS, Method
+from dapd.arguments import TimeUp, named, near_miss, number, vector, whole
+from dapd.arrays import Array
+from dapd.engines import bind, check_engine
+from dapd.engines.protocol import Engine, Runner
+from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
 from dapd.model.problem import Problem
+from dapd.solving.certificate import certify, objective
 from dapd.solving.choose import choose
 from dapd.solving.loop import Info, Loop
 from dapd.solving.progress import display
-from dapd.solving.result import SENTENCES, Result
+from dapd.solving.result import SENTENCES, Result, Status
 from dapd.spectrum.estimate import Spectrum
 
 LIMIT = 1_000_000  # passes over M allowed where no limit is given
@@ -34,7 +38,7 @@ def solve(
     y0: Any = None,
     spectrum: Spectrum | None = None,
     parameters: Any = None,
-    engine: str = "numpy",
+    engine: str = "auto",
     seed: int | None = None,
     shared_sample: bool = False,
     callback: Callable[[Info], object] | None = None,
@@ -50,13 +54,14 @@ def solve(
         A name of `dapd.METHODS`, or "auto": the side, x-DAPD or y-DAPD, that the theorems favour, or its
         block-coordinate form where the problem has blocks and measured costs say that it will be faster.
     tol : float
-        Stop when stationarity ≤ tol·(1 + max(‖∇f(x)‖, ‖Mᵀy‖)) and feasibility ≤ tol·(1 + max(‖Mx‖, ‖b‖)).
-        0 means: run to a limit.
+        Stop when every coordinate of ∇f(x) + Mᵀy = 0 and every row of Mx − b ∈ ∂φ(y) holds to tol relative to its own
+        size, which includes the effect of one unit of x; `docs/certificate.md` has the formulas. 0 means: run to a limit.
     max_iterations : int, optional
         Pairs of products with M and Mᵀ (CAPD: inner iterations); block iterations for a block-coordinate method that
         is named, rounds of N of them for one that "auto" chose. A million (rounds) where left out.
     time_limit : float, optional
-        Seconds of solve time, set-up not included; looked at between steps, and within a step of CAPD.
+        Seconds for the whole call, set-up included; checked between steps and between products of the set-up. A call
+        whose set-up takes longer returns its start.
     x0, y0 : vector, optional
         Where to start; zero where left out.
     spectrum : Spectrum, optional
@@ -64,7 +69,8 @@ def solve(
     parameters : record of `dapd.theory`, optional
         The method's parameters outright, instead of those of its theorem.
     engine : str
-        "numpy": compiled where f, M and φ are built in; "plain": the same iterations without compiled code.
+        "native": the C++ core, which knows every built-in f, φ and M; "python": the same steps in NumPy; "auto":
+        native if it can run the problem and the method, else python. `result.engine` says which ran, and why.
     seed : int, optional
         For the block-coordinate methods, whose draws depend on it alone; fresh, and told in the message, where left
         out. The deterministic methods have no use for it.
@@ -77,6 +83,7 @@ def solve(
     history : bool
         Record residuals (and the error where x* is known) at log-spaced iterations, off the clock.
     """
+    began = perf_counter()
     if not isinstance(problem, Problem):
         raise TypeError(f"problem must be a dapd.Problem, found {type(problem).__name__}")
     tol = number("tol", tol, least=0.0)
@@ -94,11 +101,16 @@ def solve(
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be callable, found {type(callback).__name__}")
 
-    began = perf_counter()
+    deadline = math.inf if time_limit is None else began + time_limit
+    x0, y0 = _start("x0", x0, problem.columns, problem.dtype), _start("y0", y0, problem.rows, problem.dtype)
     options = {"seed": seed, "shared_sample": shared_sample}
-    start = {"x0": x0, "y0": y0, "engine": engine}
-    bound, spectrum, note = _bind(problem, method, spectrum, parameters, start, options)
-    # who names no limit, or no method, can't mean block iterations
+    start = {"x0": x0, "y0": y0}
+    try:
+        runner, spectrum, note = _bind(problem, method, spectrum, parameters, start, options, engine, deadline)
+    except TimeUp:
+        return _out_of_time(problem, method, x0, y0, began)
+    bound = runner.method
+    # without an explicit limit, or a named method, count passes over M rather than block iterations
     a_pass = bound.round if max_iterations is None or method == "auto" else 1
     limit = a_pass * (LIMIT if max_iterations is None else max_iterations)
     if spectrum is not None and not spectrum.resolved:
@@ -106,33 +118,71 @@ def solve(
     if isinstance(bound, BlockMethod):
         if seed is None:
             note = [*note, f"Blocks were drawn with seed={bound.seed}."]
-        if not bound.compiled:
-            note = [*note, "Every block was computed in Python, since M or f is known to Python alone."]
     elif shared_sample:
         note = [*note, "shared_sample had no block method to act on."]
     setup_time = perf_counter() - began
-    loop = Loop(bound, spectrum, tol, limit, time_limit, callback, history)
+    loop = Loop(runner, tol, limit, deadline, callback, history)
     with (
         display(progress, bound.title, tol, limit) as shown,
-        np.errstate(over="ignore", invalid="ignore"),
+        np.errstate(all="ignore"),
     ):
         status, look = loop.run(shown)
+        value = objective(problem, look.x, look.y, satisfied=0 < look.certificate.feasibility_error <= tol)
     return Result(
         x=look.x,
         y=look.y,
         status=status,
         message=" ".join([loop.reason or SENTENCES[status], *note]),
         iterations=loop.iteration,
-        gradients=bound.oracle.gradients,
-        products=bound.oracle.products,
-        block_products=bound.oracle.block_products,
+        gradients=runner.counts.gradients,
+        products=runner.counts.products,
+        block_products=runner.counts.block_products,
         certificate=look.certificate,
+        objective=value,
         solve_time=loop.seconds,
         setup_time=setup_time,
         history=loop.history(),
         method=bound.name,
         parameters=bound.parameters,
         spectrum=spectrum,
+        engine=Engine(runner.engine, runner.reason),
+    )
+
+
+def _start(name: str, value: Any, size: int, dtype: np.dtype[Any]) -> Array:
+    """The first x or y, in the precision of the problem."""
+    if value is None:
+        return np.zeros(size, dtype)
+    given = vector(name, value, size)
+    if size and abs(given).max() > np.finfo(dtype).max:
+        raise ValueError(f"{name} holds entries of {abs(given).max():.0e}, too large for {dtype}; use float64 data")
+    return given.astype(dtype)
+
+
+def _out_of_time(problem: Problem, method: str, x: Array, y: Array, began: float) -> Result:
+    """The start, for want of time to do more."""
+    setup_time = perf_counter() - began
+    with np.errstate(all="ignore"):
+        certificate = certify(problem, x, y)
+        value = objective(problem, x, y, satisfied=False)
+    return Result(
+        x=x,
+        y=y,
+        status=Status.time_limit,
+        message="The time limit passed during the set-up, so this is the start.",
+        iterations=0,
+        gradients=0,
+        products=0,
+        block_products=0,
+        certificate=certificate,
+        objective=value,
+        solve_time=0.0,
+        setup_time=setup_time,
+        history=None,
+        method=method,
+        parameters=None,
+        spectrum=None,
+        engine=Engine("python", "the time limit passed before any engine could be set up"),
     )
 
 
@@ -143,7 +193,9 @@ def _bind(
     parameters: Any,
     start: dict[str, Any],
     options: dict[str, Any],
-) -> tuple[Method, Spectrum | None, list[str]]:
+    engine: str,
+    deadline: float,
+) -> tuple[Runner, Spectrum | None, list[str]]:
     """Choose the method and its parameters; return with them what there is to say about the choice."""
     if name != "auto" and name not in METHODS:
         raise ValueError(f"unknown method {name!r}{near_miss(str(name), ['auto', *METHODS])}")
@@ -155,9 +207,9 @@ def _bind(
     if parameters is not None:
         if name == "auto":
             raise ValueError("parameters belong to one method; name it with method=")
-        return METHODS[name](problem, parameters, **start, **options), spectrum, []
+        return bind(METHODS[name](problem, parameters, **start, **options), engine), spectrum, []
     if name == "auto":
-        return choose(problem, spectrum, start, options)
+        return choose(problem, spectrum, start, options, engine, deadline)
     METHODS[name].check(problem)
-    spectrum = METHODS[name].spectrum_of(problem, spectrum)
-    return METHODS[name].from_theory(problem, spectrum=spectrum, **start, **options), spectrum, []
+    spectrum = METHODS[name].spectrum_of(problem, spectrum, deadline=deadline)
+    return bind(METHODS[name].from_theory(problem, spectrum=spectrum, **start, **options), engine), spectrum, []

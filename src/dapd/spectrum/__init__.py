@@ -1,1 +1,1 @@
-"""Singular values and eigenvalues: exact, from structure, or by Lanczos."""
+"""Singular values and eigenvalues: exact, from structure, by factorisation or by Lanczos; one file per route."""

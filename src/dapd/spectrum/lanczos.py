@@ -10,6 +10,7 @@ import numpy as np
 import scipy.linalg
 
 from dapd.arrays import Array
+from dapd.spectrum.deadline import check_deadline
 
 RESOLVED = 0.05  # relative error of an eigenvalue at which the process stops
 NEGLIGIBLE = 1e-12  # an eigenvalue below this part of the greatest counts as zero
@@ -23,22 +24,25 @@ class Ritz(NamedTuple):
     error: float  # how far the eigenvalue is from it
 
 
-def extremes(
-    apply: Callable[[Array], Array],
-    start: Callable[[int], Array],
-    limit: int,
-    name: str,
-    *,
-    positive: bool = False,
-    least: bool = True,
-) -> tuple[Ritz, Ritz, int]:
-    """The extreme Ritz values of one Lanczos run, or of several where one ends in an invariant subspace."""
-    run = _lanczos(apply, start(0), limit, name, positive, least)
+class Search(NamedTuple):
+    """What a Lanczos process looks for, and when it stops."""
+
+    limit: int  # steps, in all runs together
+    name: str  # of the matrix, for errors
+    positive: bool = False  # the least eigenvalue that does not count as zero, instead of the least
+    least: bool = True  # False: only the greatest eigenvalue matters
+    negligible: float = NEGLIGIBLE  # part of the greatest eigenvalue that counts as zero
+    deadline: float = math.inf  # a value of time.perf_counter()
+
+
+def extremes(apply: Callable[[Array], Array], start: Callable[[int], Array], search: Search) -> tuple[Ritz, Ritz, int]:
+    """The extreme Ritz values of one Lanczos run, or of several if one ends in an invariant subspace."""
+    run = _lanczos(apply, start(0), search)
     low, high, steps = run.low, run.high, run.steps
     turn = 0
-    while run.closed and steps < limit:
+    while run.closed and steps < search.limit:
         turn += 1
-        run = _lanczos(apply, start(turn), limit - steps, name, positive, least)
+        run = _lanczos(apply, start(turn), search._replace(limit=search.limit - steps))
         steps += run.steps
         same = run.low.value >= low.value * (1 - 1e-9) and run.high.value <= high.value * (1 + 1e-9)
         low, high = min(low, run.low), max(high, run.high)
@@ -54,46 +58,56 @@ class _Run(NamedTuple):
     closed: bool  # it ended in an invariant subspace, which need not hold the extremes
 
 
-def _lanczos(apply: Callable[[Array], Array], start: Array, limit: int, name: str, positive: bool, least: bool) -> _Run:
+def _lanczos(apply: Callable[[Array], Array], start: Array, search: Search) -> _Run:
     """Lanczos until the extreme Ritz values (with `positive` the least that does not count as zero) are settled."""
     diagonal: list[float] = []
     beside: list[float] = []
     before, v, beta = np.zeros_like(start), start, 0.0
-    since = limit  # the step from which the values have looked settled
+    since = search.limit  # the step from which the values have looked settled
     seen: list[tuple[int, float, float]] = []  # steps and the extreme Ritz values at earlier looks
     while True:
+        check_deadline(search.deadline)
         w = apply(v) - beta * before
         alpha = float(v @ w)
         w -= alpha * v
         beta = float(np.linalg.norm(w))
         if not math.isfinite(beta):
-            raise ValueError(NOT_NUMBERS.format(name))
+            raise ValueError(NOT_NUMBERS.format(search.name))
         diagonal.append(alpha)
         beside.append(beta)
         steps = len(diagonal)
         closed = beta <= 1e-14 * max(map(abs, diagonal))
-        over = closed or steps == limit
+        over = closed or steps == search.limit
         if over or steps % max(10, steps // 10) == 0:
-            values = scipy.linalg.eigvalsh_tridiagonal(diagonal, beside[:-1])
-            first = min(int(np.searchsorted(values, NEGLIGIBLE * values[-1])), steps - 1) if positive else 0
             then = next((look for look in reversed(seen) if 2 * look[0] <= steps), (0, np.inf, -np.inf))
-            low = _ritz(diagonal, beside, first, then[1])
             high = _ritz(diagonal, beside, steps - 1, then[2])
+            first = _below(diagonal, beside, search.negligible * high.value) if search.positive else 0
+            low = _ritz(diagonal, beside, min(first, steps - 1), then[1])
             seen.append((steps, low.value, high.value))
             done = high.error <= RESOLVED / 10 * high.value
-            done = done and (not least or low.error <= RESOLVED * abs(low.value))
+            done = done and (not search.least or low.error <= RESOLVED * abs(low.value))
             # a Ritz value may rest near an eigenvalue before it finds the extreme one: go on half as far again
-            since = min(since, steps) if done else limit
-            if over or steps >= 1.5 * since or (least and abs(low.value) <= NEGLIGIBLE * high.value):
+            since = min(since, steps) if done else search.limit
+            if over or steps >= 1.5 * since or (search.least and abs(low.value) <= search.negligible * high.value):
                 return _Run(low, high, steps, closed)
         before, v = v, w / beta
 
 
+def _below(diagonal: list[float], beside: list[float], level: float) -> int:
+    """How many eigenvalues of the tridiagonal matrix are below `level` > 0."""
+    # by Sylvester's law, as many as there are negative pivots
+    count, pivot = 0, 1.0
+    for d, e in zip(diagonal, [0.0, *beside[:-1]], strict=True):
+        pivot = d - level - e * e / (pivot or 1e-300)
+        count += pivot < 0
+    return count
+
+
 def _ritz(diagonal: list[float], beside: list[float], index: int, then: float) -> Ritz:
-    """A Ritz value with its error: the residual of its vector, or where that is less, how far it came since `then`.
+    """A Ritz value with its error: the residual of its vector or, if that is less, how far it came since `then`.
 
     In a cluster of eigenvalues the residual stays large long after the value is right; but there the value nears the
-    edge as 1/steps², so that it has a third of the way since half the steps still to go.
+    edge as 1/steps², so it has a third of the way since half the steps still to go.
     """
     value, vector = scipy.linalg.eigh_tridiagonal(diagonal, beside[:-1], select="i", select_range=(index, index))
     residual = abs(beside[-1] * float(vector[-1, 0]))

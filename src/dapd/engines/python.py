@@ -1,0 +1,63 @@
+"""The python engine: a method's own `step` on NumPy arrays, for every problem; the reference for the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dapd.arguments import TimeUp
+from dapd.arrays import Array
+from dapd.methods.base import Method
+from dapd.methods.oracle import DualStep
+
+
+class PythonRunner:
+    """A method's step, run by Python; with a fused dual step if one is given."""
+
+    engine = "python"
+
+    def __init__(self, method: Method, *, reason: str = "", dual_step: DualStep | None = None) -> None:
+        self.method, self.reason = method, reason
+        if dual_step is not None:
+            method.oracle.use(dual_step)
+        self._state: Any = None
+
+    def start(self) -> None:
+        """Set the state to the method's first, and count what that takes."""
+        self.method.oracle.reset()
+        self._state = copy_of(self.method.init())
+
+    @property
+    def state(self) -> Any:
+        """A copy of the state."""
+        return copy_of(self._state)
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self._state = copy_of(state)
+
+    @property
+    def counts(self) -> Any:
+        """The oracle's."""
+        return self.method.oracle
+
+    def advance(self, steps: int, deadline: float) -> int:
+        """Take so many steps, or fewer if the deadline comes first: a step that takes long is given up then."""
+        self.method.oracle.deadline = deadline
+        for done in range(steps):
+            try:
+                self._state = self.method.run(self._state, 1)
+            except TimeUp:
+                return done
+        return steps
+
+    def point(self) -> tuple[Array, Array]:
+        """Copies of x and y."""
+        x, y = self.method.point(self._state)
+        return x.copy(), y.copy()
+
+
+def copy_of(state: Any) -> Any:
+    """A state with arrays of its own."""
+    return type(state)(*(part.copy() if isinstance(part, np.ndarray) else part for part in state))

@@ -1,0 +1,44 @@
+"""Calls of f and φ that may be the user's own code: the argument is read-only, the answer must have its kind and shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dapd.arguments import unmasked
+from dapd.arrays import Array
+from dapd.model.proximal import Phi
+from dapd.model.smooth import Function
+
+
+def gradient(f: Function, x: Array) -> Array:
+    """∇f(x)."""
+    return _asked("f.grad", f.grad, x)
+
+
+def prox(phi: Phi, v: Array, step: Any) -> Array:
+    """argmin_y φ(y) + ‖y − v‖²/(2·step)."""
+    return _asked("phi.prox", phi.prox, v, step)
+
+
+def returned(source: str, answer: Any, shape: tuple[int, ...]) -> Array:
+    """Check the kind and the shape of an answer; its numbers are judged where they are used."""
+    found = getattr(answer, "shape", None)
+    if found != shape:
+        what = type(answer).__name__ if found is None else f"shape {found}"
+        raise ValueError(f"{source} returned {what}, expected an array of shape {shape}")
+    if answer.dtype.kind not in "fiub":
+        raise TypeError(f"{source} returned {answer.dtype}, expected real numbers")
+    return unmasked(f"what {source} returned", answer)
+
+
+def _asked(source: str, call: Callable[..., Any], v: Array, *more: Any) -> Array:
+    view = v.view()
+    view.flags.writeable = False
+    try:
+        answer = call(view, *more)
+    except ValueError as error:
+        if "read-only" in str(error):
+            raise ValueError(f"{source} changes its argument; let it compute in a new array") from error
+        raise
+    return returned(source, answer, v.shape)

@@ -1,0 +1,193 @@
+"""φ made of other functions: a conjugate, by Moreau's identity, and a stack with a different φ for different rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from dapd.arguments import consecutive, named, whole
+from dapd.arrays import Array, namespace
+from dapd.model.lowered import Pieces, speaks_for
+from dapd.model.proximal import Phi
+
+
+class HasProx(Protocol):
+    """A convex g with `value(z)` and `prox(v, step)`, such as any φ of this module."""
+
+    def value(self, z: Array) -> float:
+        """g(z)."""
+
+    def prox(self, v: Array, step: float) -> Array:
+        """argmin_z g(z) + ‖z − v‖²/(2·step)."""
+
+
+class Conjugate(Phi):
+    """φ = g*, so the problem is min f(x) + g(Mx − b); its prox comes from that of g by Moreau.
+
+    Parameters
+    ----------
+    g : object with `value(z)` and `prox(v, step)`
+        `value(z)` is g(z), a number, and `prox(v, step)` is argmin_z g(z) + ‖z − v‖²/(2·step), a new array like v. Any
+        φ of this module will do. With `conjugate(y)`, g*(y), the value of φ is known too.
+    """
+
+    @named
+    def __init__(self, g: HasProx) -> None:
+        for need in ("value(z)", "prox(v, step)"):
+            if not callable(getattr(g, need.partition("(")[0], None)):
+                raise TypeError(
+                    f"g must have a method {need}, and {type(g).__name__} has none; "
+                    "Conjugate needs value(z) = g(z) and prox(v, step) = argmin_z g(z) + ‖z − v‖²/(2·step)"
+                )
+        self.g = g
+        self.size = getattr(g, "size", None)
+
+    def value(self, y: Array) -> float:
+        """g*(y); nan where g has no `conjugate` of its own."""
+        known = getattr(self.g, "conjugate", None)
+        return np.nan if known is None else known(y)
+
+    def prox(self, v: Array, step: Any) -> Array:
+        """V − step·prox_{g/step}(v/step)."""
+        return v - step * self._inner(v, step)
+
+    def _inner(self, v: Array, step: Any) -> Array:
+        inner = self.g.prox(v / step, 1 / step)
+        if getattr(inner, "shape", None) != v.shape:
+            found = getattr(inner, "shape", type(inner).__name__)
+            raise ValueError(f"g.prox returned {found}, expected an array of shape {v.shape}")
+        return inner
+
+    @property
+    def row_steps(self) -> bool:
+        """As g."""
+        return isinstance(self.g, Phi) and self.g.row_steps
+
+    def pooled(self, sizes: Array) -> Array:
+        """As g."""
+        return self.g.pooled(sizes) if isinstance(self.g, Phi) else sizes
+
+    def conjugate(self, z: Array) -> float:
+        """g(z)."""
+        return self.g.value(z)
+
+    def conjugate_near(self, v: Array, step: Any) -> float:
+        """G at its own prox."""
+        return float(self.g.value(self._inner(v, step)))
+
+    def sized(self, rows: int) -> Phi:
+        """Size g."""
+        inner = self.g.sized(rows) if isinstance(self.g, Phi) else self.g
+        return self if inner is self.g else Conjugate(inner)
+
+    def lowered(self, rows: int) -> Pieces | None:
+        """The conjugates of g's pieces."""
+        if not (isinstance(self.g, Phi) and speaks_for(self.g, "prox")):
+            return None
+        known = self.g.lowered(rows)
+        return None if known is None else [(piece.conjugate(), n) for piece, n in known]
+
+
+class Stack(Phi):
+    """A different φ for different rows: φ(y) = Σ_k φ_k(y_k), y cut into consecutive pieces.
+
+    Parameters
+    ----------
+    parts : list of φ
+        In the order of the rows.
+    sizes : list of int, optional
+        Rows of each part; None for a part that knows its own size, or for the one part that takes what is left.
+    """
+
+    @named
+    def __init__(self, parts: Sequence[Phi], *, sizes: Sequence[int | None] | None = None) -> None:
+        if not parts:
+            raise ValueError("parts is empty; give at least one φ")
+        for part in parts:
+            if not isinstance(part, Phi):
+                raise TypeError(f"parts must be φ objects, found {part!r}")
+        if sizes is not None and len(sizes) != len(parts):
+            raise ValueError(f"sizes has {len(sizes)} entries for {len(parts)} parts")
+        given = [n if n is None else whole("sizes", n, least=1) for n in sizes or [None] * len(parts)]
+        self.sizes = [part.size if n is None else n for part, n in zip(parts, given, strict=True)]
+        self.parts = [p if n is None else p.sized(n) for p, n in zip(parts, self.sizes, strict=True)]
+        unknown = self.sizes.count(None)
+        if unknown > 1:
+            raise ValueError(f"{unknown} of the parts have no size; give sizes=[...], at most one of them None")
+        self.size = None if unknown else sum(n for n in self.sizes if n is not None)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether every part is."""
+        return all(part.is_zero for part in self.parts)
+
+    def sized(self, rows: int) -> Phi:
+        """Give the rows that are left to the part without a size."""
+        if self.size is not None:
+            return super().sized(rows)
+        left = rows - sum(n for n in self.sizes if n is not None)
+        if left < 1:
+            raise ValueError(f"the parts of phi take {rows - left} rows or more, but M has {rows}")
+        return Stack(self.parts, sizes=[left if n is None else n for n in self.sizes])
+
+    @property
+    def row_steps(self) -> bool:
+        """Yes; a part that takes one step for all of its rows gets the first of theirs."""
+        return True
+
+    def pooled(self, sizes: Array) -> Array:
+        """Part by part."""
+        return np.concatenate([p.pooled(own) for p, own in zip(self.parts, self._pieces(sizes), strict=True)])
+
+    def steps(self, dual: Array, primal: Array) -> Any:
+        """Part by part."""
+        pieces = zip(self.parts, self._pieces(dual), self._pieces(primal), strict=True)
+        return np.concatenate([np.broadcast_to(part.steps(y, z), y.shape) for part, y, z in pieces])
+
+    def _pieces(self, v: Array) -> list[Array]:
+        return [v[piece] for piece in consecutive(n for n in self.sizes if n is not None)]
+
+    def _with_steps(self, v: Array, step: Any) -> list[tuple[Phi, Array, Any]]:
+        """Each part with its rows and the steps that it takes."""
+        steps = self._pieces(step) if np.ndim(step) else [step] * len(self.parts)
+        own = [
+            step if part.row_steps or not np.ndim(step) else step[0]
+            for part, step in zip(self.parts, steps, strict=True)
+        ]
+        return list(zip(self.parts, self._pieces(v), own, strict=True))
+
+    def _sum(self, name: str, v: Array) -> float:
+        values = (getattr(part, name)(piece) for part, piece in zip(self.parts, self._pieces(v), strict=True))
+        return sum(values, 0.0)
+
+    def value(self, y: Array) -> float:
+        """Σ_k φ_k(y_k)."""
+        return self._sum("value", y)
+
+    def prox(self, v: Array, step: Any) -> Array:
+        """Part by part."""
+        return namespace(v).concat([part.prox(piece, own) for part, piece, own in self._with_steps(v, step)])
+
+    def conjugate(self, z: Array) -> float:
+        """Σ_k φ_k*(z_k)."""
+        return self._sum("conjugate", z)
+
+    def conjugate_near(self, v: Array, step: Any) -> float:
+        """Σ_k of the parts'."""
+        return sum((part.conjugate_near(piece, own) for part, piece, own in self._with_steps(v, step)), 0.0)
+
+    def recession(self, d: Array) -> float:
+        """Σ_k of the parts'."""
+        return self._sum("recession", d)
+
+    def lowered(self, rows: int) -> Pieces | None:
+        """The pieces of all parts."""
+        found: Pieces = []
+        for part, size in zip(self.parts, self.sizes, strict=True):
+            pieces = part.lowered(size or 0) if speaks_for(part, "prox") else None
+            if pieces is None:
+                return None
+            found += pieces
+        return found

@@ -1,0 +1,62 @@
+"""The greatest norm of a block of columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dapd.operators.base import Operator, as_operator, pieces
+from dapd.spectrum.deadline import check_deadline
+from dapd.spectrum.exact import EPSILON
+from dapd.spectrum.record import Estimate, Spectrum
+
+SMALL = 300  # rows or columns up to which the Gram matrices of blocks are decomposed together
+STACK = 4_000_000  # entries of blocks that are decomposed together
+ERROR = 4 * SMALL * EPSILON  # relative, of the square
+
+
+def block_norm(
+    operator: Operator, blocks: list[slice], norm: Callable[[Operator], Spectrum], deadline: float = math.inf
+) -> tuple[float, Estimate]:
+    """The greatest norm of a block from above; `norm` finds that of a large block."""
+    matrices = pieces(operator, blocks)
+    if matrices is None:
+        parts, small = [operator.columns(block) for block in blocks], []
+    else:
+        small = [matrix for matrix in matrices if min(matrix.shape) <= SMALL]
+        parts = [as_operator(matrix) for matrix in matrices if min(matrix.shape) > SMALL]
+    found = [norm(part) for part in parts]
+    greatest = max((spectrum.s_max for spectrum in found), default=0.0)
+    residual = max((spectrum.how["s_max"].residual for spectrum in found), default=ERROR)
+    greatest = max(greatest, _stacked_norm(small, deadline))
+    how = Estimate("the greatest of the blocks' norms", sum(part.products for part in found), residual)
+    return greatest or 1.0, how  # any positive number is at least the norm of zero
+
+
+def _stacked_norm(matrices: list[Any], deadline: float) -> float:
+    """The greatest norm: the Gram matrices of blocks of one shape are decomposed together."""
+    greatest = 0.0
+    for width in {matrix.shape[1] for matrix in matrices}:
+        alike = [matrix for matrix in matrices if matrix.shape[1] == width]
+        size = min(alike[0].shape)
+        together = max(1, STACK // (size * (size if sp.issparse(alike[0]) else max(alike[0].shape))))
+        for k in range(0, len(alike), together):
+            check_deadline(deadline)
+            grams = _grams(alike[k : k + together])
+            greatest = max(greatest, float(np.linalg.eigvalsh(grams)[:, -1].max()))
+    return float((greatest * (1 + ERROR)) ** 0.5)
+
+
+def _grams(matrices: list[Any]) -> Any:
+    """The smaller Gram matrix of each."""
+    rows, columns = matrices[0].shape
+    if sp.issparse(matrices[0]):
+        doubles = [matrix.astype(np.float64) for matrix in matrices]
+        return np.stack([(m.T @ m if columns <= rows else m @ m.T).toarray() for m in doubles])
+    stack = np.stack(matrices).astype(np.float64)
+    turned = stack.transpose(0, 2, 1)
+    return turned @ stack if columns <= rows else stack @ turned

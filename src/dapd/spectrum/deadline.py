@@ -1,0 +1,40 @@
+"""The deadline of an estimate, checked between products and before every factorisation."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from dapd.arguments import TimeUp
+from dapd.arrays import Array
+from dapd.operators.base import ColumnBlocks, Operator
+
+DENSE_FLOPS = 1e10  # multiplications per second of dense linear algebra, rather too few
+
+
+def check_deadline(deadline: float, cost: float = 0.0) -> None:
+    """Raise TimeUp if work of `cost` seconds cannot end before `deadline`, a value of time.perf_counter()."""
+    if perf_counter() + cost > deadline:
+        raise TimeUp("the deadline passed before the singular values were found")
+
+
+def timed(operator: Operator, deadline: float) -> Operator:
+    """The same map, which raises TimeUp instead of a product after the deadline."""
+    if isinstance(operator, ColumnBlocks):
+        return ColumnBlocks([timed(part, deadline) for part in operator.operators])
+    return _Timed(operator, deadline) if operator.probes else operator
+
+
+class _Timed(Operator):
+    def __init__(self, inner: Operator, deadline: float) -> None:
+        self.inner, self.deadline = inner, deadline
+        self.shape, self.dtype = inner.shape, inner.dtype
+
+    def forward(self, x: Array) -> Array:
+        """Mx, in time."""
+        check_deadline(self.deadline)
+        return self.inner.forward(x)
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy, in time."""
+        check_deadline(self.deadline)
+        return self.inner.adjoint(y)

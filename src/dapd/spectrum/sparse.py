@@ -1,0 +1,145 @@
+"""Explicit sparse matrices: orthogonal rows at once, then Lanczos, then a factor of MMᵀ if one is cheap."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dapd.operators.base import Operator, Sparse
+from dapd.spectrum.band import Band, Ordering, band_cost, banded, least_square_unsquared
+from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
+from dapd.spectrum.exact import EPSILON
+from dapd.spectrum.factored import Full, Least, least_eigenvalue
+from dapd.spectrum.iterative import iterative
+from dapd.spectrum.record import Estimate, Spectrum, zero_spectrum
+
+SAMPLE = 200  # rows of MMᵀ that are computed to predict how many entries it has
+GRAM_ENTRIES = 2  # entries of MMᵀ per entry of M up to which it is formed
+BAND_ENTRIES = 64  # entries of a banded factor per entry of MMᵀ up to which it is formed
+BAND_SECONDS = 2.0  # that its factorisation may take
+FEW = 1_000_000  # entries that a matrix of any kind may have
+ORTHOGONAL = 1e-8  # part of its diagonal entry up to which the rest of a row of MMᵀ is neglected
+FULL_ROWS = 3_000  # rows up to which MMᵀ may become dense if Lanczos does not resolve s_min
+STEPS_BEFORE_FACTOR = 100  # steps of Lanczos before a factor that costs no more than they do
+STEPS_BEFORE_FULL = 300  # before a sparse MMᵀ becomes dense
+
+
+class Gram(NamedTuple):
+    """An explicit sparse symmetric matrix, with what its rows tell at once."""
+
+    matrix: Any
+    diagonal: Any
+    beside: Any  # Σ |entries| of each row without its diagonal entry
+    ordering: Ordering | None  # None if the band is too wide to factorise
+
+    @classmethod
+    def of(cls, matrix: Any) -> Gram:
+        """Look at a matrix."""
+        matrix.eliminate_zeros()
+        diagonal = matrix.diagonal()
+        beside = np.asarray(abs(matrix).sum(axis=1)).ravel() - np.abs(diagonal)
+        if matrix.nnz == 0 or _nearly_diagonal(diagonal, beside):
+            return cls(matrix, diagonal, beside, None)
+        ordering = banded(matrix)
+        size = matrix.shape[0]
+        affordable = size * (ordering.width + 1) <= BAND_ENTRIES * matrix.nnz + FEW
+        affordable &= band_cost(size, ordering.width) <= BAND_SECONDS
+        return cls(matrix, diagonal, beside, ordering if affordable else None)
+
+    @property
+    def nearly_diagonal(self) -> bool:
+        """Whether every eigenvalue is a diagonal entry, to a part of ORTHOGONAL."""
+        return _nearly_diagonal(self.diagonal, self.beside)
+
+    @property
+    def above(self) -> float:
+        """Gershgorin's bound on the greatest eigenvalue."""
+        return float((self.diagonal + self.beside).max())
+
+
+def _nearly_diagonal(diagonal: Any, beside: Any) -> bool:
+    # differences of sums leave rounding errors behind
+    return bool(np.all(beside <= ORTHOGONAL * np.abs(diagonal)))
+
+
+def sparse(operator: Operator, matrix: Any, name: str, *, positive: bool, deadline: float = math.inf) -> Spectrum:
+    """s_max and s_min of an explicit sparse matrix."""
+    rows, columns = matrix.shape
+    wide = (matrix if rows <= columns else matrix.T).tocsr().astype(np.float64, copy=False)
+    filled = np.diff(wide.indptr) > 0
+    independent = rows <= columns and bool(filled.all())
+    if not (positive or independent):
+        found = iterative(operator, name, positive=False, least=False, deadline=deadline)
+        how = found.how | {"s_min": Estimate("an empty row, or more rows than columns", 0, 0.0)}
+        return Spectrum(found.s_max, 0.0, how=how)
+    if not filled.all():
+        wide = wide[filled]
+    if wide.nnz == 0:
+        return zero_spectrum(rows, positive=positive)
+    return _independent(wide, name, positive=positive, deadline=deadline)
+
+
+def _independent(wide: Any, name: str, *, positive: bool, deadline: float) -> Spectrum:
+    """The singular values of a matrix with no empty row and no more rows than columns."""
+    operator, size = Sparse(wide), wide.shape[0]
+    gram = Gram.of(wide @ wide.T) if _gram_is_sparse(wide) else None
+    if gram is not None and gram.nearly_diagonal:
+        return _orthogonal(gram)
+    full = size <= FULL_ROWS
+    steps = STEPS_BEFORE_FULL if full else None
+    if gram is not None and gram.ordering is not None:
+        steps = STEPS_BEFORE_FACTOR
+    found = iterative(operator, name, positive=positive, steps=steps, deadline=deadline)
+    s_max = found.s_max if gram is None else min(found.s_max, gram.above**0.5 * (1 + 4 * EPSILON * size))
+    if found.resolved and found.s_min > 0:
+        return Spectrum(s_max, found.s_min, how=found.how)
+    if gram is not None and gram.ordering is not None:
+        band = Band(gram.matrix, gram.ordering, terms=int(np.diff(wide.indptr).max()))
+        return _by_band(wide, band, found, s_max, positive=positive, deadline=deadline)
+    if full and not found.resolved:
+        return by_full_factor(operator, found, positive=positive, deadline=deadline)
+    return found
+
+
+def by_full_factor(wide: Operator, found: Spectrum, *, positive: bool, deadline: float) -> Spectrum:
+    """s_min from a dense Cholesky factor of MMᵀ, s_max as found."""
+    check_deadline(deadline, wide.shape[0] * wide.work / DENSE_FLOPS)
+    least = least_eigenvalue(Full(wide.outer(), found.s_max**2), positive=positive, deadline=deadline)
+    return found if least is None else _with_least(found, found.s_max, least, "dense Cholesky factor of MMᵀ")
+
+
+def _by_band(wide: Any, band: Band, found: Spectrum, s_max: float, *, positive: bool, deadline: float) -> Spectrum:
+    """s_min from a banded factor of MMᵀ; from one of M itself if squaring loses it."""
+    least = least_eigenvalue(band, positive=False, deadline=deadline)
+    if least is not None and least.singular:
+        unsquared = least_square_unsquared(wide, s_max, deadline)
+        if unsquared is not None and not (unsquared.singular and positive):
+            return _with_least(found, s_max, unsquared, "banded factor of the augmented matrix")
+        if positive:
+            least = least_eigenvalue(band, positive=True, deadline=deadline)
+    if least is None:
+        return found
+    return _with_least(found, s_max, least, "banded Cholesky factor of MMᵀ")
+
+
+def _with_least(found: Spectrum, s_max: float, least: Least, method: str) -> Spectrum:
+    how = found.how | {"s_min": Estimate(method, 0, least.error / 2, least.resolved)}
+    return Spectrum(s_max, min(least.lower**0.5, s_max), how=how)
+
+
+def _gram_is_sparse(wide: Any) -> bool:
+    """Whether MMᵀ has few entries, as far as a sample of its rows tells."""
+    size = wide.shape[0]
+    rows = np.unique(np.linspace(0, size - 1, SAMPLE).astype(int))
+    entries = (wide[rows] @ wide.T).nnz / len(rows) * size
+    return bool(entries <= GRAM_ENTRIES * wide.nnz + FEW)
+
+
+def _orthogonal(gram: Gram) -> Spectrum:
+    """Rows that are orthogonal: the singular values are their norms, up to Gershgorin's discs."""
+    error = 4 * EPSILON * gram.matrix.shape[0] ** 0.5
+    low, high = float((gram.diagonal - gram.beside).min()), gram.above
+    how = Estimate("norms of orthogonal rows", 0, error)
+    return Spectrum((1 + error) * high**0.5, (1 - error) * low**0.5, how={"s_max": how, "s_min": how})

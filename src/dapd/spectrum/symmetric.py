@@ -1,0 +1,72 @@
+"""Extreme eigenvalues of an explicit symmetric matrix."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from dapd.spectrum.band import Band
+from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
+from dapd.spectrum.exact import EPSILON
+from dapd.spectrum.factored import Factorable, Full, least_eigenvalue
+from dapd.spectrum.iterative import MARGIN, MARGIN_ABOVE, PRODUCTS, UNRESOLVED
+from dapd.spectrum.lanczos import Search, extremes, random_start
+from dapd.spectrum.sparse import FULL_ROWS, STEPS_BEFORE_FACTOR, STEPS_BEFORE_FULL, Gram
+
+SMALL = 400  # rows up to which a sparse matrix is made dense at once
+DENSE = 3_000  # rows up to which all eigenvalues of a dense matrix are computed
+FULL_DENSE = 12_000  # rows of a dense matrix up to which it is factorised
+
+
+def symmetric_extremes(H: Any, *, name: str, deadline: float = math.inf) -> tuple[float, float]:
+    """Safe bounds on the eigenvalues of a symmetric dense or sparse matrix.
+
+    The lower bound is 0 if the least eigenvalue cannot be told from 0, negative only if H has a negative eigenvalue.
+    """
+    epsilon = float(np.finfo(H.dtype).eps)
+    if abs(H - H.T).max() > max(1e-10, 100 * epsilon) * abs(H).max():
+        raise ValueError(f"{name} must be symmetric; use ({name} + {name}.T)/2")
+    size = H.shape[0]
+    if size <= (SMALL if sp.issparse(H) else DENSE):
+        check_deadline(deadline, 2 * size**3 / DENSE_FLOPS)
+        values = scipy.linalg.eigvalsh((H.toarray() if sp.issparse(H) else H).astype(np.float64))
+        error = 4 * size * EPSILON * max(abs(values[0]), abs(values[-1]))
+        return _told_from_zero(float(values[0]), error), float(values[-1] + error)
+    gram = Gram.of(sp.csr_array(H).astype(np.float64)) if sp.issparse(H) else None
+    if gram is not None and gram.nearly_diagonal:
+        return float((gram.diagonal - gram.beside).min()), gram.above
+    return _large(H, name, gram, deadline)
+
+
+def _told_from_zero(value: float, error: float) -> float:
+    return 0.0 if abs(value) <= 2 * error else value - error
+
+
+def _large(H: Any, name: str, gram: Gram | None, deadline: float) -> tuple[float, float]:
+    """Lanczos, then a factor of H if that does not settle the lower bound."""
+    size = H.shape[0]
+    by_band = gram is not None and gram.ordering is not None
+    by_full = size <= FULL_ROWS if sp.issparse(H) else size <= FULL_DENSE
+    steps = STEPS_BEFORE_FACTOR if by_band or not sp.issparse(H) else STEPS_BEFORE_FULL
+    if not (by_band or by_full):
+        steps = PRODUCTS
+    search = Search(steps, name, deadline=deadline)
+    low, high, _ = extremes(lambda v: H @ v, lambda turn: random_start(size, turn), search)
+    above = (1 + 2 * MARGIN_ABOVE) * (high.value + high.error)
+    if gram is not None:
+        above = min(above, gram.above)
+    if low.error <= UNRESOLVED * abs(low.value):
+        return (1 - 2 * MARGIN) * (low.value - low.error), above
+    A: Factorable
+    if gram is not None and gram.ordering is not None:
+        A = Band(gram.matrix, gram.ordering, 0)
+    elif by_full:
+        A = Full((H.toarray() if sp.issparse(H) else H).astype(np.float64), above)
+    else:
+        return 0.0, above
+    least = least_eigenvalue(A, positive=False, deadline=deadline)
+    return (min(low.value, 0.0) if least is None else least.lower), above
