@@ -3,8 +3,12 @@
 min_x max_y  f(x) + yᵀMx − bᵀy − φ(y)
 """
 
-from dapd import experiments, lower_bounds, testing, theory
-from dapd.methods import METHODS
+from importlib import import_module
+from typing import Any
+
+from dapd import theory
+from dapd.arrays import Dual, Primal
+from dapd.methods import METHODS, Method
 from dapd.model.composed import Conjugate, Stack
 from dapd.model.problem import Problem
 from dapd.model.proximal import L1, Box, GroupBall, Interval, NonNegative, Phi, Zero
@@ -19,6 +23,8 @@ from dapd.spectrum.estimate import Spectrum, SpectrumWarning, estimate_spectrum
 
 __version__ = "0.1.0"
 
+LAZY = ("experiments", "lower_bounds", "reproduce", "testing")  # loaded when first asked for
+
 __all__ = [
     "L1",
     "METHODS",
@@ -27,6 +33,7 @@ __all__ = [
     "Certificate",
     "ColumnBlocks",
     "Conjugate",
+    "Dual",
     "Function",
     "GroupBall",
     "History",
@@ -35,8 +42,10 @@ __all__ = [
     "Kronecker",
     "LeastSquares",
     "Logistic",
+    "Method",
     "NonNegative",
     "Phi",
+    "Primal",
     "Problem",
     "PseudoHuber",
     "Quadratic",
@@ -55,3 +64,13 @@ __all__ = [
     "testing",
     "theory",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in LAZY:
+        return import_module(f"dapd.{name}")
+    raise AttributeError(f"module 'dapd' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *LAZY})
