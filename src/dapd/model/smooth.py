@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arguments import consecutive, named, number, real, vector
 from dapd.arrays import Array, namespace
+from dapd.model.lowered import Terms
 from dapd.operators.base import Operator, as_operator, as_sparse
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
 
@@ -34,6 +35,10 @@ class Function:
     def grad(self, x: Array) -> Array:
         """∇f(x)."""
         raise TypeError(f"{type(self).__name__} has no grad(x)")
+
+    def lowered(self) -> Terms | None:
+        """f as a record that every engine can read; None if only Python can evaluate it."""
+        return None
 
     def split(self, blocks: list[slice]) -> list[Function] | None:
         """f_1, …, f_N where f(x) = Σ f_i(x_i) over these blocks; None where f is not known to separate."""
@@ -102,6 +107,10 @@ class Quadratic(Function):
         """One for each entry of H."""
         return int(getattr(self.H, "nnz", getattr(self.H, "size", 0)))
 
+    def lowered(self) -> Terms | None:
+        """H and c."""
+        return None if isinstance(self.H, LinearOperator) else Terms(H=self.H, c=self.c)
+
     def _times(self, x: Array) -> Array:
         if isinstance(self.H, LinearOperator):
             return self.H.matvec(x)
@@ -151,6 +160,10 @@ class PseudoHuber(Function):
         """x/√(x² + e²) + ex, entry by entry."""
         return x / namespace(x).sqrt(x * x + self.e**2) + self.e * x
 
+    def lowered(self) -> Terms:
+        """Its loss and a ridge."""
+        return Terms(loss="pseudo-huber", e=self.e, ridge=self.e)
+
     def split(self, blocks: list[slice]) -> list[Function]:
         """The same function on each block."""
         return [self] * len(blocks)
@@ -199,6 +212,10 @@ class LeastSquares(Function):
         """Aᵀ(Ax − d) + ridge·x."""
         return self.A.adjoint(self.A.forward(x) - self.d) + self.ridge * x
 
+    def lowered(self) -> Terms:
+        """The square loss of Ax, and a ridge."""
+        return Terms(loss="square", A=self.A, d=self.d, ridge=self.ridge)
+
     def block_grad(self, x: Array, block: slice) -> Array:
         """A_iᵀ(Ax − d) + ridge·x_i."""
         return self.A.columns(block).adjoint(self.A.forward(x) - self.d) + self.ridge * x[block]
@@ -232,6 +249,10 @@ class Logistic(Function):
     def grad(self, x: Array) -> Array:
         """−Aᵀ(label/(1 + exp(label·Ax))) + ridge·x."""
         return self.A.adjoint(self._pull(x)) + self.ridge * x
+
+    def lowered(self) -> Terms:
+        """The logistic loss of Ax, and a ridge."""
+        return Terms(loss="logistic", A=self.A, d=self.labels, ridge=self.ridge)
 
     def block_grad(self, x: Array, block: slice) -> Array:
         """−A_iᵀ(label/(1 + exp(label·Ax))) + ridge·x_i."""
