@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dapd.arrays import Array
+from dapd.arrays import Array, in_dtype
 from dapd.kernels.team import TimeUp
 from dapd.model.problem import Problem
 
@@ -61,12 +61,3 @@ class Oracle:
 
     def _own(self, array: Array, like: Array, source: str) -> Array:
         return in_dtype(array, like.shape, source, self.problem.dtype)
-
-
-def in_dtype(array: Array, shape: tuple[int, ...], source: str, dtype: np.dtype[Any]) -> Array:
-    """In the problem's dtype, since a float64 f must not turn float32 iterates into float64; of the right shape."""
-    found = getattr(array, "shape", None)
-    if found != shape:
-        what = type(array).__name__ if found is None else f"shape {found}"
-        raise ValueError(f"{source} returned {what}, expected an array of shape {shape}")
-    return array if array.dtype == dtype else array.astype(dtype)

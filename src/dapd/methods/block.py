@@ -1,4 +1,4 @@
-"""What the stochastic block-coordinate methods share: their blocks, their draws, and compiled chunks where f allows."""
+"""What the stochastic block-coordinate methods share: their blocks, their draws and their loop."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 
 from dapd.arguments import named, whole
 from dapd.arrays import Array
-from dapd.engines.block_oracle import BlockOracle
-from dapd.kernels.block_function import BlockFunctions, tabulate
-from dapd.kernels.block_matrix import BlockMatrix, pack
-from dapd.kernels.draw import COIN, DUAL, PRIMAL, Plan, draw, key_of
 from dapd.methods.base import Method, copy_of
+from dapd.methods.block_oracle import BlockOracle
+from dapd.methods.draw import COIN, DUAL, PRIMAL, Plan, draw, key_of
 from dapd.model.problem import Problem
-from dapd.operators.base import pieces
 from dapd.spectrum.estimate import Spectrum, with_block_norm
 
 REFRESH = 1_000  # rounds of N iterations after which maintained products are computed anew: rounding must not add up
@@ -31,15 +28,14 @@ class Draw(NamedTuple):
 class BlockMethod(Method):
     """A block-coordinate method for Mx = b.
 
-    `run` updates a state in place; `step`, and so iteration by hand, works on a copy. Draws depend on the seed and the
-    iteration alone.
+    `run` updates a state in place; `step`, and so iteration by hand, works on a copy. Draws depend only on the seed and
+    the iteration.
     """
 
     any_phi = False
     separable: ClassVar[bool] = True  # needs f(x) = Σ f_i(x_i)
     refresh: ClassVar[Callable[..., None]]  # the module's refresh(p, o, s), in place
     rebase: ClassVar[Callable[..., None]] = staticmethod(lambda s: None)  # what else it does between steps, in place
-    chunk: ClassVar[Callable[..., None]]  # the kernel's chunk(p, data, s, plan, steps, counts), in place
 
     def __init__(
         self,
@@ -127,16 +123,8 @@ class BlockMethod(Method):
         """N iterations touch as much as one pass over M."""
         return len(self.blocks)
 
-    def _pack(self) -> Any:
-        """What compiled chunks read; None where M or an f_i is known to Python alone."""
-        matrices = pieces(self.problem.M, self.blocks)
-        table = None if self.functions is None else tabulate(self.functions, self.blocks, self.problem.dtype)
-        if matrices is None or table is None:
-            return None
-        return Packed(pack(matrices, self.problem.dtype), table, self.oracle.b)
-
     def _rebase(self, period: int) -> int:
-        """The plan's `rebase`; there is nothing to rebase but in one method."""
+        """The plan's `rebase`; only one method has something to rebase."""
         return period
 
     def drawn(self, k: int) -> Draw:
@@ -146,24 +134,14 @@ class BlockMethod(Method):
         j = i if self.plan.shared else draw(self.plan.key, k, PRIMAL, N)
         return Draw(i, j, draw(self.plan.key, k, COIN, N) == 0)
 
-    def run(self, state: Any, steps: int) -> Any:
-        """The state `steps` later, in the same arrays."""
-        if self.compiled:
-            type(self).chunk(self.parameters, self.packed, state, self.plan, steps, self.oracle.counts)
-            return state._replace(k=state.k + steps)
-        return self.run_plain(state, steps)
-
-    def advance(self, state: Any, steps: int) -> Any:
-        """As `run`."""
-        return self.run(state, steps)
+    def _pack(self) -> Any:
+        return None
 
     def _compile(self) -> None:
-        if self.compiled:
-            self.run(self.init(), 0)
-            self.oracle.reset()
+        pass
 
-    def run_plain(self, state: Any, steps: int) -> Any:
-        """The same in Python, whatever the problem."""
+    def run(self, state: Any, steps: int) -> Any:
+        """The state `steps` later, in the same arrays."""
         p, o = self.parameters, self.oracle
         for k in range(state.k, state.k + steps):
             type(self).update(p, o, state, self.drawn(k))
@@ -173,6 +151,10 @@ class BlockMethod(Method):
                 type(self).refresh(p, o, state)
         return state._replace(k=state.k + steps)
 
+    def advance(self, state: Any, steps: int) -> Any:
+        """The state `steps` later, in the same arrays."""
+        return self.run(state, steps)
+
     def step(self, state: Any) -> Any:
         """The next state; this one stays as it is."""
         return self.run(copy_of(state), 1)
@@ -181,11 +163,3 @@ class BlockMethod(Method):
     def point(state: Any) -> tuple[Array, Array]:
         """Copies of x and y, since `run` goes on in the state's arrays."""
         return state.x.copy(), state.y.copy()
-
-
-class Packed(NamedTuple):
-    """A separable problem in the layout of the kernels."""
-
-    M: BlockMatrix
-    f: BlockFunctions
-    b: Array

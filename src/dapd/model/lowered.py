@@ -20,7 +20,7 @@ class Terms(NamedTuple):
 
 
 def terms_of(f: Any) -> Terms | None:
-    """The lowered form of f; None if it has none, or if a subclass has another gradient than the class that gives it."""
+    """The lowered form of f; None without one, or if a subclass has another gradient than the class that gives it."""
     for cls in type(f).__mro__:
         if "lowered" in vars(cls):
             return f.lowered()  # type: ignore[no-any-return]

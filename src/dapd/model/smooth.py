@@ -37,7 +37,7 @@ class Function:
         raise TypeError(f"{type(self).__name__} has no grad(x)")
 
     def lowered(self) -> Terms | None:
-        """f as a record that every engine can read; None if only Python can evaluate it."""
+        """A record of f that every engine can read; None if only Python can evaluate it."""
         return None
 
     def split(self, blocks: list[slice]) -> list[Function] | None:
