@@ -29,7 +29,7 @@ class Keeper {
  public:
   Array array(nb::handle object) {
     kept_.push_back(nb::borrow(object));
-    return nb::cast<Array>(object);
+    return nb::cast<Array>(object, false);  // a converted copy would not live as long
   }
   template <class E>
   const E* vector(nb::handle object) {

@@ -67,7 +67,8 @@ class JointFunction(NamedTuple):
 def pack(matrices: Sequence[Any], dtype: Any) -> BlockMatrix:
     """Store blocks, each an array or a sparse matrix."""
     sparse = np.array([sp.issparse(matrix) for matrix in matrices])
-    rows, columns = np.array([matrix.shape for matrix in matrices], np.int64).T
+    rows = np.array([matrix.shape[0] for matrix in matrices], np.int64)
+    columns = np.array([matrix.shape[1] for matrix in matrices], np.int64)
     first = np.concatenate([[0], np.cumsum(columns)])
     line = LINE // np.dtype(dtype).itemsize
     stride = np.where(rows < SHORT, rows, _whole(rows, line))
