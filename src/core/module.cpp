@@ -10,42 +10,13 @@
 #include <stdexcept>
 #include <string>
 
+#include "arrays.hpp"
+#include "blocks/bind.hpp"
 #include "dense_steps.hpp"
 #include "program.hpp"
 #include "structured_steps.hpp"
 
-namespace nb = nanobind;
-
 namespace dapd {
-
-using Array = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
-
-template <class E>
-bool holds(const Array& array) {
-  return array.dtype() == nb::dtype<E>();
-}
-
-template <class E>
-const E* data_of(const Array& array) {
-  if (!holds<E>(array)) throw std::invalid_argument("an array of another dtype was expected");
-  return static_cast<const E*>(array.data());
-}
-
-// Keeps the arrays alive whose memory the core reads.
-class Keeper {
- public:
-  Array array(nb::handle object) {
-    kept_.push_back(nb::borrow(object));
-    return nb::cast<Array>(object);
-  }
-  template <class E>
-  const E* vector(nb::handle object) {
-    return object.is_none() ? nullptr : data_of<E>(array(object));
-  }
-
- private:
-  std::vector<nb::object> kept_;
-};
 
 template <class T>
 Phi<T> make_phi(Keeper& keep, nb::tuple record, Index rows) {
@@ -348,6 +319,7 @@ NB_MODULE(DAPD_MODULE, module) {
   module.attr("vector_bytes") = dapd::VECTOR_BYTES;
   dapd::bind<double>(module, "Runner64", "DualStep64");
   dapd::bind<float>(module, "Runner32", "DualStep32");
+  dapd::bind_blocks(module);
   module.def("meeting", &dapd::meeting);
   module.def("use_blas", [](nb::capsule dgemm, nb::capsule sgemm) {
     dapd::dgemm = reinterpret_cast<dapd::Dgemm>(dgemm.data());

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dapd.arguments import near_miss
-from dapd.engines.native import DualStep, NativeRunner, Unknown
+from dapd.engines.native import DualStep, NativeRunner
 from dapd.engines.native_blocks import BlockRunner
-from dapd.engines.protocol import Runner
+from dapd.engines.protocol import NotNative, Runner
 from dapd.engines.python import PythonRunner
 from dapd.methods.base import Method
 from dapd.methods.block import BlockMethod
@@ -25,7 +25,7 @@ def bind(method: Method, engine: str = "auto") -> Runner:
         return PythonRunner(method)
     try:
         return BlockRunner(method) if isinstance(method, BlockMethod) else NativeRunner(method)
-    except Unknown as reason:
+    except NotNative as reason:
         if engine == "native":
             raise ValueError(f"engine='native' cannot run this: {reason}; use engine='auto' or 'python'") from None
         return PythonRunner(method, reason=str(reason), dual_step=_fused(method))
@@ -37,5 +37,5 @@ def _fused(method: Method) -> DualStep | None:
         return None
     try:
         return DualStep(method.problem)
-    except Unknown:
+    except NotNative:
         return None

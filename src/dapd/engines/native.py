@@ -12,13 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg.cython_blas
 import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
+from dapd.engines.protocol import NotNative
 from dapd.engines.program import NotLinear, Program, Symbol, Trace, trace
-from dapd.engines.threads import Choice, available, blas
+from dapd.engines.threads import Choice, available
 from dapd.methods.base import Method, spaces
-from dapd.model.lowered import Table, Terms, loss_table, speaks_for, tabulate
+from dapd.model.lowered import Table, loss_table, speaks_for, tabulate
 from dapd.model.problem import Problem
+from dapd.model.terms import Terms
 from dapd.operators.base import Operator, as_entries, csr_record
 
 WORTH = 1 << 15  # multiplications of a step that make another thread worth its meetings
@@ -28,10 +31,6 @@ LARGE = 1 << 18  # entries of a sparse matrix that are worth another copy
 FEW = 8  # entries per row: the processor mispredicts where a row of CSR ends
 FAR = 1 << 13  # columns from one entry to the next, on average: x is read from far places
 VARIANTS = ("avx512", "avx2", "baseline")
-
-
-class Unknown(Exception):
-    """The core cannot run this; the message says why."""
 
 
 @cache
@@ -77,7 +76,7 @@ class NativeRunner:
     def __init__(self, method: Method, *, threads: int | None = None, core: ModuleType | None = None) -> None:
         core = core or load()
         if core is None:
-            raise Unknown("the native core was not built; install a C++ compiler and reinstall dapd")
+            raise NotNative("the native core was not built; install a C++ compiler and reinstall dapd")
         problem = method.problem
         self.method, self.dtype = method, problem.dtype
         first = method.init()
@@ -163,7 +162,7 @@ def fields_of(state: Any, problem: Problem) -> list[bool]:
         elif problem.rows != problem.columns and np.shape(value) in ((problem.rows,), (problem.columns,)):
             known.append(np.shape(value) == (problem.rows,))
         else:
-            raise Unknown(f"the field {field!r} of its State is typed neither Primal nor Dual")
+            raise NotNative(f"the field {field!r} of its State is typed neither Primal nor Dual")
     return known
 
 
@@ -172,7 +171,7 @@ def program_of(method: Method, state: type, dual: list[bool]) -> Program:
     try:
         return trace(type(method).update, method.parameters, state, dual)
     except NotLinear as reason:
-        raise Unknown(f"the step of {method.name} is not linear between its questions to the oracle: {reason}") from None
+        raise NotNative(f"the step of {method.name} is not linear between its questions to the oracle: {reason}") from None
 
 
 class DualStep:
@@ -181,7 +180,7 @@ class DualStep:
     def __init__(self, problem: Problem, *, threads: int | None = None, core: ModuleType | None = None) -> None:
         core = core or load()
         if core is None:
-            raise Unknown("the native core was not built")
+            raise NotNative("the native core was not built")
         self.dtype = problem.dtype
         most = available() if threads is None else threads
         M, phi = coupling(problem, most)
@@ -202,16 +201,16 @@ def coupling(problem: Problem, threads: int) -> tuple[tuple[Any, ...], Table]:
     phi = problem.phi
     pieces = phi.lowered(problem.rows) if speaks_for(phi, "prox") else None
     if pieces is None:
-        raise Unknown(f"φ = {type(phi).__name__} has a prox that only Python knows")
+        raise NotNative(f"φ = {type(phi).__name__} has a prox that only Python knows")
     M = matrix(problem.M, problem.dtype, "M")
     return layout(M, problem.M.shape, threads), tabulate(pieces, problem.dtype)
 
 
 def matrix(M: Operator, dtype: Any, name: str) -> tuple[Any, ...]:
     """The record of a linear map, its entries in the problem's dtype, or in float32 if that is narrower."""
-    record = M.lowered() if speaks_for(M, "forward") and speaks_for(M, "adjoint") else None
+    record = M.lowered() if speaks_for(M, "forward", "adjoint") else None
     if record is None:
-        raise Unknown(f"{name} is {type(M).__name__}, whose products only Python knows")
+        raise NotNative(f"{name} is {type(M).__name__}, whose products only Python knows")
     return converted(record, dtype)
 
 
@@ -263,7 +262,7 @@ def function(problem: Problem) -> Any:
     f = problem.f
     terms = f.lowered() if speaks_for(f, "grad") else None
     if terms is None:
-        raise Unknown(f"f = {type(f).__name__} has a gradient that only Python knows")
+        raise NotNative(f"f = {type(f).__name__} has a gradient that only Python knows")
     if isinstance(terms, Terms):
         return _terms(terms, problem.columns, problem.dtype)
     blocks = problem.blocks or []
@@ -292,10 +291,12 @@ def _terms(terms: Terms, size: int, dtype: Any) -> _Function:
             rows = terms.A.shape[0]
             A = layout(matrix(terms.A, dtype, "A"), terms.A.shape, 1)
             if A[0] not in ("dense", "csr", "strips", "tiles", "stacked"):
-                raise Unknown(f"A is {type(terms.A).__name__}, and the core has no gradient with such a matrix")
+                raise NotNative(f"A is {type(terms.A).__name__}, and the core has no gradient with such a matrix")
             A = ("csr", *A[1:]) if A[0] == "tiles" else A
             base = np.zeros(rows, dtype) if base is None else base
     diagonal, H = None, None
+    if isinstance(terms.H, LinearOperator):
+        raise NotNative("H is a LinearOperator, whose products only Python knows")
     if sp.issparse(terms.H):
         H = converted(csr_record(terms.H), dtype)
     elif terms.H is not None and terms.H.ndim == 1:
@@ -305,6 +306,3 @@ def _terms(terms: Terms, size: int, dtype: Any) -> _Function:
         H = converted(("dense", as_entries(terms.H.T if fortran else terms.H)), dtype)  # H is its own transpose
     minus_c = None if terms.c is None else -terms.c.astype(dtype)
     return _Function(size, loss, A, rows, base, terms.ridge, diagonal, H, minus_c)
-
-
-__all__ = ["DualStep", "NativeRunner", "Unknown", "blas", "load", "variants"]

@@ -8,6 +8,10 @@ from dapd.arrays import Array
 from dapd.methods.base import Method
 
 
+class NotNative(Exception):
+    """The native core cannot run this; the message says why."""
+
+
 class Runner(Protocol):
     """A method bound to an engine; it owns the state."""
 

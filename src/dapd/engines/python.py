@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
-from dapd.methods.base import Method
+from dapd.methods.base import Method, copy_of
 from dapd.methods.oracle import DualStep
 
 
@@ -56,8 +54,3 @@ class PythonRunner:
         """Copies of x and y."""
         x, y = self.method.point(self._state)
         return x.copy(), y.copy()
-
-
-def copy_of(state: Any) -> Any:
-    """A state with arrays of its own."""
-    return type(state)(*(part.copy() if isinstance(part, np.ndarray) else part for part in state))

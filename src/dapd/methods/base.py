@@ -128,6 +128,11 @@ class Method:
             state = self.step(state)
 
 
+def copy_of(state: Any) -> Any:
+    """A state with arrays of its own."""
+    return type(state)(*(part.copy() if isinstance(part, np.ndarray) else part for part in state))
+
+
 def spaces(state: Any) -> list[bool | None]:
     """For each field of a state, whether it is typed `Dual` (True) or `Primal` (False); None if it is neither."""
     hints = get_type_hints(type(state), include_extras=True)

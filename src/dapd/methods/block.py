@@ -1,4 +1,4 @@
-"""What the stochastic block-coordinate methods share: their blocks, their draws, and compiled chunks where f allows."""
+"""What the stochastic block-coordinate methods share: their blocks, their draws and their loop."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from typing import Any, ClassVar, NamedTuple
 
 from dapd.arguments import named, whole
 from dapd.arrays import Array
-from dapd.engines.block_oracle import BlockOracle
-from dapd.kernels.block_function import BlockFunctions, tabulate
-from dapd.kernels.block_matrix import BlockMatrix, pack
-from dapd.kernels.draw import COIN, DUAL, PRIMAL, Plan, draw, key_of
 from dapd.methods.base import Method, copy_of
+from dapd.methods.block_oracle import BlockOracle
+from dapd.methods.draw import COIN, DUAL, PRIMAL, Plan, draw, key_of
 from dapd.model.problem import Problem
-from dapd.operators.base import pieces
 from dapd.spectrum.estimate import Spectrum, with_block_norm
 
 REFRESH = 1_000  # rounds of N iterations after which maintained products are computed anew: rounding must not add up
@@ -32,15 +29,14 @@ class Draw(NamedTuple):
 class BlockMethod(Method):
     """A block-coordinate method for Mx = b.
 
-    `run` updates a state in place; `step`, and so iteration by hand, works on a copy. Draws depend on the seed and the
-    iteration alone.
+    `run` updates a state in place; `step`, and so iteration by hand, works on a copy. Draws depend only on the seed and
+    the iteration.
     """
 
     any_phi = False
     separable: ClassVar[bool] = True  # needs f(x) = Σ f_i(x_i)
     refresh: ClassVar[Callable[..., None]]  # the module's refresh(p, o, s), in place
     rebase: ClassVar[Callable[..., None]] = staticmethod(lambda s: None)  # what else it does between steps, in place
-    chunk: ClassVar[Callable[..., None]]  # the kernel's chunk(p, data, s, plan, steps, counts), in place
 
     def __init__(
         self,
@@ -51,16 +47,12 @@ class BlockMethod(Method):
         y0: Any = None,
         seed: int | None = None,
         shared_sample: bool = False,
-        engine: str = "numpy",
     ) -> None:
         self.seed = secrets.randbits(32) if seed is None else whole("seed", seed, least=0)
         self.shared = bool(shared_sample)
-        super().__init__(problem, parameters, x0=x0, y0=y0, engine=engine)
+        super().__init__(problem, parameters, x0=x0, y0=y0)
 
-    def _options(self) -> dict[str, Any]:
-        return {"seed": self.seed, "shared_sample": self.shared}
-
-    def _ask(self, engine: str) -> Any:
+    def _ask(self) -> Any:
         blocks = self.problem.blocks or []
         if len(blocks) != self.parameters.N:
             raise ValueError(f"parameters are for N = {self.parameters.N} blocks, but the problem has {len(blocks)}")
@@ -108,12 +100,11 @@ class BlockMethod(Method):
         y0: Any = None,
         seed: int | None = None,
         shared_sample: bool = False,
-        engine: str = "numpy",
     ) -> BlockMethod:
         """Bind the method to a problem with the parameters of its theorem."""
         cls.check(problem)
         parameters = cls.by_theory(problem, cls.spectrum_of(problem, spectrum))
-        return cls(problem, parameters, x0=x0, y0=y0, seed=seed, shared_sample=shared_sample, engine=engine)
+        return cls(problem, parameters, x0=x0, y0=y0, seed=seed, shared_sample=shared_sample)
 
     @classmethod
     def by_theory(cls, problem: Problem, spectrum: Spectrum, **choice: bool) -> Any:
@@ -132,16 +123,8 @@ class BlockMethod(Method):
         """N iterations touch as much as one pass over M."""
         return len(self.blocks)
 
-    def _pack(self) -> Any:
-        """What compiled chunks read; None where M or an f_i is known to Python alone."""
-        matrices = pieces(self.problem.M, self.blocks)
-        table = None if self.functions is None else tabulate(self.functions, self.blocks, self.problem.dtype)
-        if matrices is None or table is None:
-            return None
-        return Packed(pack(matrices, self.problem.dtype), table, self.oracle.b)
-
     def _rebase(self, period: int) -> int:
-        """The plan's `rebase`; there is nothing to rebase but in one method."""
+        """The plan's `rebase`; only one method has something to rebase."""
         return period
 
     def drawn(self, k: int) -> Draw:
@@ -153,22 +136,6 @@ class BlockMethod(Method):
 
     def run(self, state: Any, steps: int) -> Any:
         """The state `steps` later, in the same arrays."""
-        if self.compiled:
-            type(self).chunk(self.parameters, self.packed, state, self.plan, steps, self.oracle.counts)
-            return state._replace(k=state.k + steps)
-        return self.run_plain(state, steps)
-
-    def advance(self, state: Any, steps: int) -> Any:
-        """As `run`."""
-        return self.run(state, steps)
-
-    def _compile(self) -> None:
-        if self.compiled:
-            self.run(self.init(), 0)
-            self.oracle.reset()
-
-    def run_plain(self, state: Any, steps: int) -> Any:
-        """The same in Python, whatever the problem."""
         p, o = self.parameters, self.oracle
         for k in range(state.k, state.k + steps):
             type(self).update(p, o, state, self.drawn(k))
@@ -186,11 +153,3 @@ class BlockMethod(Method):
     def point(state: Any) -> tuple[Array, Array]:
         """Copies of x and y, since `run` goes on in the state's arrays."""
         return state.x.copy(), state.y.copy()
-
-
-class Packed(NamedTuple):
-    """A separable problem in the layout of the kernels."""
-
-    M: BlockMatrix
-    f: BlockFunctions
-    b: Array

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
 from dapd.arguments import TimeUp
-from dapd.arrays import Array
+from dapd.arrays import Array, in_dtype
 from dapd.model import ask
 from dapd.model.problem import Problem
 
@@ -40,7 +39,7 @@ class Oracle:
     def grad(self, x: Array) -> Array:
         """∇f(x)."""
         self.gradients += 1
-        return in_dtype(ask.gradient(self.problem.f, x), self.problem.dtype)
+        return in_dtype(ask.gradient(self.problem.f, x), x.shape, "f.grad", self.problem.dtype)
 
     def dual_step(self, v: Array, base: Array, step: float) -> tuple[Array, Array]:
         """prox_{step·φ}(base + Mv) and Mᵀ of it."""
@@ -55,14 +54,10 @@ class Oracle:
         if not y.any():
             return np.zeros(problem.columns, problem.dtype)
         self.products += 1
-        return in_dtype(problem.M.adjoint(y), problem.dtype)
+        return in_dtype(problem.M.adjoint(y), (problem.columns,), "M's adjoint", problem.dtype)
 
     def _two_products(self, v: Array, base: Array, step: float) -> tuple[Array, Array]:
         problem = self.problem
-        y = in_dtype(ask.prox(problem.phi, base + problem.M.forward(v), step), problem.dtype)
-        return y, in_dtype(problem.M.adjoint(y), problem.dtype)
-
-
-def in_dtype(array: Array, dtype: np.dtype[Any]) -> Array:
-    """In the problem's dtype: a float64 f must not make float32 iterates float64."""
-    return array if array.dtype == dtype else array.astype(dtype)
+        y = ask.prox(problem.phi, base + problem.M.forward(v), step)
+        y = in_dtype(y, base.shape, "phi.prox", problem.dtype)
+        return y, in_dtype(problem.M.adjoint(y), (problem.columns,), "M's adjoint", problem.dtype)

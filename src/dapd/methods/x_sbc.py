@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from dapd import theory
 from dapd.arrays import Array
-from dapd.kernels.x_sbc import chunk
 from dapd.methods.block import BlockMethod, Draw
 
 Parameters = theory.XSbc
@@ -56,4 +55,3 @@ class XSBC(BlockMethod):
     first = staticmethod(init)
     update = staticmethod(step)
     refresh = staticmethod(refresh)
-    chunk = staticmethod(chunk)

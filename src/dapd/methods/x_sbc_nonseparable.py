@@ -9,22 +9,17 @@ import numpy as np
 
 from dapd import theory
 from dapd.arrays import Array
-from dapd.kernels.block_function import BlockFunctions, Coupled, couple, tabulate, uncoupled
-from dapd.kernels.block_matrix import BlockMatrix, pack, product
-from dapd.kernels.x_sbc_nonseparable import chunk
 from dapd.methods.block import BlockMethod, Draw
 from dapd.model.problem import Problem
-from dapd.model.smooth import PseudoHuber
-from dapd.operators.base import pieces
 
 Parameters = theory.XSbcNonseparable
 
 
 class State(NamedTuple):
-    """One iterate, in variables that change in one block an iteration.
+    """One iterate, in variables of which one block changes per iteration.
 
     With e = z − x, an iteration that moves block j by d is e⁺ = γe + ((1+γ)ω − 1)d and z⁺ = z + γe + (1+γ)ωd. So
-    c = z + γ/(1−γ)·e changes in block j alone, and so does e once the power of γ is kept apart, e = scale·ε:
+    c = z + γ/(1−γ)·e changes only in block j, and so does e once the power of γ is kept apart, e = scale·ε:
 
         z = c − γ/(1−γ)·scale·ε,    x = c − 1/(1−γ)·scale·ε,    x̂ = c + (ξ − 1/(1−γ))·scale·ε.
     """
@@ -34,8 +29,6 @@ class State(NamedTuple):
     y: Array
     Mc: Array
     Me: Array
-    Ac: Array  # where f is a function of Ax (H for a quadratic) and the kernel knows it; empty otherwise
-    Ae: Array
     scale: Array  # one number, the power of γ that ε lacks
     reach: float  # 1/(1 − γ)
     k: int  # iterations so far
@@ -54,10 +47,7 @@ class State(NamedTuple):
 def init(p: Parameters, o: Any, x: Array, y: Array) -> State:
     """x⁰ = z⁰ = v⁰, so e = 0."""
     Mx = o.image(x)
-    none = np.zeros(0, x.dtype)
-    return State(
-        x.copy(), np.zeros_like(x), y.copy(), Mx, np.zeros_like(Mx), none, none, np.ones(1), 1 / (1 - p.gamma), 0
-    )
+    return State(x.copy(), np.zeros_like(x), y.copy(), Mx, np.zeros_like(Mx), np.ones(1), 1 / (1 - p.gamma), 0)
 
 
 def step(p: Parameters, o: Any, s: State, drawn: Draw) -> None:
@@ -83,7 +73,7 @@ def step(p: Parameters, o: Any, s: State, drawn: Draw) -> None:
 
 def rebase(s: State) -> None:
     """The power of γ back into ε."""
-    for part in (s.e, s.Me, s.Ae):
+    for part in (s.e, s.Me):
         part *= float(s.scale[0])
     s.scale[0] = 1.0
 
@@ -91,15 +81,6 @@ def rebase(s: State) -> None:
 def refresh(p: Parameters, o: Any, s: State) -> None:
     """Mc and Mε afresh."""
     s.Mc[:], s.Me[:] = o.image(s.c), o.image(s.e)
-
-
-class PackedCoupled(NamedTuple):
-    """A problem in the layout of the kernel: f is in the table, or coupled."""
-
-    M: BlockMatrix
-    f: BlockFunctions | None
-    b: Array
-    coupled: Coupled
 
 
 class XSBCNonseparable(BlockMethod):
@@ -115,7 +96,6 @@ class XSBCNonseparable(BlockMethod):
     update = staticmethod(step)
     refresh = staticmethod(refresh)
     rebase = staticmethod(rebase)
-    chunk = staticmethod(chunk)
 
     @classmethod
     def check(cls, problem: Problem) -> None:
@@ -125,27 +105,6 @@ class XSBCNonseparable(BlockMethod):
         found = np.shape(problem.f.block_grad(np.zeros(problem.columns, problem.dtype), block))
         if found != (block.stop - block.start,):
             raise ValueError(f"f.block_grad(x, {block}) has shape {found}, expected {(block.stop - block.start,)}")
-
-    def _pack(self) -> Any:
-        """With f as a table of blocks where it separates, else as one function of Hx or Ax."""
-        f, dtype = self.problem.f, self.problem.dtype
-        matrices = pieces(self.problem.M, self.blocks)
-        table = None if self.functions is None else tabulate(self.functions, self.blocks, dtype)
-        coupled = couple(f, self.blocks, dtype) if table is None else uncoupled(self.blocks, dtype)
-        if matrices is None or coupled is None:
-            return None
-        unread = tabulate([PseudoHuber(1.0)] * len(self.blocks), self.blocks, dtype)
-        return PackedCoupled(pack(matrices, dtype), table or unread, self.oracle.b, coupled)
-
-    def init(self) -> Any:
-        """The first state, with what the kernel keeps of f."""
-        s = super().init()
-        if not self.compiled:
-            return s
-        A = self.packed.coupled.matrix
-        Ac = np.zeros(int(A.rows.max()), self.problem.dtype)
-        product(A, s.c, Ac)
-        return s._replace(Ac=Ac, Ae=np.zeros_like(Ac))
 
     def _rebase(self, period: int) -> int:
         """Iterations after which the power of γ goes back into e, well before it underflows."""

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from dapd import theory
 from dapd.arrays import Array
-from dapd.kernels.block_function import BlockFunctions
-from dapd.kernels.block_matrix import BlockMatrix
-from dapd.kernels.y_sbc import chunk
 from dapd.methods.block import BlockMethod, Draw
 
 Parameters = theory.YSbc
@@ -23,7 +18,7 @@ class State(NamedTuple):
     g: Array  # ∇f(x)
     y: Array  # the anchor
     w: Array  # the anchor with momentum; u = (1 + τ)w − τy
-    forward: Array  # M(x − t∇f(x)), so that s·Mx − ŝ·M∇f(x) is s times it
+    forward: Array  # M(x − t∇f(x)); s·Mx − ŝ·M∇f(x) is s times it
     MMty: Array  # MMᵀy
     k: int  # iterations so far
 
@@ -55,15 +50,6 @@ def refresh(p: Parameters, o: Any, s: State) -> None:
     s.forward[:] = o.image(s.x - p.t * s.g)
 
 
-class PackedSquare(NamedTuple):
-    """`Packed`, with MMᵀ."""
-
-    M: BlockMatrix
-    f: BlockFunctions
-    b: Array
-    MMt: Array  # empty where it is larger than M
-
-
 class YSBC(BlockMethod):
     """y-side stochastic block-coordinate directly accelerated primal–dual method; with N = 1 it is y-DAPD."""
 
@@ -75,13 +61,3 @@ class YSBC(BlockMethod):
     first = staticmethod(init)
     update = staticmethod(step)
     refresh = staticmethod(refresh)
-    chunk = staticmethod(chunk)
-
-    def _pack(self) -> Any:
-        """With MMᵀ where it is smaller than M: then a move of y costs no block product."""
-        packed = super()._pack()
-        if packed is None:
-            return None
-        small = 2 * self.problem.rows**2 <= packed.M.entries
-        MMt = self.problem.M.outer() if small else np.zeros((0, 0))
-        return PackedSquare(packed.M, packed.f, packed.b, MMt.astype(self.problem.dtype))

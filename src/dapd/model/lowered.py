@@ -1,7 +1,7 @@
 """The lowered form of a problem: what each object says of itself, in records that every engine reads.
 
 φ is a list of pieces, each a code with bounds for some consecutive rows; `tabulate` makes one table of them. f is a
-record of terms, or one per block. What is not of this kind says None, and then only Python can evaluate it.
+record of terms (`terms.py`), or one per block. What is not of this kind says None, and then only Python can evaluate it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from dapd.arguments import consecutive
 from dapd.arrays import Array
-from dapd.operators.base import Operator
+from dapd.model.terms import Terms
 
 # What becomes of u = base + Mv in a row, or in a group of rows; src/core/phi.hpp has the same numbers.
 KEEP, CLIP, SHRINK, LOGISTIC, HUBER, BALL, SHRINK_BALL = range(7)
@@ -50,27 +50,12 @@ class Table(NamedTuple):
     upper: Array
 
 
-class Terms(NamedTuple):
-    """f(x) = Σᵢ ℓ(aᵢᵀx; dᵢ) + ½xᵀHx + (ridge/2)‖x‖² − cᵀx; every part may be absent."""
-
-    loss: str | None = None  # a name in LOSSES
-    A: Operator | None = None  # None: the identity
-    d: Array | None = None  # targets, or labels
-    e: float = 0.0  # of the pseudo-Huber loss √(u² + e²)
-    ridge: float = 0.0
-    H: Any = None  # 1-D (a diagonal), dense or CSR
-    c: Array | None = None
-
-
-LOSSES = ("square", "logistic", "pseudo-huber")
-
-
-def speaks_for(thing: object, name: str) -> bool:
-    """Whether `lowered` still tells the truth: False if a subclass changed the method `name` and not `lowered`."""
+def speaks_for(thing: object, *names: str) -> bool:
+    """Whether `lowered` still tells the truth: False if a subclass changed one of these methods and not `lowered`."""
     for kind in type(thing).__mro__:
         if "lowered" in vars(kind):
             return True
-        if name in vars(kind):
+        if any(name in vars(kind) for name in names):
             return False
     return False
 

@@ -11,42 +11,53 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arguments import consecutive, curvature, named, number, real, vector
 from dapd.arrays import Array, namespace
-from dapd.model.lowered import Terms, speaks_for
+from dapd.model.lowered import speaks_for
+from dapd.model.terms import Terms
 from dapd.operators.base import Operator, as_operator, as_sparse
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
 
 
 class Function:
-    """A μ-strongly convex, L-smooth f. `size` is the number of its variables (None: any)."""
+    """A μ-strongly convex, L-smooth f. `size` is the number of its variables (None: any).
+
+    A subclass either gives `lowered`, from which all else comes, or `value` and `grad`.
+    """
 
     mu: float
     L: float
     size: int | None = None
 
-    @property
-    def work(self) -> int:
-        """Multiplications of a gradient, beside those of one entry after the other; 0 where that is not known."""
-        return 0
-
-    def value(self, x: Array) -> float:
-        """f(x)."""
-        raise TypeError(f"{type(self).__name__} has no value(x)")
-
-    def grad(self, x: Array) -> Array:
-        """∇f(x)."""
-        raise TypeError(f"{type(self).__name__} has no grad(x)")
-
     def lowered(self) -> Terms | list[Terms] | None:
         """The terms of f, or those of each block; None if only Python can evaluate the gradient."""
         return None
 
-    def split(self, blocks: list[slice]) -> list[Function] | None:
-        """f_1, …, f_N where f(x) = Σ f_i(x_i) over these blocks; None where f is not known to separate."""
-        return None
+    def _terms(self, need: str) -> Terms:
+        terms = self.lowered()
+        if not isinstance(terms, Terms):
+            raise TypeError(f"{type(self).__name__} has no {need}")
+        return terms
+
+    @property
+    def work(self) -> int:
+        """Multiplications of a gradient, beside those of one entry after the other; 0 if that is not known."""
+        terms = self.lowered()
+        return terms.work if isinstance(terms, Terms) else 0
+
+    def value(self, x: Array) -> float:
+        """f(x)."""
+        return self._terms("value(x)").value(x)
+
+    def grad(self, x: Array) -> Array:
+        """∇f(x)."""
+        return self._terms("grad(x)").gradient(x)
 
     def block_grad(self, x: Array, block: slice) -> Array:
         """The block's part of ∇f(x)."""
-        raise TypeError(f"{type(self).__name__} has no block_grad(x, block); give Smooth one, or use a full method")
+        return self._terms("block_grad(x, block); give Smooth one, or use a full method").block_gradient(x, block)
+
+    def split(self, blocks: list[slice]) -> list[Function] | None:
+        """f_1, …, f_N where f(x) = Σ f_i(x_i) over these blocks; None where f is not known to separate."""
+        return None
 
     def sized(self, variables: int) -> Function:
         """Return f for a vector of `variables` entries, or say why it does not fit."""
@@ -101,40 +112,16 @@ class Quadratic(Function):
             mu, L = low if mu is None else mu, high if L is None else L
         self._constants(mu, L)
 
-    @property
-    def work(self) -> int:
-        """One for each entry of H."""
-        return int(getattr(self.H, "nnz", getattr(self.H, "size", 0)))
-
-    def _times(self, x: Array) -> Array:
-        if isinstance(self.H, LinearOperator):
-            return self.H.matvec(x)
-        return self.H * x if self.H.ndim == 1 else self.H @ x
-
-    def value(self, x: Array) -> float:
-        """½xᵀHx − cᵀx."""
-        return float(x @ (0.5 * self._times(x) - self.c))
-
-    def grad(self, x: Array) -> Array:
-        """Hx − c."""
-        return self._times(x) - self.c
-
     def split(self, blocks: list[slice]) -> list[Function] | None:
-        """One quadratic a block where H is block-diagonal."""
+        """One quadratic per block if H is block-diagonal."""
         if isinstance(self.H, LinearOperator) or not (self.H.ndim == 1 or _block_diagonal(self.H, blocks)):
             return None
         parts = [self.H[b] if self.H.ndim == 1 else self.H[b, b] for b in blocks]
         return [Quadratic(H, self.c[b], mu=self.mu, L=self.L) for H, b in zip(parts, blocks, strict=True)]
 
-    def block_grad(self, x: Array, block: slice) -> Array:
-        """The block's rows of Hx − c."""
-        if isinstance(self.H, LinearOperator):
-            return super().block_grad(x, block)
-        return (self.H[block] * x[block] if self.H.ndim == 1 else self.H[block] @ x) - self.c[block]
-
-    def lowered(self) -> Terms | None:
+    def lowered(self) -> Terms:
         """H and c."""
-        return None if isinstance(self.H, LinearOperator) else Terms(H=self.H, c=self.c)
+        return Terms(H=self.H, c=self.c)
 
 
 class PseudoHuber(Function):
@@ -151,25 +138,9 @@ class PseudoHuber(Function):
         """Choose e so that L/mu = kappa."""
         return cls((number("kappa", kappa, above=1.0) - 1) ** -0.5)
 
-    def value(self, x: Array) -> float:
-        """Σ √(x² + e²) + (e/2)x²."""
-        return float(np.sum(np.sqrt(x * x + self.e**2) + (self.e / 2) * x * x))
-
-    def grad(self, x: Array) -> Array:
-        """x/√(x² + e²) + ex, entry by entry."""
-        return x / namespace(x).sqrt(x * x + self.e**2) + self.e * x
-
     def split(self, blocks: list[slice]) -> list[Function]:
         """The same function on each block."""
         return [self] * len(blocks)
-
-    def block_grad(self, x: Array, block: slice) -> Array:
-        """∇f at the block alone."""
-        return self.grad(x[block])
-
-    def hessian_diagonal(self, x: Array) -> Array:
-        """e²/(x² + e²)^{3/2} + e, entry by entry."""
-        return self.e**2 / (x * x + self.e**2) ** 1.5 + self.e
 
     def lowered(self) -> Terms:
         """A loss of x itself, and a ridge."""
@@ -197,24 +168,6 @@ class LeastSquares(Function):
             )
         self._constants(mu, L)
 
-    @property
-    def work(self) -> int:
-        """Two products with A."""
-        return 2 * self.A.work
-
-    def value(self, x: Array) -> float:
-        """½‖Ax − d‖² + (ridge/2)‖x‖²."""
-        r = self.A.forward(x) - self.d
-        return float(0.5 * (r @ r) + 0.5 * self.ridge * (x @ x))
-
-    def grad(self, x: Array) -> Array:
-        """Aᵀ(Ax − d) + ridge·x."""
-        return self.A.adjoint(self.A.forward(x) - self.d) + self.ridge * x
-
-    def block_grad(self, x: Array, block: slice) -> Array:
-        """A_iᵀ(Ax − d) + ridge·x_i."""
-        return self.A.columns(block).adjoint(self.A.forward(x) - self.d) + self.ridge * x[block]
-
     def lowered(self) -> Terms:
         """A loss of Ax, and a ridge."""
         return Terms("square", self.A, self.d, ridge=self.ridge)
@@ -234,29 +187,6 @@ class Logistic(Function):
         if L is None:
             L = singular_range(self.A, name="A")[1] ** 2 / 4 + self.ridge
         self._constants(self.ridge, L)
-
-    @property
-    def work(self) -> int:
-        """Two products with A."""
-        return 2 * self.A.work
-
-    def value(self, x: Array) -> float:
-        """Σ log(1 + exp(−labelᵢ·aᵢᵀx)) + (ridge/2)‖x‖²."""
-        margins = self.labels * self.A.forward(x)
-        return float(np.sum(np.logaddexp(0.0, -margins)) + 0.5 * self.ridge * (x @ x))
-
-    def grad(self, x: Array) -> Array:
-        """−Aᵀ(label/(1 + exp(label·Ax))) + ridge·x."""
-        return self.A.adjoint(self._pull(x)) + self.ridge * x
-
-    def block_grad(self, x: Array, block: slice) -> Array:
-        """−A_iᵀ(label/(1 + exp(label·Ax))) + ridge·x_i."""
-        return self.A.columns(block).adjoint(self._pull(x)) + self.ridge * x[block]
-
-    def _pull(self, x: Array) -> Array:
-        margins = self.labels * self.A.forward(x)
-        # 1/(1 + e^m) = ½(1 − tanh(m/2)) never overflows
-        return -0.5 * self.labels * (1.0 - namespace(x).tanh(0.5 * margins))
 
     def lowered(self) -> Terms:
         """A loss of Ax, and a ridge."""
@@ -299,6 +229,11 @@ class Separable(Function):
 
     def _pieces(self, x: Array) -> list[tuple[Function, Array]]:
         return [(f, x[block]) for f, block in zip(self.functions, self._known_blocks(), strict=True)]
+
+    @property
+    def work(self) -> int:
+        """That of all blocks."""
+        return sum(f.work for f in self.functions)
 
     def value(self, x: Array) -> float:
         """Σ f_i(x_i)."""
@@ -358,7 +293,9 @@ class Smooth(Function):
 
     def block_grad(self, x: Array, block: slice) -> Array:
         """The caller's."""
-        return super().block_grad(x, block) if self._block_grad is None else self._block_grad(x, block)
+        if self._block_grad is None:
+            raise TypeError("Smooth has no block_grad(x, block); give it one, or use a full method")
+        return self._block_grad(x, block)
 
 
 def _block_diagonal(H: Any, blocks: list[slice]) -> bool:

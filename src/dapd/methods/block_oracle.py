@@ -6,8 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dapd.arrays import Array
-from dapd.engines.numpy_engine import in_dtype
+from dapd.arrays import Array, in_dtype
 from dapd.model.problem import Problem
 from dapd.model.smooth import Function
 from dapd.operators.base import Operator, as_operator, pieces
@@ -24,11 +23,11 @@ class BlockOracle:
         self.blocks = problem.blocks
         self.b = problem.b.astype(problem.dtype)
         self.dtype = problem.dtype
-        self.counts = np.zeros(2, np.int64)  # block products and block gradients; compiled code adds to them too
+        self.counts = np.zeros(2, np.int64)  # block products and block gradients; an engine adds to them too
 
     @cached_property
     def operators(self) -> list[Operator]:
-        """M_1, …, M_N; compiled chunks do without them."""
+        """M_1, …, M_N."""
         matrices = pieces(self.M, self.blocks)
         if matrices is None:
             return [self.M.columns(block) for block in self.blocks]

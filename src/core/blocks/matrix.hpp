@@ -1,0 +1,108 @@
+// Matrices cut into blocks of columns, each block stored column by column: B_iᵀy and B_i v both stream it once.
+#pragma once
+
+#include <algorithm>
+
+#include "../dense.hpp"
+#include "../sparse_steps.hpp"
+
+namespace dapd {
+
+// B_1, …, B_N, dense or sparse, block by block. Columns of dense blocks begin with a cache line unless they are short.
+template <class T>
+struct BlockMatrix {
+  Index blocks = 0;
+  const std::int64_t* first = nullptr;   // block i has the columns first[i] … first[i + 1] − 1
+  const std::int64_t* rows = nullptr;    // how many rows block i has
+  const std::int64_t* stride = nullptr;  // entries from one column of a dense block to the next
+  const std::int64_t* at = nullptr;      // where a dense block starts in `dense`; −1 for a sparse one
+  const T* dense = nullptr;
+  Csr<T, T, std::uint32_t> sparse{};  // the columns of sparse blocks are its rows
+
+  Index columns(Index i) const { return static_cast<Index>(first[i + 1] - first[i]); }
+  bool is_sparse(Index i) const { return at[i] < 0; }
+  Index widest() const {
+    Index most = 0;
+    for (Index i = 0; i < blocks; ++i) most = std::max(most, columns(i));
+    return most;
+  }
+  Index tallest() const { return blocks ? static_cast<Index>(*std::max_element(rows, rows + blocks)) : 0; }
+  Csr<T, T, std::uint32_t> sparse_block(Index i) const {
+    return {sparse.indptr + first[i], sparse.indices, sparse.values};
+  }
+};
+
+// out = base + B_iᵀy; base may be null or out itself.
+template <class T>
+void block_dots(const BlockMatrix<T>& B, Index i, const T* y, const T* base, T* out) {
+  if (B.is_sparse(i)) {
+    B.sparse_block(i).times(y, base, out, 0, B.columns(i));
+  } else {
+    dots(B.dense + B.at[i], B.stride[i], B.rows[i], y, base, out, 0, B.columns(i));
+  }
+}
+
+// out += B_i v.
+template <class T>
+void block_add(const BlockMatrix<T>& B, Index i, const T* v, T* out) {
+  if (B.is_sparse(i)) {
+    B.sparse_block(i).scatter(v, out, 0, B.columns(i));
+  } else {
+    add(B.dense + B.at[i], B.stride[i], B.rows[i], v, out, 0, B.columns(i));
+  }
+}
+
+// out += B(Bᵀy + g) for R columns of a dense block, used twice while they are near.
+template <int R, class T>
+inline void add_square_columns(const T* B, Index stride, Index rows, const T* y, const T* g, T* out) {
+  T weights[R];
+  dot_rows<R>(B, stride, rows, y, g, weights);
+  add_rows<R>(B, stride, rows, weights, out);
+}
+
+template <class T>
+void add_square(const T* B, Index stride, Index rows, Index columns, const T* y, const T* g, T* out) {
+  const auto from = [g](Index r) { return g ? g + r : nullptr; };
+  if (rows < NARROW) {
+    for (Index r = 0; r < columns; ++r) {
+      T weight;
+      dots(B + r * stride, stride, rows, y, from(r), &weight, 0, 1);
+      add(B + r * stride, stride, rows, &weight, out, 0, 1);
+    }
+    return;
+  }
+  Index r = 0;
+  if (rows_apart<T>(stride)) {
+    for (; r + TALL <= columns; r += TALL) add_square_columns<TALL>(B + r * stride, stride, rows, y, from(r), out);
+  }
+  for (; r + SHORT <= columns; r += SHORT) add_square_columns<SHORT>(B + r * stride, stride, rows, y, from(r), out);
+  for (; r < columns; ++r) add_square_columns<1>(B + r * stride, stride, rows, y, from(r), out);
+}
+
+// out += B_i(B_iᵀy + g); g may be null.
+template <class T>
+void block_add_square(const BlockMatrix<T>& B, Index i, const T* y, const T* g, T* out) {
+  if (!B.is_sparse(i)) {
+    add_square(B.dense + B.at[i], B.stride[i], B.rows[i], B.columns(i), y, g, out);
+    return;
+  }
+  const auto columns = B.sparse_block(i);
+  for (Index r = 0; r < B.columns(i); ++r) {
+    T weight = g ? g[r] : T(0);
+    for (std::uint32_t k = columns.indptr[r]; k < columns.indptr[r + 1]; ++k) {
+      weight += columns.values[k] * y[columns.indices[k]];
+    }
+    for (std::uint32_t k = columns.indptr[r]; k < columns.indptr[r + 1]; ++k) {
+      out[columns.indices[k]] += weight * columns.values[k];
+    }
+  }
+}
+
+// out = Bv; all blocks have the same rows.
+template <class T>
+void product(const BlockMatrix<T>& B, const T* v, T* out) {
+  std::fill(out, out + B.tallest(), T(0));
+  for (Index i = 0; i < B.blocks; ++i) block_add(B, i, v + B.first[i], out);
+}
+
+}  // namespace dapd

@@ -1,0 +1,115 @@
+"""f as a record of terms: value, gradient and curvature, for every f that is made of a known loss and a quadratic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator
+
+from dapd.arrays import Array, namespace
+from dapd.operators.base import Operator
+
+
+class Loss(NamedTuple):
+    """ℓ(u; d), entry by entry; e is a parameter of some."""
+
+    value: Callable[[Array, Any, float], Array]
+    slope: Callable[[Array, Any, float], Array]
+    curvature: Callable[[Array, Any, float], Array]
+
+
+def _logistic_slope(u: Array, d: Array, e: float) -> Array:
+    # 1/(1 + exp(m)) = ½(1 − tanh(m/2)) never overflows
+    return -0.5 * d * (1.0 - namespace(u).tanh(0.5 * d * u))
+
+
+LOSSES = {  # ½(u − d)², log(1 + exp(−d·u)), √((u − d)² + e²)
+    "square": Loss(lambda u, d, e: 0.5 * (u - d) ** 2, lambda u, d, e: u - d, lambda u, d, e: np.ones_like(u)),
+    "logistic": Loss(
+        lambda u, d, e: np.logaddexp(0.0, -d * u),
+        _logistic_slope,
+        lambda u, d, e: 0.25 * (1.0 - np.tanh(0.5 * d * u) ** 2),
+    ),
+    "pseudo-huber": Loss(
+        lambda u, d, e: np.sqrt((u - d) ** 2 + e**2),
+        lambda u, d, e: (u - d) / namespace(u).sqrt((u - d) ** 2 + e**2),
+        lambda u, d, e: e**2 / ((u - d) ** 2 + e**2) ** 1.5,
+    ),
+}
+
+
+class Terms(NamedTuple):
+    """f(x) = Σᵢ ℓ(aᵢᵀx; dᵢ) + ½xᵀHx + (ridge/2)‖x‖² − cᵀx; every part may be absent."""
+
+    loss: str | None = None  # a name in LOSSES
+    A: Operator | None = None  # None: the identity
+    d: Array | None = None  # targets, or labels
+    e: float = 0.0  # of the pseudo-Huber loss
+    ridge: float = 0.0
+    H: Any = None  # a vector (the diagonal), a dense or CSR matrix, or a LinearOperator
+    c: Array | None = None
+
+    @property
+    def work(self) -> int:
+        """Multiplications of a gradient with A and H; 0 if that is not known."""
+        of_A = 0 if self.A is None else 2 * self.A.work
+        return of_A + int(getattr(self.H, "nnz", getattr(self.H, "size", 0)))
+
+    def _image(self, x: Array) -> Array:
+        return x if self.A is None else self.A.forward(x)
+
+    def _curved(self, x: Array) -> Array:
+        """Hx."""
+        if isinstance(self.H, LinearOperator):
+            return self.H.matvec(x)
+        return self.H * x if self.H.ndim == 1 else self.H @ x
+
+    @property
+    def _target(self) -> Any:
+        return 0.0 if self.d is None else self.d
+
+    def value(self, x: Array) -> float:
+        """f(x)."""
+        total = 0.5 * self.ridge * (x @ x)
+        if self.loss is not None:
+            total = total + np.sum(LOSSES[self.loss].value(self._image(x), self._target, self.e))
+        if self.H is not None:
+            total = total + 0.5 * (x @ self._curved(x))
+        return float(total if self.c is None else total - x @ self.c)
+
+    def slopes(self, x: Array) -> Array:
+        """ℓ'(aᵢᵀx; dᵢ)."""
+        return LOSSES[self.loss or ""].slope(self._image(x), self._target, self.e)
+
+    def gradient(self, x: Array) -> Array:
+        """∇f(x)."""
+        parts = []
+        if self.loss is not None:
+            slopes = self.slopes(x)
+            parts.append(slopes if self.A is None else self.A.adjoint(slopes))
+        if self.H is not None:
+            parts.append(self._curved(x))
+        if self.ridge:
+            parts.append(self.ridge * x)
+        total = sum(parts[1:], parts[0]) if parts else 0 * x
+        return total if self.c is None else total - self.c
+
+    def block_gradient(self, x: Array, block: slice) -> Array:
+        """The block's part of ∇f(x), at the cost of the block's part of H and Aᵀ."""
+        total = self.ridge * x[block]
+        if self.loss is not None and self.A is None:
+            own = self._replace(d=self.d if self.d is None else self.d[block])
+            total = total + own.slopes(x[block])
+        elif self.A is not None:
+            total = total + self.A.columns(block).adjoint(self.slopes(x))
+        if isinstance(self.H, LinearOperator):
+            total = total + self.H.matvec(x)[block]
+        elif self.H is not None:
+            total = total + (self.H[block] * x[block] if self.H.ndim == 1 else self.H[block] @ x)
+        return total if self.c is None else total - self.c[block]
+
+    def curvatures(self, x: Array) -> Array:
+        """ℓ''(aᵢᵀx; dᵢ): the Hessian is Aᵀ diag(these) A + H + ridge·I."""
+        return LOSSES[self.loss or ""].curvature(self._image(x), self._target, self.e)
