@@ -14,6 +14,7 @@ from dapd.model.problem import Problem
 from dapd.model.proximal import L1, Box, GroupBall, Interval, NonNegative, Phi, Zero
 from dapd.model.smooth import Function, LeastSquares, Logistic, PseudoHuber, Quadratic, Separable, Smooth
 from dapd.operators.base import ColumnBlocks
+from dapd.operators.stacked import Identity, RowBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.solving.certificate import Certificate
 from dapd.solving.loop import Info
@@ -37,6 +38,7 @@ __all__ = [
     "Function",
     "GroupBall",
     "History",
+    "Identity",
     "Info",
     "Interval",
     "Kronecker",
@@ -50,6 +52,7 @@ __all__ = [
     "PseudoHuber",
     "Quadratic",
     "Result",
+    "RowBlocks",
     "Separable",
     "Smooth",
     "Spectrum",

@@ -1,0 +1,150 @@
+"""Maps on top of one another, and rows of an identity, which cost no matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dapd.arguments import consecutive, named, whole
+from dapd.arrays import Array
+from dapd.operators.base import Operator, as_operator
+
+
+class Identity(Operator):
+    """The entries start … start + rows − 1 of x; all of x if only `columns` is given.
+
+    As a part of `RowBlocks` it puts bounds on x without storing a matrix.
+    """
+
+    @named
+    def __init__(self, columns: int, *, rows: int | None = None, start: int = 0) -> None:
+        columns, start = whole("columns", columns, least=1), whole("start", start, least=0)
+        rows = columns - start if rows is None else whole("rows", rows, least=1)
+        if start + rows > columns or rows < 1:
+            raise ValueError(f"rows start at {start} and are {rows}, but there are {columns} columns")
+        self.shape, self.start = (rows, columns), start
+        self.dtype = np.dtype(np.float32)  # ones are exact in any precision, so the other rows decide
+
+    @property
+    def _own(self) -> slice:
+        return slice(self.start, self.start + self.shape[0])
+
+    @property
+    def probes(self) -> int:
+        """None: the matrix is known."""
+        return 0
+
+    @property
+    def work(self) -> int:
+        """One for each row."""
+        return self.shape[0]
+
+    def forward(self, x: Array) -> Array:
+        """Some entries of x."""
+        return x[self._own].copy()
+
+    def adjoint(self, y: Array) -> Array:
+        """These entries, among zeros."""
+        full = np.zeros(self.shape[1], y.dtype)
+        full[self._own] = y
+        return full
+
+    @cached_property
+    def row_norms(self) -> Array:
+        """Ones."""
+        return np.ones(self.shape[0])
+
+    def row_sizes(self, x: Array) -> Array:
+        """|x|, in these entries."""
+        return abs(x[self._own])
+
+    def column_sizes(self, y: Array) -> Array:
+        """|y|, among zeros."""
+        return self.adjoint(abs(y))
+
+    def sparse(self) -> Any:
+        """The matrix as CSR."""
+        return sp.eye_array(*self.shape, k=self.start, format="csr")
+
+    def dense(self) -> Array:
+        """The matrix as an array."""
+        return np.eye(*self.shape, k=self.start)
+
+    def lowered(self) -> tuple[Any, ...]:
+        """("identity", rows, first column)."""
+        return "identity", self.shape[0], self.start
+
+
+class RowBlocks(Operator):
+    """M_1 … M_N on top of one another, each of any kind: rows of different kinds in one coupling."""
+
+    @named
+    def __init__(self, blocks: Sequence[Any]) -> None:
+        if len(blocks) == 0:
+            raise ValueError("blocks is empty; give at least one matrix")
+        self.operators = [as_operator(block, name=f"blocks[{i}]") for i, block in enumerate(blocks)]
+        columns = {operator.shape[1] for operator in self.operators}
+        if len(columns) > 1:
+            raise ValueError(f"blocks have different numbers of columns: {sorted(columns)}")
+        self.blocks = consecutive(operator.shape[0] for operator in self.operators)
+        self.shape = (self.blocks[-1].stop, columns.pop())
+        self.dtype = np.result_type(*(operator.dtype for operator in self.operators))
+
+    @property
+    def probes(self) -> int:
+        """Those of the blocks."""
+        return sum(operator.probes for operator in self.operators)
+
+    @property
+    def work(self) -> int:
+        """Those of the blocks."""
+        return sum(operator.work for operator in self.operators)
+
+    def forward(self, x: Array) -> Array:
+        """M_i x, joined."""
+        return np.concatenate([operator.forward(x) for operator in self.operators])
+
+    def adjoint(self, y: Array) -> Array:
+        """Σ M_iᵀ y_i."""
+        total = np.zeros(self.shape[1], np.result_type(self.dtype, y))
+        for operator, block in zip(self.operators, self.blocks, strict=True):
+            total += operator.adjoint(y[block])
+        return total
+
+    @cached_property
+    def row_norms(self) -> Array:
+        """Those of the blocks, joined."""
+        return np.concatenate([operator.row_norms for operator in self.operators])
+
+    def row_sizes(self, x: Array) -> Array | None:
+        """Those of the blocks, joined; None if the entries of one are not known."""
+        parts = [operator.row_sizes(x) for operator in self.operators]
+        known = [part for part in parts if part is not None]
+        return np.concatenate(known) if len(known) == len(parts) else None
+
+    def column_sizes(self, y: Array) -> Array:
+        """Σ over the blocks; |M_iᵀy_i| of a block whose entries are not known."""
+        total = np.zeros(self.shape[1])
+        for operator, block in zip(self.operators, self.blocks, strict=True):
+            sizes = operator.column_sizes(y[block])
+            total += abs(operator.adjoint(y[block])) if sizes is None else sizes
+        return total
+
+    def sparse(self) -> Any:
+        """The blocks on top of one another if all of them are sparse."""
+        matrices = [operator.sparse() for operator in self.operators]
+        return None if any(matrix is None for matrix in matrices) else sp.vstack(matrices, format="csr")
+
+    def dense(self) -> Array:
+        """The blocks in one array."""
+        return np.concatenate([operator.dense() for operator in self.operators])
+
+    def lowered(self) -> tuple[Any, ...] | None:
+        """("stacked", (rows, record), …), if all blocks are dense, CSR or an identity."""
+        parts = [(operator.shape[0], operator.lowered()) for operator in self.operators]
+        fit = all(part is not None and part[0] in ("dense", "csr", "identity") for _, part in parts)
+        return ("stacked", *parts) if fit else None
