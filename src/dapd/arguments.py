@@ -26,10 +26,6 @@ class TimeUp(Exception):
     """The deadline passed before the work was done."""
 
 
-class TimeUp(Exception):
-    """The deadline passed before the work was done."""
-
-
 def near_miss(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the closest known word, else the list of known ones."""
     known = list(known)

@@ -15,9 +15,9 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
-from dapd.engines.protocol import NotNative
 from dapd.engines.program import NotLinear, Program, Symbol, Trace, trace
-from dapd.engines.threads import Choice, available
+from dapd.engines.protocol import NotNative
+from dapd.engines.threads import SHARED, Choice, available, single_blas
 from dapd.methods.base import Method, spaces
 from dapd.model.lowered import Table, loss_table, speaks_for, tabulate
 from dapd.model.problem import Problem
@@ -87,6 +87,7 @@ class NativeRunner:
         runner = core.Runner32 if self.dtype == np.float32 else core.Runner64
         self.core = runner(tuple(self.program), M, phi, function(problem), problem.rows, problem.columns)
         self.core.set(self.program.fields, problem.b.astype(self.dtype))
+        self.uses_blas = M[0] == "kronecker"
         if threads is None:
             most = max(1, min(most, int(self.core.work) // WORTH))
         self.choice = Choice(most)
@@ -119,14 +120,15 @@ class NativeRunner:
     def advance(self, steps: int, deadline: float) -> int:
         """Take so many steps, or fewer if the deadline comes first."""
         done = 0
-        while done < steps:
-            threads, some = (self.fixed, steps - done) if self.fixed else self.choice.next(steps - done)
-            began = perf_counter()
-            taken = self.core.run(some, threads, deadline - began)
-            self.choice.learn(threads, taken, perf_counter() - began)
-            done += taken
-            if taken < some:
-                break
+        with single_blas(SHARED if self.uses_blas else 0):
+            while done < steps:
+                threads, some = (self.fixed, steps - done) if self.fixed else self.choice.next(steps - done)
+                began = perf_counter()
+                taken = self.core.run(some, threads, deadline - began)
+                self.choice.learn(threads, taken, perf_counter() - began)
+                done += taken
+                if taken < some:
+                    break
         self.counts.gradients += done * self.program.gradients
         self.counts.products += 2 * done * self.program.dual_steps
         return done
@@ -171,7 +173,9 @@ def program_of(method: Method, state: type, dual: list[bool]) -> Program:
     try:
         return trace(type(method).update, method.parameters, state, dual)
     except NotLinear as reason:
-        raise NotNative(f"the step of {method.name} is not linear between its questions to the oracle: {reason}") from None
+        raise NotNative(
+            f"the step of {method.name} is not linear between its questions to the oracle: {reason}"
+        ) from None
 
 
 class DualStep:
@@ -239,7 +243,7 @@ def layout(record: tuple[Any, ...], shape: tuple[int, int], threads: int) -> tup
         # exchanging y is cheaper than exchanging x, and M may be read twice if it stays near
         small = threads > 1 and 2 * rows <= columns and entries.nbytes <= threads * OWN
         # panels would be too short to read, or too large to stay near
-        flat = transposed and NEAR < LONG * entries.itemsize * columns
+        flat = transposed and LONG * entries.itemsize * columns > NEAR
         if flat or (small and not transposed):
             return "strips", entries, transposed
     return record

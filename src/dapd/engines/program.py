@@ -1,8 +1,8 @@
 """A method's step as a list of instructions, found by running it once on symbols.
 
-Between `o.grad` and `o.dual_step` a step is linear in the vectors. So a symbol is a linear form in the state and in what
-the oracle returned, and a step becomes combinations, gradients and dual steps on registers. Registers that hold the state
-are never written: a step leaves its results in others, and the two trade places at its end.
+Between `o.grad` and `o.dual_step` a step is linear in the vectors. So a symbol is a linear form in the state and in
+what the oracle returned, and a step becomes combinations, gradients and dual steps on registers. Registers that hold
+the state are never written: a step leaves its results in others, and the two trade places at its end.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from dapd.arrays import Array
 from dapd.model import ask
 from dapd.model.problem import Problem
 
-
 EPSILON = float(np.finfo(np.float64).eps)
 FAR = 1e6  # a point this many times farther out than x is no answer: no x nearer is feasible
 SLIGHT = 1e-9  # part of a row's size, or of the longest row's, that counts as rounding

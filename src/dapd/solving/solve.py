@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from time import perf_counter
 from typing import Any
 
@@ -13,6 +14,7 @@ from dapd.arguments import TimeUp, named, near_miss, number, vector, whole
 from dapd.arrays import Array
 from dapd.engines import bind, check_engine
 from dapd.engines.protocol import Engine, Runner
+from dapd.engines.threads import single_blas
 from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
 from dapd.model.problem import Problem
@@ -55,7 +57,7 @@ def solve(
         block-coordinate form where the problem has blocks and measured costs say that it will be faster.
     tol : float
         Stop when every coordinate of ∇f(x) + Mᵀy = 0 and every row of Mx − b ∈ ∂φ(y) holds to tol relative to its own
-        size, which includes the effect of one unit of x; `docs/certificate.md` has the formulas. 0 means: run to a limit.
+        size, which includes the effect of one unit of x; `docs/certificate.md` has the formulas. 0: run to a limit.
     max_iterations : int, optional
         Pairs of products with M and Mᵀ (CAPD: inner iterations); block iterations for a block-coordinate method that
         is named, rounds of N of them for one that "auto" chose. A million (rounds) where left out.
@@ -125,6 +127,7 @@ def solve(
     with (
         display(progress, bound.title, tol, limit) as shown,
         np.errstate(all="ignore"),
+        single_blas(problem.M.work + problem.f.work) if runner.engine == "native" else nullcontext(),
     ):
         status, look = loop.run(shown)
         value = objective(problem, look.x, look.y, satisfied=0 < look.certificate.feasibility_error <= tol)
