@@ -217,7 +217,7 @@ class _Builder:
         def resolve(symbol: Symbol) -> Symbol:
             return alias.get(symbol, symbol)
 
-        for event in [*self.events, None]:
+        for event in (*self.events, None):
             if isinstance(event, Symbol):
                 if event not in self.computed:
                     continue
@@ -234,7 +234,8 @@ class _Builder:
                     done[key] = event
                     segment.append((event, form))
                 continue
-            ordered += sorted(segment, key=lambda pair: not pair[0].dual)
+            segment.sort(key=lambda pair: not pair[0].dual)
+            ordered += segment
             segment = []
             if event is not None:
                 ordered.append(event._replace(arguments=[resolve(argument) for argument in event.arguments]))

@@ -142,6 +142,10 @@ class PseudoHuber(Function):
         """The same function on each block."""
         return [self] * len(blocks)
 
+    def hessian_diagonal(self, x: Array) -> Array:
+        """e²/(x² + e²)^{3/2} + e, entry by entry."""
+        return self.lowered().curvatures(x) + self.e
+
     def lowered(self) -> Terms:
         """A loss of x itself, and a ridge."""
         return Terms("pseudo-huber", e=self.e, ridge=self.e)
