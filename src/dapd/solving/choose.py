@@ -49,7 +49,9 @@ def choose(
     blocks = by_blocks(problem, parameters, **start, **options)
     if not blocks.compiled:
         return whole, spectrum, [f"{why} Blocks were left aside, since Python would be asked for each of them."]
-    cost, cost_of_round = _cost(whole, 1, deadline), _cost(blocks, blocks.round, deadline)
+    if perf_counter() > deadline:
+        raise TimeUp
+    cost, cost_of_round = _cost(whole, 1), _cost(blocks, blocks.round)
     gain = whole.parameters.Pi * cost / (rounds * cost_of_round)
     compared = (
         f"by the theorems {rounds:.3g} rounds of {blocks.round} block iterations against {whole.parameters.Pi:.3g} "
@@ -67,10 +69,8 @@ def _has_blocks(problem: Problem) -> bool:
     return problem.parts is not None and problem.M.divides(problem.blocks)
 
 
-def _cost(method: Method, steps: int, deadline: float) -> float:
+def _cost(method: Method, steps: int) -> float:
     """Seconds that so many steps take."""
-    if perf_counter() > deadline:
-        raise TimeUp
     state = method.run(method.init(), 1)  # compiles, and warms the caches
     times: list[float] = []
     while len(times) < REPEATS or sum(times) < SECONDS:
