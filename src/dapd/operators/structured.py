@@ -127,7 +127,9 @@ class BlockDiagonal(Operator):
     def row_sizes(self, x: Array) -> Array:
         """|M_i||x_i|, joined."""
         if self._stack is None:
-            return np.concatenate([abs(m) @ abs(x[at]) for m, at in zip(self.matrices, self.column_blocks, strict=True)])
+            return np.concatenate(
+                [abs(m) @ abs(x[at]) for m, at in zip(self.matrices, self.column_blocks, strict=True)]
+            )
         columns = abs(x).reshape(len(self._stack), -1, 1)
         return np.concatenate([(abs(self._stack[at]) @ columns[at]).ravel() for at in self._sheets()])
 
