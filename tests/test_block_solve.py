@@ -312,7 +312,7 @@ def many_blocks():
 
 def test_auto_weighs_blocks_by_measured_cost_and_says_so(many_blocks, monkeypatch):
     costs = {"x-DAPD": 1.0, "x-SBC-DAPD": 1e-3, "y-DAPD": 1.0, "y-SBC-DAPD": 1e-3}
-    monkeypatch.setattr("dapd.choose._cost", lambda method, steps: costs[method.title])
+    monkeypatch.setattr("dapd.solving.choose._cost", lambda method, steps: costs[method.title])
     quick = dapd.solve(many_blocks, tol=1e-2, max_iterations=20, seed=0)
     assert quick.method in SEPARABLE
     assert "predicted" in quick.message

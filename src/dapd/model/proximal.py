@@ -33,11 +33,12 @@ def within(v: Array, lower: Any, upper: Any) -> bool:
 
 
 class Phi:
-    """A closed convex φ with a prox. Subclass it with `value` and `prox` to bring your own.
+    """A closed convex φ with a prox. Subclass it with `value(y)` and `prox(v, step)` to bring your own.
 
-    `size` is the number of rows it is made for (None: any). `conjugate(z)` is φ*(z); `recession(d)` is the slope
-    of φ along d at infinity. Both are optional: without them a result has no primal objective, and a solve on an
-    infeasible problem ends at its limit instead of with the status `infeasible`.
+    `prox` gets a read-only v and one step, and returns a new real array of the same shape. `size` is the number of rows
+    φ is made for (None: any). `conjugate(z)` is φ*(z); `recession(d)` is the slope of φ along d at infinity. Both are
+    optional: without `conjugate` the objective of a result is known only if it is optimal, and without `recession` a
+    solve of an infeasible problem ends at its limit instead of with the status `infeasible`.
     """
 
     size: int | None = None
@@ -61,8 +62,8 @@ class Phi:
         return dual / primal if self.row_steps else float(np.linalg.norm(dual) / np.linalg.norm(primal))
 
     def value(self, y: Array) -> float:
-        """φ(y), inf outside the domain."""
-        raise TypeError(f"{type(self).__name__} has no value(y); define it to evaluate φ")
+        """φ(y), inf outside the domain; nan where unknown."""
+        return np.nan
 
     def prox(self, v: Array, step: Any) -> Array:
         """argmin_y φ(y) + ‖y − v‖²/(2·step)."""

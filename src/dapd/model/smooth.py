@@ -44,8 +44,9 @@ class Function:
         return terms.work if isinstance(terms, Terms) else 0
 
     def value(self, x: Array) -> float:
-        """f(x)."""
-        return self._terms("value(x)").value(x)
+        """f(x); nan if it is not known."""
+        terms = self.lowered()
+        return terms.value(x) if isinstance(terms, Terms) else np.nan
 
     def grad(self, x: Array) -> Array:
         """∇f(x)."""

@@ -19,8 +19,8 @@ from dapd.spectrum.estimate import Spectrum, estimate_range, with_block_norm
 
 REPEATS, SECONDS = 3, 0.05  # a measurement is repeated so often, and for so long; the least counts
 DEPENDENT = (
-    "Chose PAPC, which converges without a rate: the rows of M are dependent (or can't be told from dependent rows), and "
-    "with this φ the theorems of x-DAPD and y-DAPD need independent ones."
+    "Chose PAPC, which converges without a rate: the rows of M are dependent (or can't be told from dependent ones), "
+    "and with this φ the theorems of x-DAPD and y-DAPD need independent rows."
 )
 MARGIN = 1.2  # a gain below this is within what a measurement may err by
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.engines.protocol import Runner
-from dapd.solving.certificate import Certificate, blame, certify, proves_infeasible
+from dapd.solving.certificate import Certificate, blame, certify, objective, proves_infeasible
 from dapd.solving.progress import Display
 from dapd.solving.result import History, Status
 
@@ -76,6 +76,7 @@ class Loop:
             best = look = self._look()
             if not math.isfinite(look.certificate.error):
                 blame(self.method.problem, look.x, look.y)
+            objective(self.method.problem, look.x, look.y, satisfied=True)  # its errors must come before the work
             before = None
             while True:
                 shown.show(look.iteration, look.time, look.certificate, self._remaining(before, look))
@@ -145,8 +146,8 @@ class Loop:
         if self._stalled(best, look):
             remedy = "a larger tol" if problem.dtype == np.float64 else "float64, or a larger tol"
             self.reason = (
-                f"Stopped by rounding in {problem.dtype}, which keeps the error at {best.certificate.error:.1e}: it has "
-                f"not fallen for half of the iterations. This is the best point seen; use {remedy}."
+                f"Stopped by rounding in {problem.dtype}, which keeps the error at {best.certificate.error:.1e}: it "
+                f"has not fallen for half of the iterations. This is the best point seen; use {remedy}."
             )
             return Status.interrupted
         return None
@@ -168,9 +169,8 @@ class Loop:
         if before is None or self.tol == 0:
             return math.nan
         old, new = before.certificate.error, look.certificate.error
-        if not 0 < new < old:
-            return math.nan
-        return (look.iteration - before.iteration) * math.log(new / self.tol) / math.log(old / new)
+        falls = math.log(old / new) if 0 < new < old else 0.0  # 0 too where the two differ by a rounding only
+        return (look.iteration - before.iteration) * math.log(new / self.tol) / falls if falls else math.nan
 
     def _stride(self, before: Past | None, look: Info) -> int:
         """Steps to the next look: a part of the way so far, or fewer where the end is near."""

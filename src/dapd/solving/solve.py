@@ -54,10 +54,12 @@ def solve(
     problem : Problem
     method : str
         A name of `dapd.METHODS`, or "auto": the side, x-DAPD or y-DAPD, that the theorems favour, or its
-        block-coordinate form where the problem has blocks and measured costs say that it will be faster.
+        block-coordinate form if the problem has blocks and measured costs say that it will be faster. If the rows of M
+        are dependent and φ ≢ 0, so the theorems do not apply, PAPC.
     tol : float
         Stop when every coordinate of ∇f(x) + Mᵀy = 0 and every row of Mx − b ∈ ∂φ(y) holds to tol relative to its own
-        size, which includes the effect of one unit of x; `docs/certificate.md` has the formulas. 0: run to a limit.
+        size, which includes the effect of one unit of x; `docs/certificate.md` has the formulas. 0 means: run to a
+        limit.
     max_iterations : int, optional
         Pairs of products with M and Mᵀ (CAPD: inner iterations); block iterations for a block-coordinate method that
         is named, rounds of N of them for one that "auto" chose. A million (rounds) where left out.

@@ -46,7 +46,10 @@ def x_constants(r2: float, kappa: float) -> XConstants:
         # beyond this the primal step vanishes, for little gain
         alpha = 0.9 * room(a) / 4
         if excess(alpha) > 0:
-            alpha = float(brentq(excess, 1e-15 * alpha, alpha, xtol=1e-300, rtol=1e-12))
+            low = 1e-15 * alpha
+            while excess(low) > 0:  # κ may be so large that they meet still lower
+                low *= 1e-15
+            alpha = float(brentq(excess, low, alpha, xtol=1e-300, rtol=1e-12))
         rounds = max(r2 / (2 * alpha * a), math.sqrt(kappa / Lt(alpha)) + 4 * alpha * kappa)
         return XConstants(alpha, a, Lt(alpha), rounds)
 
@@ -67,7 +70,10 @@ def y_constants(r2: float, kappa: float, N: int) -> YConstants:
             coupling, smooth = terms(alpha, (1 - alpha) * math.exp(log) / (1 + math.exp(log)), 1 + math.exp(log))
             return math.log(coupling / smooth)
 
-        xi = 1 + math.exp(brentq(excess, -50.0, 50.0))
+        # where one term dominates in all of this range, its end is as good as the ξ at which they meet
+        low, high = -30.0, 50.0
+        meeting = low if excess(low) < 0 else high if excess(high) > 0 else brentq(excess, low, high)
+        xi = 1 + math.exp(meeting)
         guess = max(terms(alpha, (1 - alpha) * (xi - 1) / xi, xi))
         # the true τ of a Π no greater than the final one: the condition holds with a margin of order 1/Π
         tau = (xi - 1) / (1 - 1 / (N * guess))
