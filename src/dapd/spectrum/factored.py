@@ -20,7 +20,7 @@ EPSILON = float(np.finfo(np.float64).eps)
 STEPS = 40  # of the inverse process
 STEPS_POSITIVE = 100  # if it has to pass the eigenvalues that count as zero, which rounding has torn apart
 CONVERGED = 1e-3  # relative error of an inverse eigenvalue at which it stops
-FOLD = 16  # an eigenvalue below so many times the rounding error counts as zero
+FOLD = 4  # an eigenvalue below so many times the rounding error counts as zero
 MARGIN = 0.04  # taken off a value that is not proven, for an eigenvalue not yet found just below
 
 Solve = Callable[[Array], Array]
@@ -77,7 +77,7 @@ class Least(NamedTuple):
 def least_eigenvalue(A: Factorable, *, positive: bool, deadline: float) -> Least | None:
     """The least eigenvalue of A; None if A has an eigenvalue below zero."""
     zero = FOLD * A.noise
-    delta = zero / 4
+    delta = zero / 2
     check_deadline(deadline, 2 * A.cost)
     solve = A.factor(delta)
     if solve is None:

@@ -112,7 +112,7 @@ def _banded(wide: Any, gram: Gram, name: str, *, positive: bool, deadline: float
     if found.resolved and found.s_min > 0:
         return found
     assert gram.ordering is not None
-    band = Band(gram.matrix, gram.ordering, terms=int(np.diff(wide.indptr).max()))
+    band = Band(gram.matrix, gram.ordering, norm=gram.above, terms=int(np.diff(wide.indptr).max()))
     least = least_eigenvalue(band, positive=False, deadline=deadline)
     if least is not None and least.singular:
         unsquared = least_square_unsquared(wide, found.s_max, deadline)
