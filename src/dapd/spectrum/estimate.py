@@ -13,10 +13,12 @@ from dapd.arguments import named, partition, warn
 from dapd.operators.base import ColumnBlocks, Operator, as_operator
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.spectrum.blocks import block_norm
+from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
 from dapd.spectrum.exact import exact
+from dapd.spectrum.factored import Full, least_eigenvalue
 from dapd.spectrum.iterative import PRODUCTS, iterative
 from dapd.spectrum.record import Estimate, Spectrum, SpectrumWarning, zero_spectrum
-from dapd.spectrum.sparse import STEPS_BEFORE_FACTOR, by_full_factor, sparse
+from dapd.spectrum.sparse import STEPS_BEFORE_FACTOR, sparse, with_least
 from dapd.spectrum.structured import block_diagonal, kronecker
 from dapd.spectrum.symmetric import symmetric_extremes
 
@@ -153,4 +155,6 @@ def _dense(operator: Operator, name: str, *, positive: bool, deadline: float) ->
     if found.resolved:
         return found
     wide = operator if operator.shape[0] <= operator.shape[1] else operator.transposed()
-    return by_full_factor(wide, found, positive=positive, deadline=deadline)
+    check_deadline(deadline, wide.shape[0] * wide.work / DENSE_FLOPS)
+    least = least_eigenvalue(Full(wide.outer(), found.s_max**2), positive=positive, deadline=deadline)
+    return with_least(found, least, "dense Cholesky factor of MMᵀ")

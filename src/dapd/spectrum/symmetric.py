@@ -63,7 +63,7 @@ def _large(H: Any, name: str, gram: Gram | None, deadline: float) -> tuple[float
         return (1 - 2 * MARGIN) * (low.value - low.error), above
     A: Factorable
     if gram is not None and gram.ordering is not None:
-        A = Band(gram.matrix, gram.ordering, 0)
+        A = Band(gram.matrix, gram.ordering, norm=gram.above, terms=0)
     elif by_full:
         A = Full((H.toarray() if sp.issparse(H) else H).astype(np.float64), above)
     else:
