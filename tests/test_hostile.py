@@ -76,7 +76,7 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("engine", ["numpy", "plain"])
+@pytest.mark.parametrize("engine", ["auto", "python"])
 @pytest.mark.parametrize("case", ERRORS)
 def test_bad_code_of_the_user_is_blamed(case, engine):
     changed, error, message = ERRORS[case]
@@ -223,7 +223,7 @@ def test_blocks_with_an_extreme_condition_number():
     assert dapd.solve(problem, max_iterations=10).status == "iteration_limit"
 
 
-@pytest.mark.parametrize("engine", ["numpy", "plain"])
+@pytest.mark.parametrize("engine", ["auto", "python"])
 @pytest.mark.parametrize("method", ["auto", "papc", "y-dapd"])
 @pytest.mark.parametrize(
     ("M", "phi"),

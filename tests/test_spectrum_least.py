@@ -43,7 +43,7 @@ def test_ill_conditioned_matrix_has_a_valid_spectrum(name):
 def test_ill_conditioned_coupling_is_solved_or_refused_for_its_rank(name):
     M = dict(ill_conditioned())[name]
     f, b = dapd.Quadratic(np.ones(len(M))), M @ np.ones(len(M))
-    options = {"engine": "plain", "max_iterations": 50}
+    options = {"engine": "python", "max_iterations": 50}
     result = dapd.solve(dapd.Problem(f, M, b), **options)
     assert result.status in (dapd.Status.optimal, dapd.Status.iteration_limit)
     try:
@@ -175,6 +175,6 @@ def test_gaussian_kernel_is_solved_to_an_honest_ending():
     t = np.linspace(0, 1, 100)
     K = np.exp(-10 * (t[:, None] - t) ** 2)
     problem = dapd.Problem(dapd.Quadratic(np.ones(100)), K, K @ np.ones(100))
-    result = dapd.solve(problem, engine="plain", max_iterations=500)
+    result = dapd.solve(problem, engine="python", max_iterations=500)
     assert np.isfinite(result.x).all()
     assert result.converged == (result.certificate.error <= 1e-6)
