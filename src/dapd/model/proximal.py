@@ -11,7 +11,7 @@ import numpy as np
 
 from dapd.arguments import bound, named, partition, whole
 from dapd.arrays import Array, namespace
-from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, Piece, Pieces
+from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, Piece, Pieces, speaks_for
 
 
 def support(z: Array, lower: Any, upper: Any) -> float:
@@ -98,12 +98,12 @@ class Phi:
 
 
 class _ByRows(Phi):
-    """A φ of this module that is a sum over the rows."""
+    """A φ that is a sum over the rows."""
 
     @property
     def row_steps(self) -> bool:
-        """Yes; a subclass elsewhere may have a prox of its own."""
-        return type(self).__module__ == __name__
+        """Yes, unless a subclass has a prox of its own."""
+        return speaks_for(self, "prox")
 
 
 class Zero(_ByRows):
