@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import dapd
 from dapd.arguments import TimeUp
@@ -19,6 +20,7 @@ from dapd.spectrum.estimate import (
     symmetric_extremes,
     with_block_norm,
 )
+from dapd.spectrum.threads import threads_for
 from known_spectra import differences, incidence
 
 
@@ -190,3 +192,35 @@ def test_factorisation_that_cannot_end_in_time_is_not_begun(monkeypatch):
     monkeypatch.setattr(exact_module.scipy.linalg, "eigvalsh", lambda *_, **__: pytest.fail("it was begun"))
     with pytest.raises(TimeUp):
         dapd.estimate_spectrum(np.eye(2_000, 4_000), deadline=time.perf_counter() + 0.05)
+
+
+def blas_threads():
+    return {pool["filepath"]: pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_small_work_has_one_blas_thread_and_gives_the_others_back():
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
+        first, second = threads_for(1.0), threads_for(1.0)
+        first.__enter__()
+        second.__enter__()
+        assert set(blas_threads().values()) == {1}
+        first.__exit__(None, None, None)  # the other one is still at work
+        assert set(blas_threads().values()) == {1}
+        second.__exit__(None, None, None)
+        assert blas_threads() == before
+        with threads_for(math.inf):
+            assert blas_threads() == before
+
+
+def test_products_of_the_caller_keep_their_threads():
+    seen = []
+
+    def product(v):
+        seen.append(blas_threads())
+        return v.ravel()
+
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
+        dapd.estimate_spectrum(LinearOperator((3, 3), matvec=product, rmatvec=product, dtype=np.float64))
+    assert all(threads == before for threads in seen)
