@@ -1,8 +1,11 @@
-"""Compiled kernels against their plain twins and against the paper's algorithms written out word for word."""
+"""The native block-coordinate loops against the plain steps and against the paper's algorithms written out."""
 
 import itertools
+import math
+import signal
 import threading
 import tracemalloc
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -10,60 +13,33 @@ import scipy.sparse as sp
 
 import dapd
 from block_instances import LITERAL, blocks_of, instance
-from dapd.kernels import block_function, block_matrix
-from dapd.kernels.draw import draw, key_of
+from cores import CORES, assert_same_state, best, native, needs_core, on_each_core
+from dapd.methods.base import copy_of
 
+pytestmark = needs_core
 NAMES = list(LITERAL)
 BLOCKS = [slice(0, 7), slice(7, 20), slice(20, 21), slice(21, 40)]
 ROWS = 12
 
 
-def splitmix64(word):
-    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    word = (word ^ (word >> 27)) * 0x94D049BB133111EB % 2**64
-    return word ^ (word >> 31)
-
-
-def test_draws_are_splitmix64_of_seed_and_iteration():
-    for seed, k, purpose, count in itertools.product([0, 1, 2**70 + 5], [0, 1, 10**9], [0, 1, 2], [1, 7, 2000]):
-        key = splitmix64(seed % 2**64)
-        assert int(key_of(seed)) == key
-        word = splitmix64((key + 0x9E3779B97F4A7C15 * (4 * k + purpose)) % 2**64)
-        assert draw(key_of(seed), k, purpose, count) == ((word >> 32) * count) >> 32
-
-
-def test_draws_are_uniform_and_independent():
-    key, N, steps = key_of(3), 5, 100_000
-    drawn = np.array([[draw(key, k, purpose, N) for purpose in range(3)] for k in range(steps)])
-    cells = np.zeros((N, N, N))
-    np.add.at(cells, tuple(drawn.T), 1)
-    expected = steps / N**3
-    # chi-square with 124 degrees of freedom: 5 standard deviations
-    assert np.sum((cells - expected) ** 2 / expected) < 124 + 5 * np.sqrt(2 * 124)
-    assert abs(np.corrcoef(drawn[1:, 0], drawn[:-1, 1])[0, 1]) < 5 / np.sqrt(steps)
-
-
+@on_each_core
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("form", ["dense", "sparse", "mixed"])
-def test_block_products_are_those_of_numpy(form, dtype):
-    rng = np.random.default_rng(0)
-    M = rng.standard_normal((ROWS, 40)) * (rng.uniform(size=(ROWS, 40)) < 0.4)
-    cut = [M[:, block] for block in BLOCKS]
-    thin = {"dense": [], "sparse": [0, 1, 2, 3], "mixed": [1, 2]}[form]
-    B = block_matrix.pack([sp.csr_array(piece) if i in thin else piece for i, piece in enumerate(cut)], dtype)
-    y, tolerance = rng.standard_normal(ROWS).astype(dtype), 100 * np.finfo(dtype).eps
-    for i, piece in enumerate(cut):
-        v = rng.standard_normal(piece.shape[1]).astype(dtype)
-        out, total, squared = np.zeros_like(v), y.copy(), y.copy()
-        block_matrix.dots(B, i, y, out)
-        block_matrix.add(B, i, v, total)
-        np.testing.assert_allclose(out, piece.T @ y, rtol=tolerance, atol=tolerance)
-        block_matrix.add_square(B, i, y, v, squared)
-        np.testing.assert_allclose(total, y + piece @ v, rtol=tolerance, atol=tolerance)
-        np.testing.assert_allclose(squared, y + piece @ (piece.T @ y + v), rtol=100 * tolerance, atol=100 * tolerance)
-    x, out = rng.standard_normal(40).astype(dtype), np.ones(ROWS, dtype)
-    block_matrix.product(B, x, out)
-    np.testing.assert_allclose(out, M @ x, rtol=10 * tolerance, atol=10 * tolerance)
+@pytest.mark.parametrize("rows", [1, 3, 8, 15, 16, 17, 31, 40, 100, 700])
+def test_steps_are_the_plain_ones_for_every_shape_of_a_block(rows, form, dtype, core):
+    """Short and long columns, and every number of columns left over."""
+    rng = np.random.default_rng(rows)
+    blocks = [slice(int(a), int(b)) for a, b in itertools.pairwise(np.cumsum([0, 1, 2, 3, 4, 5, 8, 9, 13, 23]))]
+    M = rng.standard_normal((rows, 68)) * (rng.uniform(size=(rows, 68)) < 0.6) / math.sqrt(rows)
+    thin = {"dense": [], "sparse": range(9), "mixed": [1, 2, 6]}[form]
+    parts = [M[:, block].astype(dtype) for block in blocks]
+    M = dapd.ColumnBlocks([sp.csr_array(part) if i in thin else part for i, part in enumerate(parts)])
+    problem = dapd.Problem(dapd.PseudoHuber(0.3), M, rng.standard_normal(rows).astype(dtype))
+    start = {"x0": rng.standard_normal(68), "y0": rng.standard_normal(rows)}
+    for name in NAMES:
+        method = dapd.METHODS[name].from_theory(problem, spectrum=dapd.Spectrum(4.0, 0.5, 3.0), seed=5, **start)
+        wanted = method.run(method.init(), 60)
+        assert_same_state(native(method, 60, core).state, wanted, 1e-12 if dtype == np.float64 else 2e-4)
 
 
 def every_function(rng):
@@ -83,15 +59,18 @@ def every_function(rng):
     ]
 
 
-def test_block_gradients_are_those_of_the_functions():
+@on_each_core
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_block_gradients_are_those_of_the_functions(dtype, core):
     rng = np.random.default_rng(0)
     functions = every_function(rng)
-    blocks = [slice(5 * i, 5 * i + 5) for i in range(len(functions))]
-    table = block_function.tabulate(functions, blocks, np.float64)
-    for i, f in enumerate(functions):
-        z, out = 3 * rng.standard_normal(5), np.empty(5)
-        block_function.block_grad(table, i, z, out, np.empty(8))
-        np.testing.assert_allclose(out, f.grad(z), rtol=1e-12, atol=1e-12)
+    columns = 5 * len(functions)
+    f = dapd.Separable(functions, sizes=[5] * len(functions))
+    problem = dapd.Problem(f, rng.standard_normal((3, columns)).astype(dtype), np.ones(3, dtype))
+    method = dapd.METHODS["x-sbc-dapd"].from_theory(problem, seed=0, x0=3 * rng.standard_normal(columns))
+    state = native(method, 100, core).state
+    tolerance = 1e-12 if dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(state.g, f.grad(state.z.astype(np.float64)), rtol=tolerance, atol=10 * tolerance)
 
 
 def test_partial_gradients_are_parts_of_the_gradient():
@@ -163,41 +142,51 @@ def make(function, form, rng):
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize(("name", "function"), CASES)
-def test_compiled_iterates_are_the_papers(name, function, shared):
+def test_iterates_are_the_papers(name, function, shared):
     rng = np.random.default_rng(2)
     form = ["dense", "sparse", "mixed"][CASES.index((name, function)) % 3]
     problem = make(function, form, rng)
     start = {"x0": rng.standard_normal(40), "y0": rng.standard_normal(ROWS)}
     method = dapd.METHODS[name].from_theory(problem, seed=5, shared_sample=shared, **start)
-    assert method.compiled
     expected = LITERAL[name](method, 2000)
-    for state in (method.run(method.init(), 2000), method.run_plain(method.init(), 2000)):
-        for found, wanted in zip(method.point(state), expected, strict=True):
+    state = method.run(method.init(), 300)
+    spent = method.oracle.counts.copy()
+    plain = method.point(method.run(copy_of(state), 1700))
+    for core in CORES.values():
+        method.oracle.reset()
+        runner = native(method, 300, core)
+        assert_same_state(runner.state, state, 1e-12)
+        assert runner.counts[1] == spent[1]
+        assert runner.counts[0] == spent[0] if name != "y-sbc-dapd" else runner.counts[0] <= spent[0]
+        runner.advance(1700)
+        for found, by_python, wanted in zip(runner.point(), plain, expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(by_python, wanted, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_refresh_and_rebase_leave_the_iterates_as_they_are(name):
-    """Past several refreshes, compiled, plain and literal agree."""
+    """Past several refreshes, native, plain and literal agree."""
     problem, spectrum, _ = instance("huber", 30.0, 4.0, N=3)
     method = dapd.METHODS[name].from_theory(problem, spectrum=spectrum, seed=1)
     method.plan = method.plan._replace(period=70, rebase=50)
-    expected = LITERAL[name](method, 300)
-    for state in (method.run(method.init(), 300), method.run_plain(method.init(), 300)):
-        np.testing.assert_allclose(method.point(state)[0], expected[0], rtol=1e-9, atol=1e-9)
+    expected, state = LITERAL[name](method, 300), method.run(method.init(), 300)
+    np.testing.assert_allclose(method.point(state)[0], expected[0], rtol=1e-9, atol=1e-9)
+    for core in CORES.values():
+        assert_same_state(native(method, 300, core).state, state, 1e-12)
 
 
+@on_each_core
 @pytest.mark.parametrize("name", NAMES)
-def test_iterates_do_not_depend_on_chunks_or_threads(name):
+def test_iterates_do_not_depend_on_chunks_or_threads(name, core):
     problem, spectrum, _ = instance("huber", 100.0, 10.0, N=5)
     cls = dapd.METHODS[name]
 
     def points(*chunks):
-        method = cls.from_theory(problem, spectrum=spectrum, seed=11)
-        state = method.init()
+        runner = native(cls.from_theory(problem, spectrum=spectrum, seed=11), 0, core)
         for chunk in chunks:
-            state = method.run(state, chunk)
-        return np.concatenate(method.point(state)).tobytes()
+            runner.advance(chunk)
+        return np.concatenate(runner.point()).tobytes()
 
     once = points(30_000)  # beyond several refreshes
     assert points(1, 999, 4_000, 25_000) == once
@@ -214,7 +203,7 @@ def test_iterates_do_not_depend_on_chunks_or_threads(name):
 def test_maintained_products_do_not_drift_in_ten_million_iterations(name):
     problem, spectrum, _ = instance("huber", 10.0, 3.0, N=4)
     method = dapd.METHODS[name].from_theory(problem, spectrum=spectrum, seed=0)
-    state = method.run(method.init(), 10_000_000 - 1)  # the last iteration before a refresh: drift at its greatest
+    state = native(method, 10_000_000 - 1, best()).state  # the last iteration before a refresh: drift at its greatest
     p, M, x = method.parameters, problem.M.dense(), method.point(state)[0]
     if name == "y-sbc-dapd":
         kept, exact = state.forward, M @ (x - p.t * problem.f.grad(x))
@@ -227,30 +216,29 @@ def test_maintained_products_do_not_drift_in_ten_million_iterations(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_float32_keeps_its_digits_compiled_and_plain(name):
+def test_float32_keeps_its_digits_native_and_plain(name):
     problem, spectrum, _ = instance("huber", 1e3, 3.0, N=4)
     single = dapd.Problem(
         problem.f, problem.M.dense().astype(np.float32), problem.b.astype(np.float32), blocks=problem.blocks
     )
     method = dapd.METHODS[name].from_theory(single, spectrum=spectrum, seed=0)
-    for run in (method.run, method.run_plain):
-        x, y = method.point(run(method.init(), 40_000))
+    points = [method.point(method.run(method.init(), 40_000))]
+    for x, y in points + [native(method, 40_000, core).point() for core in CORES.values()]:
         assert x.dtype == y.dtype == np.float32
         assert np.linalg.norm(x - problem.x_star) <= 1e-4 * np.linalg.norm(problem.x_star)
 
 
 def test_a_hundred_million_block_products_keep_memory_flat():
     problem = dapd.Problem(dapd.PseudoHuber(0.5), np.eye(2, 6), [1.0, 2.0], blocks=3)
-    method = dapd.METHODS["x-sbc-dapd"].from_theory(problem, seed=0)
-    state = method.run(method.init(), 1_000)
+    runner = native(dapd.METHODS["x-sbc-dapd"].from_theory(problem, seed=0), 1_000, best())
     tracemalloc.start()
     before = resident()
     for _ in range(50):
-        state = method.run(state, 500_000)
+        runner.advance(500_000)
     grown = resident() - before
     traced = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert method.oracle.block_products >= 100_000_000
+    assert runner.counts[0] >= 100_000_000
     assert grown < 2_000_000
     assert traced < 100_000
 
@@ -267,3 +255,35 @@ def resident():
 def test_blocks_of_the_instances_are_uneven():
     """The tests above mean nothing for unequal blocks otherwise."""
     assert len({b.stop - b.start for b in blocks_of(5)}) > 2
+
+
+def endless(core):
+    problem, spectrum, _ = instance("huber", 100.0, 10.0, N=5)
+    return native(dapd.METHODS["x-sbc-dapd"].from_theory(problem, spectrum=spectrum, seed=3), 0, core)
+
+
+@on_each_core
+def test_a_deadline_ends_a_run_between_two_iterations(core):
+    runner = endless(core)
+    done = runner.advance(10**12, perf_counter() + 0.02)
+    assert 0 < done == runner.state.k
+    assert runner.counts[0] == 4 * done + 5 * (done // runner.method.plan.period)
+    again = endless(core)
+    again.advance(done)
+    assert_same_state(runner.state, again.state, 0.0)
+
+
+@on_each_core
+def test_ctrl_c_ends_a_run_and_leaves_a_true_state(core):
+    runner, main = endless(core), threading.main_thread()
+    timer = threading.Timer(0.1, lambda: signal.pthread_kill(main.ident, signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            runner.advance(10**12)
+    finally:
+        timer.cancel()
+    again = endless(core)
+    again.advance(runner.state.k)
+    assert_same_state(runner.state, again.state, 0.0)
+    assert again.counts[0] == runner.counts[0]

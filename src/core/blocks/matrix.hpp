@@ -33,20 +33,28 @@ struct BlockMatrix {
   }
 };
 
-inline constexpr int STREAMS = 8;  // columns at a time
+inline constexpr int MANY = 8, FEW = 4;   // columns at a time
+inline constexpr Index NEAR = 20 * 1024;  // bytes that stay in the nearest cache until they are used again
 
 // Calls with (count, r, apart) for the columns r, r + apart, … of a dense block, `count` of them at once: far apart, so
-// memory is read in a few long streams; what is left follows, neighbours at a time.
+// memory is read in a few long streams.
+template <int count, class Call>
+inline void in_streams(Index first, Index columns, Call call) {
+  const Index apart = (columns - first) / count;
+  for (Index r = first; r < first + apart; ++r) call(std::integral_constant<int, count>{}, r, apart);
+}
+
+// The same for all columns, which take so many bytes each.
 template <class Call>
-inline void by_streams(Index columns, Call call) {
-  const Index apart = columns / STREAMS;
-  for (Index r = 0; r < apart; ++r) call(std::integral_constant<int, STREAMS>{}, r, apart);
-  Index r = apart * STREAMS;
-  if (r + SHORT <= columns) {
-    call(std::integral_constant<int, SHORT>{}, r, Index(1));
-    r += SHORT;
+inline void by_columns(Index columns, Index bytes, Call call) {
+  Index done = 0;
+  if (MANY * bytes <= NEAR) {
+    in_streams<MANY>(done, columns, call);
+    done = columns / MANY * MANY;
   }
-  for (; r < columns; ++r) call(std::integral_constant<int, 1>{}, r, Index(1));
+  in_streams<FEW>(done, columns, call);
+  done += (columns - done) / FEW * FEW;
+  in_streams<1>(done, columns, call);
 }
 
 // out = base + B_iᵀy; base may be null or out itself.
@@ -56,7 +64,7 @@ void block_dots(const BlockMatrix<T>& B, Index i, const T* y, const T* base, T* 
   const T* D = B.dense + B.at[i];
   const Index stride = B.stride[i], rows = B.rows[i];
   if (rows < NARROW) return dots(D, stride, rows, y, base, out, 0, B.columns(i));
-  by_streams(B.columns(i), [&](auto count, Index r, Index apart) {
+  by_columns(B.columns(i), stride * static_cast<Index>(sizeof(T)), [&](auto count, Index r, Index apart) {
     constexpr int R = count;
     T sums[R];
     dot_rows<R>(D + r * stride, apart * stride, rows, y, static_cast<const T*>(nullptr), sums);
@@ -71,7 +79,7 @@ void block_add(const BlockMatrix<T>& B, Index i, const T* v, T* out) {
   const T* D = B.dense + B.at[i];
   const Index stride = B.stride[i], rows = B.rows[i];
   if (rows < NARROW) return add(D, stride, rows, v, out, 0, B.columns(i));
-  by_streams(B.columns(i), [&](auto count, Index r, Index apart) {
+  by_columns(B.columns(i), stride * static_cast<Index>(sizeof(T)), [&](auto count, Index r, Index apart) {
     constexpr int R = count;
     T weights[R];
     for (int q = 0; q < R; ++q) weights[q] = v[r + q * apart];
@@ -89,7 +97,7 @@ void add_square(const T* D, Index stride, Index rows, Index columns, const T* y,
     }
     return;
   }
-  by_streams(columns, [&](auto count, Index r, Index apart) {
+  by_columns(columns, stride * static_cast<Index>(sizeof(T)), [&](auto count, Index r, Index apart) {
     constexpr int R = count;
     T weights[R];
     dot_rows<R>(D + r * stride, apart * stride, rows, y, static_cast<const T*>(nullptr), weights);
