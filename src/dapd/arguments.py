@@ -86,8 +86,10 @@ def real(name: str, value: Any, *, empty: bool = False) -> Array:
     low, high = array.min(), array.max()
     if not (np.isfinite(low) and np.isfinite(high)):
         raise ValueError(f"{name} holds NaN or infinite entries; remove or replace them")
-    if max(-low, high) > LARGEST:
-        raise ValueError(f"{name} holds entries of {max(-low, high):.0e}, too large to square; rescale it")
+    if max(-float(low), float(high)) > LARGEST:
+        raise ValueError(
+            f"{name} holds entries of {max(-float(low), float(high)):.0e}, too large to square; rescale it"
+        )
     return array
 
 
