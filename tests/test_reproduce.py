@@ -243,7 +243,13 @@ def test_record_survives_the_disk_and_only_whole(template, tmp_path):
 
 
 def test_digest_follows_the_sources_that_define_results_alone(tmp_path):
-    for name in ("theory/__init__.py", "theory/sharp.py", "methods/papc.py", "experiments/references/equality.py", "kernels/dense.py"):
+    for name in (
+        "theory/__init__.py",
+        "theory/sharp.py",
+        "methods/papc.py",
+        "experiments/references/equality.py",
+        "kernels/dense.py",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("1")
     before = sources.fingerprint(tmp_path)

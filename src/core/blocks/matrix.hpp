@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "../dense.hpp"
 #include "../sparse_steps.hpp"
@@ -32,51 +33,79 @@ struct BlockMatrix {
   }
 };
 
+inline constexpr int MANY = 8, FEW = 4;   // columns at a time
+inline constexpr Index NEAR = 20 * 1024;  // bytes that stay in the nearest cache until they are used again
+
+// Calls with (count, r, apart) for the columns r, r + apart, … of a dense block, `count` of them at once: far apart, so
+// memory is read in a few long streams.
+template <int count, class Call>
+inline void in_streams(Index first, Index columns, Call call) {
+  const Index apart = (columns - first) / count;
+  for (Index r = first; r < first + apart; ++r) call(std::integral_constant<int, count>{}, r, apart);
+}
+
+// The same for all columns, which take so many bytes each.
+template <class Call>
+inline void by_columns(Index columns, Index bytes, Call call) {
+  Index done = 0;
+  if (MANY * bytes <= NEAR) {
+    in_streams<MANY>(done, columns, call);
+    done = columns / MANY * MANY;
+  }
+  in_streams<FEW>(done, columns, call);
+  done += (columns - done) / FEW * FEW;
+  in_streams<1>(done, columns, call);
+}
+
 // out = base + B_iᵀy; base may be null or out itself.
 template <class T>
 void block_dots(const BlockMatrix<T>& B, Index i, const T* y, const T* base, T* out) {
-  if (B.is_sparse(i)) {
-    B.sparse_block(i).times(y, base, out, 0, B.columns(i));
-  } else {
-    dots(B.dense + B.at[i], B.stride[i], B.rows[i], y, base, out, 0, B.columns(i));
-  }
+  if (B.is_sparse(i)) return B.sparse_block(i).times(y, base, out, 0, B.columns(i));
+  const T* D = B.dense + B.at[i];
+  const Index stride = B.stride[i], rows = B.rows[i];
+  if (rows < NARROW) return dots(D, stride, rows, y, base, out, 0, B.columns(i));
+  by_columns(B.columns(i), stride * static_cast<Index>(sizeof(T)), [&](auto count, Index r, Index apart) {
+    constexpr int R = count;
+    T sums[R];
+    dot_rows<R>(D + r * stride, apart * stride, rows, y, static_cast<const T*>(nullptr), sums);
+    for (int q = 0; q < R; ++q) out[r + q * apart] = sums[q] + (base ? base[r + q * apart] : T(0));
+  });
 }
 
 // out += B_i v.
 template <class T>
 void block_add(const BlockMatrix<T>& B, Index i, const T* v, T* out) {
-  if (B.is_sparse(i)) {
-    B.sparse_block(i).scatter(v, out, 0, B.columns(i));
-  } else {
-    add(B.dense + B.at[i], B.stride[i], B.rows[i], v, out, 0, B.columns(i));
-  }
-}
-
-// out += B(Bᵀy + g) for R columns of a dense block, used twice while they are near.
-template <int R, class T>
-inline void add_square_columns(const T* B, Index stride, Index rows, const T* y, const T* g, T* out) {
-  T weights[R];
-  dot_rows<R>(B, stride, rows, y, g, weights);
-  add_rows<R>(B, stride, rows, weights, out);
+  if (B.is_sparse(i)) return B.sparse_block(i).scatter(v, out, 0, B.columns(i));
+  const T* D = B.dense + B.at[i];
+  const Index stride = B.stride[i], rows = B.rows[i];
+  if (rows < NARROW) return add(D, stride, rows, v, out, 0, B.columns(i));
+  by_columns(B.columns(i), stride * static_cast<Index>(sizeof(T)), [&](auto count, Index r, Index apart) {
+    constexpr int R = count;
+    T weights[R];
+    for (int q = 0; q < R; ++q) weights[q] = v[r + q * apart];
+    add_rows<R>(D + r * stride, apart * stride, rows, weights, out);
+  });
 }
 
 template <class T>
-void add_square(const T* B, Index stride, Index rows, Index columns, const T* y, const T* g, T* out) {
-  const auto from = [g](Index r) { return g ? g + r : nullptr; };
+void add_square(const T* D, Index stride, Index rows, Index columns, const T* y, const T* g, T* out) {
   if (rows < NARROW) {
     for (Index r = 0; r < columns; ++r) {
       T weight;
-      dots(B + r * stride, stride, rows, y, from(r), &weight, 0, 1);
-      add(B + r * stride, stride, rows, &weight, out, 0, 1);
+      dots(D + r * stride, stride, rows, y, g ? g + r : nullptr, &weight, 0, 1);
+      add(D + r * stride, stride, rows, &weight, out, 0, 1);
     }
     return;
   }
-  Index r = 0;
-  if (rows_apart<T>(stride)) {
-    for (; r + TALL <= columns; r += TALL) add_square_columns<TALL>(B + r * stride, stride, rows, y, from(r), out);
-  }
-  for (; r + SHORT <= columns; r += SHORT) add_square_columns<SHORT>(B + r * stride, stride, rows, y, from(r), out);
-  for (; r < columns; ++r) add_square_columns<1>(B + r * stride, stride, rows, y, from(r), out);
+  by_columns(columns, stride * static_cast<Index>(sizeof(T)), [&](auto count, Index r, Index apart) {
+    constexpr int R = count;
+    T weights[R];
+    dot_rows<R>(D + r * stride, apart * stride, rows, y, static_cast<const T*>(nullptr), weights);
+    if (g) {
+      for (int q = 0; q < R; ++q) weights[q] += g[r + q * apart];
+    }
+    add_rows<R>(D + r * stride, apart * stride, rows, weights, out);
+  });
 }
 
 // out += B_i(B_iᵀy + g); g may be null.

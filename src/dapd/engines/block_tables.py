@@ -69,8 +69,9 @@ def pack(matrices: Sequence[Any], dtype: Any) -> BlockMatrix:
     columns = np.array([matrix.shape[1] for matrix in matrices], np.int64)
     first = np.concatenate([[0], np.cumsum(columns)])
     line = LINE // np.dtype(dtype).itemsize
-    stride = np.where(rows < SHORT, rows, _whole(rows, line))
-    sizes = np.where(sparse, 0, _whole(stride * columns, line))
+    # an odd number of lines, or columns a power of two apart would compete for the same places in the cache
+    stride = np.where(rows < SHORT, rows, (_lines(rows, line) | 1) * line)
+    sizes = np.where(sparse, 0, _lines(stride * columns, line) * line)
     at = np.cumsum(sizes) - sizes
     dense = _aligned(int(sizes.sum()), dtype)
     lengths = np.zeros(first[-1], np.int64)
@@ -98,9 +99,9 @@ def pack(matrices: Sequence[Any], dtype: Any) -> BlockMatrix:
     )
 
 
-def _whole(sizes: Array, line: int) -> Array:
-    """`sizes`, rounded up to whole lines."""
-    return -(-sizes // line) * line
+def _lines(sizes: Array, line: int) -> Array:
+    """The lines that so many entries take, `line` entries each."""
+    return -(-sizes // line)
 
 
 def _aligned(size: int, dtype: Any) -> Array:
