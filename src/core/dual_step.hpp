@@ -80,7 +80,7 @@ struct Vectors {
   T step;
   T* y;
   T* out;
-  unsigned turn;  // counts dual steps, the same on every thread
+  unsigned turn;  // counts the calls with this map, the same on every thread
 };
 
 template <class T>
@@ -94,6 +94,7 @@ class DualStep {
   virtual int phases() const { return 1; }
   virtual bool reads_all_v() const { return false; }  // in the first phase
   virtual bool reads_all_y() const { return false; }  // in the later phases
+  virtual bool exchanges_scratch() const { return false; }  // later phases read what other threads noted in the first
   virtual void run(int phase, int rank, const Vectors<T>& vectors) = 0;
   virtual double work() const = 0;  // multiplications
 
@@ -148,6 +149,7 @@ class ByRows final : public DualStep<T> {
   }
   int phases() const override { return this->threads > 1 ? 2 : 1; }
   bool reads_all_v() const override { return this->threads > 1; }
+  bool exchanges_scratch() const override { return this->threads > 1; }
   double work() const override {
     double sum = 0;
     for (const auto& map : maps_) sum += map->work();

@@ -233,21 +233,23 @@ class PythonRunner {
                         nb::gil_scoped_acquire held;
                         return interrupted = PyErr_CheckSignals() != 0;
                       }};
-    Index done = 0;
+    taken_ = 0;
     {
       nb::gil_scoped_release released;
       std::lock_guard<std::mutex> alone(mutex_);  // the registers serve one call at a time
-      done = runner_.run(steps, threads, watch);
+      taken_ = runner_.run(steps, threads, watch);
     }
     if (interrupted) throw nb::python_error();
-    return done;
+    return taken_;
   }
+  Index taken() const { return taken_; }
   double work() const { return runner_.work(); }
 
  private:
   Keeper keep_;
   Runner<T> runner_;
   std::mutex mutex_;
+  Index taken_ = 0;  // steps of the last run: known after a Ctrl-C too
 };
 
 // One dual step at a time, for Python to call.
@@ -295,6 +297,7 @@ void bind(nb::module_& module, const char* runner, const char* dual_step) {
       .def("set", &PythonRunner<T>::set)
       .def("get", &PythonRunner<T>::get)
       .def("run", &PythonRunner<T>::run)
+      .def_prop_ro("taken", &PythonRunner<T>::taken)
       .def_prop_ro("work", &PythonRunner<T>::work);
   nb::class_<PythonDualStep<T>>(module, dual_step)
       .def(nb::init<nb::tuple, nb::tuple, Index, Index>())

@@ -147,9 +147,10 @@ class Runner {
     bool read_own = false, read_all = false, wrote_own = false, wrote_all = false;
   };
 
-  // Threads must meet between a write and a use of the same register if either goes beyond a thread's own part.
+  // Threads must meet between a write and a use of the same register if either goes beyond a thread's own part. The
+  // scratch memory of M and of f counts as two more registers, which never trade places.
   void place_meetings() {
-    std::vector<Use> uses(program_.dual.size());
+    std::vector<Use> uses(program_.dual.size() + 2);
     const std::size_t enough = 2 * program_.dual.size() + 2;  // steps after which registers have traded all places
     for (std::size_t turn = 0; turn < enough; ++turn) {
       for (Action& action : actions_) {
@@ -162,8 +163,8 @@ class Runner {
           (write ? all ? use.wrote_all : use.wrote_own : all ? use.read_all : use.read_own) = true;
         });
       }
-      std::vector<Use> after(uses.size());
-      for (std::size_t k = 0; k < uses.size(); ++k) after[k] = uses[program_.next[k]];
+      std::vector<Use> after = uses;
+      for (std::size_t k = 0; k < program_.next.size(); ++k) after[k] = uses[program_.next[k]];
       uses = after;
     }
     // at least once per step, so that no thread is a whole step ahead when the team halts
@@ -182,10 +183,18 @@ class Runner {
   template <class Call>
   void visit(const Action& action, Call call) const {
     const Instruction& step = *action.instruction;
+    const int scratch_of_M = static_cast<int>(program_.dual.size()), scratch_of_f = scratch_of_M + 1;
+    const bool first = action.phase == 0;  // it writes a thread's own scratch, and the later phases read everyone's
     if (step.kind == Instruction::COMBINE) {
       for (const Term& term : step.terms) call(term.reg, false, false);
       call(step.out, true, false);
-    } else if (step.kind == Instruction::GRADIENT) {
+      return;
+    }
+    const bool gradient = step.kind == Instruction::GRADIENT;
+    if (gradient ? f_->exchanges_scratch() : map_->exchanges_scratch()) {
+      call(gradient ? scratch_of_f : scratch_of_M, first, !first);
+    }
+    if (gradient) {
       call(step.terms[0].reg, false, f_->reads_all_x());
       call(step.out, true, f_->writes_anywhere());
     } else if (action.phase == 0) {
@@ -205,7 +214,7 @@ class Runner {
     const std::vector<Range> own_columns{{map_->column_ends[rank], map_->column_ends[rank + 1]}};
     const std::vector<Range>& own_rows = map_->row_ranges[rank];
     Clock clock{watch, work() / std::max<double>(1, static_cast<double>(program_.instructions.size()))};
-    unsigned turn = 0;
+    unsigned turns[2] = {0, 0};  // gradients and dual steps so far
     Index done = 0;
     for (; done < steps; ++done) {
       bool complete = true;
@@ -224,8 +233,9 @@ class Runner {
           break;
         }
         if (oracle) {
-          act(action, rank, reg, turn);
-          turn += action.instruction->kind == Instruction::DUAL_STEP && action.phase + 1 == map_->phases();
+          const bool dual = action.instruction->kind == Instruction::DUAL_STEP;
+          act(action, rank, reg, turns[dual]);
+          turns[dual] += action.phase + 1 == (dual ? map_->phases() : f_->phases());
         } else {
           combinations(&action, reg, program_.dual[action.instruction->out] ? own_rows : own_columns);
         }

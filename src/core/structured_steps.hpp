@@ -47,6 +47,7 @@ class Kronecker final : public DualStep<T> {
   int phases() const override { return 2; }
   bool reads_all_v() const override { return this->threads > 1; }
   bool reads_all_y() const override { return this->threads > 1; }
+  bool exchanges_scratch() const override { return B_ != nullptr; }
   double work() const override { return 2.0 * static_cast<double>(p_ * q_ * s_ + (B_ ? p_ * r_ * s_ : 0)); }
 
   void run(int phase, int rank, const Vectors<T>& x) override {
