@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from scipy.optimize import brentq, minimize_scalar
-
 
 class XConstants(NamedTuple):
     """Of x-SBC-DAPD: the dual condition 1 − a − 2(1+β)a² ≥ 0 holds with equality."""
@@ -31,6 +29,7 @@ class YConstants(NamedTuple):
 
 def x_constants(r2: float, kappa: float) -> XConstants:
     """The least rounds: for each a, the α at which both terms meet; then the best a."""
+    from scipy.optimize import brentq, minimize_scalar  # importing it takes longer than the rest of the package
 
     def room(a: float) -> float:
         beta = (1 - a) / (2 * a * a) - 1
@@ -60,6 +59,7 @@ def x_constants(r2: float, kappa: float) -> XConstants:
 
 def y_constants(r2: float, kappa: float, N: int) -> YConstants:
     """The least rounds: for each α, the ξ at which both terms meet; then the best α."""
+    from scipy.optimize import brentq, minimize_scalar
 
     def terms(alpha: float, beta: float, xi: float) -> tuple[float, float]:
         return (1 + 1 / beta) * r2 / (xi * (1 - alpha)), 2 * xi * kappa / alpha
