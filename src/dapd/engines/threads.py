@@ -47,7 +47,7 @@ class Choice:
 
     def __init__(self, most: int) -> None:
         self.most, self.threads = most, most
-        self.cost = {count: 0.0 for count in {1, most}}  # seconds per step, 0 if not known
+        self.cost = dict.fromkeys({1, most}, 0.0)  # seconds per step, 0 if not known
         self.since = AGAIN  # seconds of solving since the last trial
         self.warm = False
 
