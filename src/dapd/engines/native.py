@@ -13,10 +13,11 @@ import numpy as np
 import scipy.linalg.cython_blas
 
 from dapd.arrays import Array
+from dapd.blas import SMALL, single_blas
 from dapd.engines.program import NotLinear, Program, Symbol, Trace, trace
 from dapd.engines.protocol import NotNative
 from dapd.engines.records import coupling, function
-from dapd.engines.threads import SHARED, Choice, available, single_blas
+from dapd.engines.threads import Choice, available
 from dapd.methods.base import Method, spaces
 from dapd.model.problem import Problem
 
@@ -111,7 +112,7 @@ class NativeRunner:
     def advance(self, steps: int, deadline: float) -> int:
         """Take so many steps, or fewer if the deadline comes first."""
         done = 0
-        with single_blas(SHARED if self.uses_blas else 0):
+        with single_blas(SMALL if self.uses_blas else 0):
             while done < steps:
                 threads, some = (self.fixed, steps - done) if self.fixed else self.choice.next(steps - done)
                 began = perf_counter()

@@ -1,15 +1,14 @@
-"""One BLAS thread for small work: more of them gain nothing there, and wait for each other on a busy machine."""
+"""One BLAS thread for small work: more of them gain little there, and wait for each other on a busy machine."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from threading import Lock
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
-
+SMALL = 1 << 16  # multiplications up to which BLAS uses one thread anyway
 MANY = 2e10  # multiplications from which several threads are worth it
 
 _lock = Lock()
@@ -17,9 +16,9 @@ _inside: list[Any] = []  # one entry per caller inside; the first holds what has
 
 
 @contextmanager
-def threads_for(multiplications: float) -> Iterator[None]:
-    """Limit BLAS to one thread if the work inside is small; the last of several callers restores the number."""
-    if multiplications >= MANY:
+def single_blas(multiplications: float, most: float = float("inf")) -> Iterator[None]:
+    """Limit BLAS to one thread for work of this size, up to `most`; the last of several callers lifts the limit."""
+    if not SMALL <= multiplications < most:
         yield
         return
     with _lock:
@@ -34,6 +33,8 @@ def threads_for(multiplications: float) -> Iterator[None]:
                 limited.restore_original_limits()
 
 
-@functools.cache
-def _controller() -> ThreadpoolController:
+@cache
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController  # takes 20 ms to look around, and small problems do without
+
     return ThreadpoolController()
