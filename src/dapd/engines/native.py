@@ -19,7 +19,7 @@ from dapd.engines.protocol import NotNative
 from dapd.engines.program import NotLinear, Program, Symbol, Trace, trace
 from dapd.engines.threads import Choice, available
 from dapd.methods.base import Method, spaces
-from dapd.model.lowered import Table, loss_table, speaks_for, tabulate
+from dapd.model.lowered import BALL, SHRINK_BALL, Table, loss_table, speaks_for, tabulate
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 from dapd.operators.base import Operator, as_entries, csr_record
@@ -29,6 +29,7 @@ OWN = 1 << 20  # bytes of M that a core's own cache keeps from one step to the n
 NEAR, LONG = 1 << 19, 64  # bytes of a panel of columns that stay near, and rows that it must have
 LARGE = 1 << 18  # entries of a sparse matrix that are worth another copy
 FEW = 8  # entries per row: the processor mispredicts where a row of CSR ends
+SIDE = 1 << 15  # rows of a tile, and of a group that fits into one
 FAR = 1 << 13  # columns from one entry to the next, on average: x is read from far places
 VARIANTS = ("avx512", "avx2", "baseline")
 
@@ -122,13 +123,15 @@ class NativeRunner:
         while done < steps:
             threads, some = (self.fixed, steps - done) if self.fixed else self.choice.next(steps - done)
             began = perf_counter()
-            taken = self.core.run(some, threads, deadline - began)
+            try:
+                taken = self.core.run(some, threads, deadline - began)
+            finally:  # true after a Ctrl-C too
+                self.counts.gradients += self.core.taken * self.program.gradients
+                self.counts.products += 2 * self.core.taken * self.program.dual_steps
             self.choice.learn(threads, taken, perf_counter() - began)
             done += taken
             if taken < some:
                 break
-        self.counts.gradients += done * self.program.gradients
-        self.counts.products += 2 * done * self.program.dual_steps
         return done
 
     def point(self) -> tuple[Array, Array]:
@@ -145,12 +148,12 @@ class NativeRunner:
 
     def _where(self) -> tuple[int, int] | None:
         """The fields that are x and y, if the method's point is two of them."""
-        symbols = [Symbol(Trace(), dual) for dual in self.dual]
+        places = {Symbol(Trace(), dual): k for k, dual in enumerate(self.dual)}
         try:
-            x, y = self.method.point(self.kind(*symbols))
-        except NotLinear:
+            x, y = self.method.point(self.kind(*places))
+        except Exception:  # then it computes something, and is asked again with the state
             return None
-        return (symbols.index(x), symbols.index(y)) if x in symbols and y in symbols else None
+        return (places[x], places[y]) if x in places and y in places else None
 
 
 def fields_of(state: Any, problem: Problem) -> list[bool]:
@@ -171,7 +174,12 @@ def program_of(method: Method, state: type, dual: list[bool]) -> Program:
     try:
         return trace(type(method).update, method.parameters, state, dual)
     except NotLinear as reason:
-        raise NotNative(f"the step of {method.name} is not linear between its questions to the oracle: {reason}") from None
+        raise NotNative(f"the step of {method.name} is not a short list of linear operations: {reason}") from None
+    except Exception as error:  # a symbol is no array; an error of the step's own comes again when Python runs it
+        raise NotNative(
+            f"the step of {method.name} is not linear between its questions to the oracle "
+            f"({type(error).__name__}: {error})"
+        ) from error
 
 
 class DualStep:
@@ -202,8 +210,22 @@ def coupling(problem: Problem, threads: int) -> tuple[tuple[Any, ...], Table]:
     pieces = phi.lowered(problem.rows) if speaks_for(phi, "prox") else None
     if pieces is None:
         raise NotNative(f"φ = {type(phi).__name__} has a prox that only Python knows")
-    M = matrix(problem.M, problem.dtype, "M")
-    return layout(M, problem.M.shape, threads), tabulate(pieces, problem.dtype)
+    M, table = matrix(problem.M, problem.dtype, "M"), tabulate(pieces, problem.dtype)
+    tallest = int(np.diff(table.first).max(initial=1))
+    if M[0] == "stacked":
+        table = cut_between(table, np.cumsum([height for height, _ in M[1:]]))
+    return layout(M, problem.M.shape, threads, tallest), table
+
+
+def cut_between(table: Table, ends: Array) -> Table:
+    """The table with groups that end where parts of a stacked M do."""
+    if not table.first.size:
+        return table
+    inside = np.setdiff1d(ends, table.first)
+    group = np.searchsorted(table.first, inside) - 1
+    if np.isin(table.code[group], (BALL, SHRINK_BALL)).any():
+        raise NotNative("a group of φ has rows in two of the blocks that M stacks")
+    return table._replace(first=np.union1d(table.first, inside), code=np.insert(table.code, group, table.code[group]))
 
 
 def matrix(M: Operator, dtype: Any, name: str) -> tuple[Any, ...]:
@@ -229,10 +251,10 @@ def converted(record: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
     return tuple(map(fitting, record))
 
 
-def layout(record: tuple[Any, ...], shape: tuple[int, int], threads: int) -> tuple[Any, ...]:
-    """The record with the kernel that is fastest for such a matrix."""
+def layout(record: tuple[Any, ...], shape: tuple[int, int], threads: int, tallest: int = 1) -> tuple[Any, ...]:
+    """The record with the kernel that is fastest for such a matrix, if φ's tallest group has so many rows."""
     rows, columns = shape
-    if record[0] == "csr" and scattered(record, shape):
+    if record[0] == "csr" and tallest <= SIDE and scattered(record, shape):
         return "tiles", *record[1:]
     if record[0] == "dense":
         entries, transposed = record[1:]
