@@ -116,13 +116,15 @@ class NativeRunner:
             while done < steps:
                 threads, some = (self.fixed, steps - done) if self.fixed else self.choice.next(steps - done)
                 began = perf_counter()
-                taken = self.core.run(some, threads, deadline - began)
+                try:
+                    taken = self.core.run(some, threads, deadline - began)
+                finally:  # true after a Ctrl-C too
+                    self.counts.gradients += self.core.taken * self.program.gradients
+                    self.counts.products += 2 * self.core.taken * self.program.dual_steps
                 self.choice.learn(threads, taken, perf_counter() - began)
                 done += taken
                 if taken < some:
                     break
-        self.counts.gradients += done * self.program.gradients
-        self.counts.products += 2 * done * self.program.dual_steps
         return done
 
     def point(self) -> tuple[Array, Array]:
@@ -139,12 +141,12 @@ class NativeRunner:
 
     def _where(self) -> tuple[int, int] | None:
         """The fields that are x and y, if the method's point is two of them."""
-        symbols = [Symbol(Trace(), dual) for dual in self.dual]
+        places = {Symbol(Trace(), dual): k for k, dual in enumerate(self.dual)}
         try:
-            x, y = self.method.point(self.kind(*symbols))
-        except NotLinear:
+            x, y = self.method.point(self.kind(*places))
+        except Exception:  # then it computes something, and is asked again with the state
             return None
-        return (symbols.index(x), symbols.index(y)) if x in symbols and y in symbols else None
+        return (places[x], places[y]) if x in places and y in places else None
 
 
 def fields_of(state: Any, problem: Problem) -> list[bool]:
@@ -165,9 +167,12 @@ def program_of(method: Method, state: type, dual: list[bool]) -> Program:
     try:
         return trace(type(method).update, method.parameters, state, dual)
     except NotLinear as reason:
+        raise NotNative(f"the step of {method.name} is not a short list of linear operations: {reason}") from None
+    except Exception as error:  # a symbol is no array; an error of the step's own comes again when Python runs it
         raise NotNative(
-            f"the step of {method.name} is not linear between its questions to the oracle: {reason}"
-        ) from None
+            f"the step of {method.name} is not linear between its questions to the oracle "
+            f"({type(error).__name__}: {error})"
+        ) from error
 
 
 class DualStep:

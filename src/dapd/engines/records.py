@@ -10,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
 from dapd.engines.protocol import NotNative
-from dapd.model.lowered import Table, loss_table, speaks_for, tabulate
+from dapd.model.lowered import BALL, LOSS_CODES, SHRINK_BALL, Table, loss_table, speaks_for, tabulate
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 from dapd.operators.base import Operator, as_entries, csr_record
@@ -19,6 +19,7 @@ OWN = 1 << 20  # bytes of M that a core's own cache keeps from one step to the n
 NEAR, LONG = 1 << 19, 64  # bytes of a panel of columns that stay near, and rows that it must have
 LARGE = 1 << 18  # entries of a sparse matrix that are worth another copy
 FEW = 8  # entries per row: the processor mispredicts where a row of CSR ends
+SIDE = 1 << 15  # rows of a tile, and of a group that fits into one
 FAR = 1 << 13  # columns from one entry to the next, on average: x is read from far places
 
 
@@ -28,8 +29,22 @@ def coupling(problem: Problem, threads: int) -> tuple[tuple[Any, ...], Table]:
     pieces = phi.lowered(problem.rows) if speaks_for(phi, "prox") else None
     if pieces is None:
         raise NotNative(f"φ = {type(phi).__name__} has a prox that only Python knows")
-    M = matrix(problem.M, problem.dtype, "M")
-    return layout(M, problem.M.shape, threads), tabulate(pieces, problem.dtype)
+    M, table = matrix(problem.M, problem.dtype, "M"), tabulate(pieces, problem.dtype)
+    tallest = int(np.diff(table.first).max(initial=1))
+    if M[0] == "stacked":
+        table = cut_between(table, np.cumsum([height for height, _ in M[1:]]))
+    return layout(M, problem.M.shape, threads, tallest), table
+
+
+def cut_between(table: Table, ends: Array) -> Table:
+    """The table with groups that end where parts of a stacked M do."""
+    if not table.first.size:
+        return table
+    inside = np.setdiff1d(ends, table.first)
+    group = np.searchsorted(table.first, inside) - 1
+    if np.isin(table.code[group], (BALL, SHRINK_BALL)).any():
+        raise NotNative("a group of φ has rows in two of the blocks that M stacks")
+    return table._replace(first=np.union1d(table.first, inside), code=np.insert(table.code, group, table.code[group]))
 
 
 def matrix(M: Operator, dtype: Any, name: str) -> tuple[Any, ...]:
@@ -55,10 +70,10 @@ def converted(record: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
     return tuple(map(fitting, record))
 
 
-def layout(record: tuple[Any, ...], shape: tuple[int, int], threads: int) -> tuple[Any, ...]:
-    """The record with the kernel that is fastest for such a matrix."""
+def layout(record: tuple[Any, ...], shape: tuple[int, int], threads: int, tallest: int = 1) -> tuple[Any, ...]:
+    """The record with the kernel that is fastest for such a matrix, if φ's tallest group has so many rows."""
     rows, columns = shape
-    if record[0] == "csr" and scattered(record, shape):
+    if record[0] == "csr" and tallest <= SIDE and scattered(record, shape):
         return "tiles", *record[1:]
     if record[0] == "dense":
         entries, transposed = record[1:]
@@ -112,6 +127,8 @@ class _Function(NamedTuple):
 def _terms(terms: Terms, size: int, dtype: Any) -> _Function:
     loss, base, A, rows = None, None, None, 0
     if terms.loss is not None:
+        if terms.loss not in LOSS_CODES:
+            raise NotNative(f"f has the loss {terms.loss!r}, which the core does not know")
         loss, base = loss_table(terms, dtype)
         if terms.A is not None:
             rows = terms.A.shape[0]

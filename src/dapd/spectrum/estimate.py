@@ -129,12 +129,15 @@ def _remembered(operator: Operator, key: str, find: Callable[[], T]) -> T:
     return found
 
 
+STEPS = 100  # of Lanczos, about, for a sparse matrix
+
+
 def _multiplications(operator: Operator) -> float:
     """What BLAS may have to do; products that are the caller's own count as infinitely many."""
     if operator.probes > 0:
         return math.inf
     if operator.sparse() is not None:
-        return 0.0
+        return float(STEPS * operator.work)
     return float(min(operator.shape)) ** 2 * max(operator.shape)
 
 

@@ -31,7 +31,7 @@ def symmetric_extremes(H: Any, *, name: str, deadline: float = math.inf) -> tupl
     epsilon = float(np.finfo(H.dtype).eps)
     if abs(H - H.T).max() > max(1e-10, 100 * epsilon) * abs(H).max():
         raise ValueError(f"{name} must be symmetric; use ({name} + {name}.T)/2")
-    with single_blas(0.0 if sp.issparse(H) else float(H.shape[0]) ** 3, MANY):
+    with single_blas(100.0 * H.nnz if sp.issparse(H) else float(H.shape[0]) ** 3, MANY):
         return _extremes(H, name, deadline)
 
 
