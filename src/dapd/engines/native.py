@@ -19,7 +19,7 @@ from dapd.engines.protocol import NotNative
 from dapd.engines.program import NotLinear, Program, Symbol, Trace, trace
 from dapd.engines.threads import Choice, available
 from dapd.methods.base import Method, spaces
-from dapd.model.lowered import BALL, SHRINK_BALL, Table, loss_table, speaks_for, tabulate
+from dapd.model.lowered import BALL, LOSS_CODES, SHRINK_BALL, Table, loss_table, speaks_for, tabulate
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 from dapd.operators.base import Operator, as_entries, csr_record
@@ -308,6 +308,8 @@ class _Function(NamedTuple):
 def _terms(terms: Terms, size: int, dtype: Any) -> _Function:
     loss, base, A, rows = None, None, None, 0
     if terms.loss is not None:
+        if terms.loss not in LOSS_CODES:
+            raise NotNative(f"f has the loss {terms.loss!r}, which the core does not know")
         loss, base = loss_table(terms, dtype)
         if terms.A is not None:
             rows = terms.A.shape[0]
