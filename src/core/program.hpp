@@ -167,7 +167,7 @@ class Runner {
       for (std::size_t k = 0; k < program_.next.size(); ++k) after[k] = uses[program_.next[k]];
       uses = after;
     }
-    // at least once per step, so that no thread is a whole step ahead when the team halts
+    // at least once per step, so no thread is a whole step ahead when the team halts
     if (std::none_of(actions_.begin(), actions_.end(), [](const Action& a) { return a.meet; })) actions_[0].meet = true;
   }
 
