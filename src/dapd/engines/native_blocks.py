@@ -47,7 +47,7 @@ class BlockRunner:
     iterations_per_step = 1
 
     def __init__(self, method: BlockMethod, core: Any) -> None:
-        self.method = method
+        self.method, self.core = method, core
         problem, blocks, dtype = method.problem, method.blocks, method.problem.dtype
         kind = _native_twin(type(method))
         matrices = pieces(problem.M, blocks)
@@ -72,6 +72,10 @@ class BlockRunner:
         self._state: Any = None
         self._arrays: dict[str, Array] = {}
         self._progress = np.zeros(3, np.int64)  # iterations, block products and block gradients
+
+    def describe(self) -> str:
+        """What runs, in a few words."""
+        return f"native ({self.core.__name__.rpartition('_')[2]})"
 
     @property
     def round(self) -> int:
