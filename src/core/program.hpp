@@ -168,7 +168,10 @@ class Runner {
       uses = after;
     }
     // at least once per step, so no thread is a whole step ahead when the team halts
-    if (std::none_of(actions_.begin(), actions_.end(), [](const Action& a) { return a.meet; })) actions_[0].meet = true;
+    if (!actions_.empty() &&
+        std::none_of(actions_.begin(), actions_.end(), [](const Action& a) { return a.meet; })) {
+      actions_[0].meet = true;
+    }
   }
 
   bool conflicts(const Action& action, const std::vector<Use>& uses) const {
