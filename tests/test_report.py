@@ -171,7 +171,7 @@ def test_paper_s_count_of_products_makes_y_sbc_slower_and_no_one_else(outcome):
 
     panel = dataclasses.replace(figure.panels[0], claims=(Watch("", "x-dapd", 0.3),))
     for count in (False, True):
-        outcome.verdicts(figure, panel, paper_s_count=count)
+        outcome.verdicts(figure, panel, papers_count=count)
     for method, curve in seen[0].items():
         if method == "y-sbc-dapd":
             assert seen[1][method].at[1] == pytest.approx(1.5 * curve.at[1])
@@ -208,7 +208,7 @@ def test_clock_is_a_check_of_everything_in_full_alone(outcome):
         assert timed.faster() is holds
         assert timed.judgements().count(holds) == whole.judgements().count(holds) + 1
     assert "13,750 s here with --jobs 2, 13,749 s in the paper" in report._clock(timed)
-    assert "does not tell of every run" in report._clock(whole)
+    assert "does not cover every run" in report._clock(whole)
     assert report._clock(outcome) == ""
 
 
