@@ -1,4 +1,4 @@
-"""One BLAS thread for small work: more of them gain nothing there, and wait for each other on a busy machine."""
+"""One BLAS thread for small work: more threads gain nothing, and wait for each other on a busy machine."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-MANY = 2e10  # multiplications from which several threads are worth it
+MANY = 2e10  # multiplications from which several threads pay off
 
 _lock = Lock()
-_inside: list[Any] = []  # one entry per caller inside; the first holds what has to be restored
+_inside: list[Any] = []  # one entry per active caller; the first one restores the number of threads
 
 
 @contextmanager
 def threads_for(multiplications: float) -> Iterator[None]:
-    """Limit BLAS to one thread if the work inside is small; the last of several callers restores the number."""
+    """Limit BLAS to one thread if the work inside is small; the last active caller restores the number."""
     if multiplications >= MANY:
         yield
         return
