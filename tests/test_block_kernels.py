@@ -13,16 +13,68 @@ import scipy.sparse as sp
 
 import dapd
 from block_instances import LITERAL, blocks_of, instance
-from cores import CORES, assert_same_state, best, native, needs_core, on_each_core
+from cores import CORES
+from dapd.engines.block_tables import NotNative, tabulate_blocks
+from dapd.engines.native_blocks import BlockRunner
 from dapd.methods.base import copy_of
+from dapd.methods.draw import draw, key_of
+from dapd.model.terms import Terms
 
-pytestmark = needs_core
+pytestmark = pytest.mark.skipif(not CORES, reason="the native core was not built")
 NAMES = list(LITERAL)
 BLOCKS = [slice(0, 7), slice(7, 20), slice(20, 21), slice(21, 40)]
 ROWS = 12
 
 
-@on_each_core
+@pytest.fixture(params=CORES)
+def core(request):
+    return CORES[request.param]
+
+
+def best():
+    """The variant that a solve would choose."""
+    return list(CORES.values())[-1]
+
+
+def native(method, steps, core):
+    """A runner so many steps after the start."""
+    runner = BlockRunner(method, core)
+    runner.start()
+    assert runner.advance(steps) == steps
+    return runner
+
+
+def assert_same_state(found, wanted, tolerance):
+    for name, a, b in zip(found._fields, found, wanted, strict=True):
+        scale = np.max(np.abs(b), initial=0.0) if isinstance(b, np.ndarray) else 1.0
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * (scale + 1e-3), err_msg=name)
+
+
+def splitmix64(word):
+    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    word = (word ^ (word >> 27)) * 0x94D049BB133111EB % 2**64
+    return word ^ (word >> 31)
+
+
+def test_draws_are_splitmix64_of_seed_and_iteration():
+    for seed, k, purpose, count in itertools.product([0, 1, 2**70 + 5], [0, 1, 10**9], [0, 1, 2], [1, 7, 2000]):
+        key = splitmix64(seed % 2**64)
+        assert int(key_of(seed)) == key
+        word = splitmix64((key + 0x9E3779B97F4A7C15 * (4 * k + purpose)) % 2**64)
+        assert draw(key_of(seed), k, purpose, count) == ((word >> 32) * count) >> 32
+
+
+def test_draws_are_uniform_and_independent():
+    key, N, steps = key_of(3), 5, 100_000
+    drawn = np.array([[draw(key, k, purpose, N) for purpose in range(3)] for k in range(steps)])
+    cells = np.zeros((N, N, N))
+    np.add.at(cells, tuple(drawn.T), 1)
+    expected = steps / N**3
+    # chi-square with 124 degrees of freedom: 5 standard deviations
+    assert np.sum((cells - expected) ** 2 / expected) < 124 + 5 * np.sqrt(2 * 124)
+    assert abs(np.corrcoef(drawn[1:, 0], drawn[:-1, 1])[0, 1]) < 5 / np.sqrt(steps)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("form", ["dense", "sparse", "mixed"])
 @pytest.mark.parametrize("rows", [1, 3, 8, 15, 16, 17, 31, 40, 100, 700])
@@ -59,7 +111,6 @@ def every_function(rng):
     ]
 
 
-@on_each_core
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_block_gradients_are_those_of_the_functions(dtype, core):
     rng = np.random.default_rng(0)
@@ -156,8 +207,9 @@ def test_iterates_are_the_papers(name, function, shared):
         method.oracle.reset()
         runner = native(method, 300, core)
         assert_same_state(runner.state, state, 1e-12)
-        assert runner.counts[1] == spent[1]
-        assert runner.counts[0] == spent[0] if name != "y-sbc-dapd" else runner.counts[0] <= spent[0]
+        assert runner.counts.gradients == spent[1]
+        products = runner.counts.block_products
+        assert products == spent[0] if name != "y-sbc-dapd" else products <= spent[0]
         runner.advance(1700)
         for found, by_python, wanted in zip(runner.point(), plain, expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
@@ -176,7 +228,6 @@ def test_refresh_and_rebase_leave_the_iterates_as_they_are(name):
         assert_same_state(native(method, 300, core).state, state, 1e-12)
 
 
-@on_each_core
 @pytest.mark.parametrize("name", NAMES)
 def test_iterates_do_not_depend_on_chunks_or_threads(name, core):
     problem, spectrum, _ = instance("huber", 100.0, 10.0, N=5)
@@ -238,7 +289,7 @@ def test_a_hundred_million_block_products_keep_memory_flat():
     grown = resident() - before
     traced = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert runner.counts[0] >= 100_000_000
+    assert runner.counts.block_products >= 100_000_000
     assert grown < 2_000_000
     assert traced < 100_000
 
@@ -262,18 +313,16 @@ def endless(core):
     return native(dapd.METHODS["x-sbc-dapd"].from_theory(problem, spectrum=spectrum, seed=3), 0, core)
 
 
-@on_each_core
 def test_a_deadline_ends_a_run_between_two_iterations(core):
     runner = endless(core)
     done = runner.advance(10**12, perf_counter() + 0.02)
     assert 0 < done == runner.state.k
-    assert runner.counts[0] == 4 * done + 5 * (done // runner.method.plan.period)
+    assert runner.counts.block_products == 4 * done + 5 * (done // runner.method.plan.period)
     again = endless(core)
     again.advance(done)
     assert_same_state(runner.state, again.state, 0.0)
 
 
-@on_each_core
 def test_ctrl_c_ends_a_run_and_leaves_a_true_state(core):
     runner, main = endless(core), threading.main_thread()
     timer = threading.Timer(0.1, lambda: signal.pthread_kill(main.ident, signal.SIGINT))
@@ -286,4 +335,116 @@ def test_ctrl_c_ends_a_run_and_leaves_a_true_state(core):
     again = endless(core)
     again.advance(runner.state.k)
     assert_same_state(runner.state, again.state, 0.0)
-    assert again.counts[0] == runner.counts[0]
+    assert again.counts.block_products == runner.counts.block_products
+
+
+def bound_to(f, M=None):
+    M = np.random.default_rng(0).standard_normal((2, 6)) if M is None else M
+    return dapd.METHODS["x-sbc-dapd-nonseparable"].from_theory(
+        dapd.Problem(f, M, np.ones(2), blocks=3), spectrum=dapd.Spectrum(4.0, 0.5, 3.0), seed=0
+    )
+
+
+class Said(dapd.PseudoHuber):
+    """A function that says what the test wants."""
+
+    def __init__(self, terms):
+        super().__init__(0.5)
+        self.terms = terms
+
+    def lowered(self):
+        return self.terms
+
+    def block_grad(self, x, block):
+        return 2 * x[block]
+
+
+class Other(dapd.PseudoHuber):
+    """A function with another gradient than the class that says what it is."""
+
+    def grad(self, x):
+        return 2 * x
+
+
+def terms_with_everything(rng):
+    A, H, d = rng.standard_normal((4, 6)), np.eye(6) + 0.1, rng.standard_normal(6)
+    operator = dapd.LeastSquares(A, np.ones(4), 1.0).A
+    c, diagonal = rng.standard_normal(6), rng.uniform(1, 2, 6)
+    return [
+        Terms(ridge=0.7, c=c),
+        Terms(loss="square", d=d, H=diagonal),
+        Terms(loss="logistic", d=np.sign(d), ridge=0.3, H=H, c=c),
+        Terms(loss="pseudo-huber", e=0.2, d=d, ridge=0.4, H=sp.csr_array(H)),
+        Terms(loss="pseudo-huber", A=operator, e=0.3, d=d[:4], ridge=0.5, H=diagonal, c=c),
+        Terms(loss="pseudo-huber", A=operator, e=0.3, H=diagonal),
+        Terms(loss="square", A=operator, d=d[:4], ridge=0.1, H=H, c=c),
+        Terms(loss="square", A=operator, ridge=0.1),
+    ]
+
+
+def gradient(t, x):
+    """∇f from its definition."""
+    u = x if t.A is None else t.A.forward(x)
+    shifted = u - (0 if t.d is None else t.d)
+    slope = {
+        None: lambda: 0 * u,
+        "square": lambda: shifted,
+        "logistic": lambda: -t.d / (1 + np.exp(t.d * u)),
+        "pseudo-huber": lambda: shifted / np.hypot(shifted, t.e),
+    }[t.loss]()
+    H = np.zeros((6, 6)) if t.H is None else np.diag(t.H) if t.H.ndim == 1 else t.H
+    return (slope if t.A is None else t.A.adjoint(slope)) + t.ridge * x + H @ x - (0 if t.c is None else t.c)
+
+
+@pytest.mark.parametrize("case", range(8))
+def test_every_lowered_function_has_its_gradient(case, core):
+    """Alone in one block, and, unless A and a matrix H both join the blocks, as an f of all of x."""
+    t = terms_with_everything(np.random.default_rng(4))[case]
+    f = dapd.Smooth(
+        lambda x: 0.0, lambda x: gradient(t, x), 1.0, 4.0, size=6, block_grad=lambda x, b: gradient(t, x)[b]
+    )
+    M = np.random.default_rng(0).standard_normal((2, 6))
+    spectrum = dapd.Spectrum(4.0, 0.5, 3.0)
+    for name, g, blocks in (("x-sbc-dapd", dapd.Separable([f]), 1), ("x-sbc-dapd-nonseparable", f, 3)):
+        plain = dapd.METHODS[name].from_theory(dapd.Problem(g, M, np.ones(2), blocks=blocks), spectrum=spectrum, seed=0)
+        said = Said(t)
+        method = dapd.METHODS[name](
+            dapd.Problem(dapd.Separable([said], sizes=[6]) if blocks == 1 else said, M, np.ones(2), blocks=blocks),
+            plain.parameters, seed=0,
+        )  # fmt: skip
+        if blocks == 3:
+            method.functions = None
+            if t.A is not None and t.H is not None and t.H.ndim == 2:
+                with pytest.raises(NotNative, match="joins the blocks both"):
+                    BlockRunner(method, core)
+                continue
+        runner = BlockRunner(method, core)
+        runner.state = plain.init()
+        runner.advance(100)
+        assert_same_state(runner.state, plain.run(plain.init(), 100), 1e-11)
+
+
+def test_what_is_not_known_is_refused_with_its_reason(core):
+    free = dapd.LeastSquares(dapd.ColumnBlocks([np.ones((3, 6))]), np.ones(3), 1.0)
+    mine = type("Mine", (dapd.METHODS["x-sbc-dapd"],), {"update": staticmethod(lambda p, o, s, drawn: None)})
+    huber = dapd.Problem(dapd.PseudoHuber(0.5), np.eye(2, 6), np.ones(2), blocks=3)
+    for method, reason in (
+        (bound_to(Other(0.5)), "Other is only available in Python"),
+        (bound_to(Said(Terms(loss="hinge"))), "the loss 'hinge'"),
+        (bound_to(free), "the A of LeastSquares is only available as a product"),
+        (mine.from_theory(huber, seed=0), "no loop for Mine"),
+    ):
+        with pytest.raises(NotNative, match=reason):
+            BlockRunner(method, core)
+    with pytest.raises(ValueError, match=r"Said.lowered\(\) has c of shape \(5,\), expected \(2,\)"):
+        BlockRunner(bound_to(Said(Terms(ridge=1.0, c=np.ones(5)))), core)
+
+
+def test_an_unknown_code_never_falls_through(core, monkeypatch):
+    def forged(functions, blocks, dtype):
+        table = tabulate_blocks(functions, blocks, dtype)
+        return table._replace(loss=np.full_like(table.loss, 9))
+
+    monkeypatch.setattr("dapd.engines.native_blocks.tabulate_blocks", forged)
+    with pytest.raises(ValueError, match="unknown loss"):
+        BlockRunner(bound_to(dapd.PseudoHuber(0.5)), core)

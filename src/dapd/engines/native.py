@@ -7,29 +7,21 @@ import os
 from functools import cache
 from time import perf_counter
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.linalg.cython_blas
-import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
+from dapd.blas import SMALL, single_blas
 from dapd.engines.program import NotLinear, Program, Symbol, Trace, trace
 from dapd.engines.protocol import NotNative
-from dapd.engines.threads import SHARED, Choice, available, single_blas
+from dapd.engines.records import coupling, function
+from dapd.engines.threads import Choice, available
 from dapd.methods.base import Method, spaces
-from dapd.model.lowered import Table, loss_table, speaks_for, tabulate
 from dapd.model.problem import Problem
-from dapd.model.terms import Terms
-from dapd.operators.base import Operator, as_entries, csr_record
 
 WORTH = 1 << 15  # multiplications of a step that make another thread worth its meetings
-OWN = 1 << 20  # bytes of M that a core's own cache keeps from one step to the next
-NEAR, LONG = 1 << 19, 64  # bytes of a panel of columns that stay near, and rows that it must have
-LARGE = 1 << 18  # entries of a sparse matrix that are worth another copy
-FEW = 8  # entries per row: the processor mispredicts where a row of CSR ends
-FAR = 1 << 13  # columns from one entry to the next, on average: x is read from far places
 VARIANTS = ("avx512", "avx2", "baseline")
 
 
@@ -120,17 +112,19 @@ class NativeRunner:
     def advance(self, steps: int, deadline: float) -> int:
         """Take so many steps, or fewer if the deadline comes first."""
         done = 0
-        with single_blas(SHARED if self.uses_blas else 0):
+        with single_blas(SMALL if self.uses_blas else 0):
             while done < steps:
                 threads, some = (self.fixed, steps - done) if self.fixed else self.choice.next(steps - done)
                 began = perf_counter()
-                taken = self.core.run(some, threads, deadline - began)
+                try:
+                    taken = self.core.run(some, threads, deadline - began)
+                finally:  # true after a Ctrl-C too
+                    self.counts.gradients += self.core.taken * self.program.gradients
+                    self.counts.products += 2 * self.core.taken * self.program.dual_steps
                 self.choice.learn(threads, taken, perf_counter() - began)
                 done += taken
                 if taken < some:
                     break
-        self.counts.gradients += done * self.program.gradients
-        self.counts.products += 2 * done * self.program.dual_steps
         return done
 
     def point(self) -> tuple[Array, Array]:
@@ -147,12 +141,12 @@ class NativeRunner:
 
     def _where(self) -> tuple[int, int] | None:
         """The fields that are x and y, if the method's point is two of them."""
-        symbols = [Symbol(Trace(), dual) for dual in self.dual]
+        places = {Symbol(Trace(), dual): k for k, dual in enumerate(self.dual)}
         try:
-            x, y = self.method.point(self.kind(*symbols))
-        except NotLinear:
+            x, y = self.method.point(self.kind(*places))
+        except Exception:  # then it computes something, and is asked again with the state
             return None
-        return (symbols.index(x), symbols.index(y)) if x in symbols and y in symbols else None
+        return (places[x], places[y]) if x in places and y in places else None
 
 
 def fields_of(state: Any, problem: Problem) -> list[bool]:
@@ -173,9 +167,12 @@ def program_of(method: Method, state: type, dual: list[bool]) -> Program:
     try:
         return trace(type(method).update, method.parameters, state, dual)
     except NotLinear as reason:
+        raise NotNative(f"the step of {method.name} is not a short list of linear operations: {reason}") from None
+    except Exception as error:  # a symbol is no array; an error of the step's own comes again when Python runs it
         raise NotNative(
-            f"the step of {method.name} is not linear between its questions to the oracle: {reason}"
-        ) from None
+            f"the step of {method.name} is not linear between its questions to the oracle "
+            f"({type(error).__name__}: {error})"
+        ) from error
 
 
 class DualStep:
@@ -198,115 +195,3 @@ class DualStep:
         y, Mty = np.empty_like(base), np.empty_like(v)
         self.core.run(v, base, step, y, Mty, self.threads)
         return y, Mty
-
-
-def coupling(problem: Problem, threads: int) -> tuple[tuple[Any, ...], Table]:
-    """M and φ as the core reads them."""
-    phi = problem.phi
-    pieces = phi.lowered(problem.rows) if speaks_for(phi, "prox") else None
-    if pieces is None:
-        raise NotNative(f"φ = {type(phi).__name__} has a prox that only Python knows")
-    M = matrix(problem.M, problem.dtype, "M")
-    return layout(M, problem.M.shape, threads), tabulate(pieces, problem.dtype)
-
-
-def matrix(M: Operator, dtype: Any, name: str) -> tuple[Any, ...]:
-    """The record of a linear map, its entries in the problem's dtype, or in float32 if that is narrower."""
-    record = M.lowered() if speaks_for(M, "forward", "adjoint") else None
-    if record is None:
-        raise NotNative(f"{name} is {type(M).__name__}, whose products only Python knows")
-    return converted(record, dtype)
-
-
-def converted(record: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
-    """The record with floating arrays that the core can read beside vectors of this dtype."""
-    exact = record[0] == "kronecker"
-
-    def fitting(part: Any) -> Any:
-        if isinstance(part, tuple):
-            return converted(part, dtype)
-        if not isinstance(part, np.ndarray) or part.dtype.kind != "f":
-            return part
-        fits = part.dtype == dtype or (part.dtype == np.float32 and not exact)
-        return part if fits else as_entries(part, dtype)
-
-    return tuple(map(fitting, record))
-
-
-def layout(record: tuple[Any, ...], shape: tuple[int, int], threads: int) -> tuple[Any, ...]:
-    """The record with the kernel that is fastest for such a matrix."""
-    rows, columns = shape
-    if record[0] == "csr" and scattered(record, shape):
-        return "tiles", *record[1:]
-    if record[0] == "dense":
-        entries, transposed = record[1:]
-        # exchanging y is cheaper than exchanging x, and M may be read twice if it stays near
-        small = threads > 1 and 2 * rows <= columns and entries.nbytes <= threads * OWN
-        # panels would be too short to read, or too large to stay near
-        flat = transposed and LONG * entries.itemsize * columns > NEAR
-        if flat or (small and not transposed):
-            return "strips", entries, transposed
-    return record
-
-
-def scattered(record: tuple[Any, ...], shape: tuple[int, int]) -> bool:
-    """Whether tiles are faster: a large sparse matrix with few entries per row, or far from each other in a long x."""
-    _, _, indices, values = record
-    if values.size < LARGE:
-        return False
-    if values.size < FEW * shape[0]:
-        return True
-    some = np.arange(0, values.size - 1, values.size // LARGE)
-    jumps = np.abs(indices[some + 1].astype(np.int64) - indices[some])
-    return bool(shape[1] * values.itemsize > OWN and jumps.mean() > FAR)
-
-
-def function(problem: Problem) -> Any:
-    """The record of f as the core reads it: one, or a list with one per block."""
-    f = problem.f
-    terms = f.lowered() if speaks_for(f, "grad") else None
-    if terms is None:
-        raise NotNative(f"f = {type(f).__name__} has a gradient that only Python knows")
-    if isinstance(terms, Terms):
-        return _terms(terms, problem.columns, problem.dtype)
-    blocks = problem.blocks or []
-    return [_terms(part, block.stop - block.start, problem.dtype) for part, block in zip(terms, blocks, strict=True)]
-
-
-class _Function(NamedTuple):
-    """What `make_gradient` of src/core/module.cpp reads."""
-
-    size: int
-    loss: Table | None
-    A: tuple[Any, ...] | None
-    rows_of_A: int
-    base: Array | None
-    ridge: float
-    diagonal: Array | None
-    H: tuple[Any, ...] | None
-    minus_c: Array | None
-
-
-def _terms(terms: Terms, size: int, dtype: Any) -> _Function:
-    loss, base, A, rows = None, None, None, 0
-    if terms.loss is not None:
-        loss, base = loss_table(terms, dtype)
-        if terms.A is not None:
-            rows = terms.A.shape[0]
-            A = layout(matrix(terms.A, dtype, "A"), terms.A.shape, 1)
-            if A[0] not in ("dense", "csr", "strips", "tiles", "stacked"):
-                raise NotNative(f"A is {type(terms.A).__name__}, and the core has no gradient with such a matrix")
-            A = ("csr", *A[1:]) if A[0] == "tiles" else A
-            base = np.zeros(rows, dtype) if base is None else base
-    diagonal, H = None, None
-    if isinstance(terms.H, LinearOperator):
-        raise NotNative("H is a LinearOperator, whose products only Python knows")
-    if sp.issparse(terms.H):
-        H = converted(csr_record(terms.H), dtype)
-    elif terms.H is not None and terms.H.ndim == 1:
-        diagonal = as_entries(terms.H, dtype)
-    elif terms.H is not None:
-        fortran = terms.H.flags.f_contiguous and not terms.H.flags.c_contiguous
-        H = converted(("dense", as_entries(terms.H.T if fortran else terms.H)), dtype)  # H is its own transpose
-    minus_c = None if terms.c is None else -terms.c.astype(dtype)
-    return _Function(size, loss, A, rows, base, terms.ridge, diagonal, H, minus_c)

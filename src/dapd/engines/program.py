@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 COMBINE, GRADIENT, DUAL_STEP = range(3)  # src/core/program.hpp has the same numbers
 MOST = 6  # terms of a combination
+LONGEST = 1 << 16  # operations of a step: CAPD takes eleven per inner step, and tracing takes longer than running them
 
 
 class Instruction(NamedTuple):
@@ -61,6 +62,8 @@ class Symbol:
             trace.record(self)
 
     def _sum(self, other: Any, sign: float) -> Symbol:
+        if isinstance(other, Real) and other == 0:  # where `sum` starts
+            return self
         if not isinstance(other, Symbol):
             raise NotLinear(f"it adds {type(other).__name__} to a vector")
         if other.dual != self.dual:
@@ -69,6 +72,8 @@ class Symbol:
 
     def __add__(self, other: Any) -> Symbol:
         return self._sum(other, 1.0)
+
+    __radd__ = __add__
 
     def __sub__(self, other: Any) -> Symbol:
         return self._sum(other, -1.0)
@@ -94,8 +99,11 @@ class Symbol:
     def __bool__(self) -> bool:
         raise NotLinear("it decides by the entries of a vector")
 
+    def __eq__(self, other: object) -> bool:
+        raise NotLinear("it compares a vector")
+
     def __getattr__(self, name: str) -> Any:
-        raise NotLinear(f"it uses .{name} of a vector")
+        raise NotLinear("it makes an array of a vector" if "__array" in name else f"it uses .{name} of a vector")
 
 
 class Call(NamedTuple):
@@ -116,6 +124,8 @@ class Trace:
 
     def record(self, event: Symbol | Call) -> None:
         """Note that it happened."""
+        if len(self.events) == LONGEST:
+            raise NotLinear(f"it takes more than {LONGEST:,} operations")
         self.events.append(event)
 
     def grad(self, x: Any) -> Symbol:
@@ -247,7 +257,7 @@ class _Builder:
         ordered = self._ordered()
         # a result that is given, or is two results, needs a register of its own unless it only changes its place
         for k, end in enumerate(self.ends):
-            if end in self.ends[:k] or end is self.given[-1]:
+            if end in set(self.ends[:k]) or end is self.given[-1]:
                 copy = Symbol(end.trace, end.dual)
                 ordered.append((copy, {end: 1.0}))
                 self.ends[k] = copy

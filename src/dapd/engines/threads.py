@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
-from typing import Any
 
 TRIAL = 0.002  # seconds of steps that tell how fast so many threads are
 AGAIN = 0.25  # seconds of solving between two such trials
 WARM, FIRST = 2, 16  # steps that start the threads, and steps of the first trial
-SHARED = 1 << 16  # multiplications from which BLAS would use threads of its own
 
 
 def available() -> int:
@@ -26,18 +22,6 @@ def available() -> int:
     return max(1, min(cores, int(named)) if named.isdigit() else cores)
 
 
-def single_blas(work: int) -> AbstractContextManager[Any]:
-    """Keep BLAS from using threads of its own, which wait for each other as ours do; nothing to do for small work."""
-    return _blas().limit(limits=1, user_api="blas") if work >= SHARED else nullcontext()
-
-
-@cache
-def _blas() -> Any:
-    from threadpoolctl import ThreadpoolController  # takes long to look around, and small problems do without
-
-    return ThreadpoolController()
-
-
 class Choice:
     """One thread or all: whichever has lately been faster.
 
@@ -47,7 +31,7 @@ class Choice:
 
     def __init__(self, most: int) -> None:
         self.most, self.threads = most, most
-        self.cost = {count: 0.0 for count in {1, most}}  # seconds per step, 0 if not known
+        self.cost = dict.fromkeys({1, most}, 0.0)  # seconds per step, 0 if not known
         self.since = AGAIN  # seconds of solving since the last trial
         self.warm = False
 

@@ -18,6 +18,7 @@ from dapd.model.terms import Terms
 # What becomes of u = base + Mv in a row, or in a group of rows; src/core/phi.hpp has the same numbers.
 KEEP, CLIP, SHRINK, LOGISTIC, HUBER, BALL, SHRINK_BALL = range(7)
 
+LOSS_CODES = {"square": KEEP, "logistic": LOGISTIC, "pseudo-huber": HUBER}  # what the derivative does to u
 HEIGHT = 12  # rows of a group that has no reason to be longer
 NO_GROUPS = np.zeros(0, np.int64)
 
@@ -78,7 +79,7 @@ def tabulate(pieces: Pieces, dtype: Any) -> Table:
 def loss_table(terms: Terms, dtype: Any) -> tuple[Table, Array | None]:
     """The derivative of the loss as a table, and what is added to its argument first."""
     shift = None if terms.d is None or terms.loss == "logistic" else -terms.d.astype(dtype)
-    code = {"square": KEEP, "logistic": LOGISTIC, "pseudo-huber": HUBER}[terms.loss or ""]
+    code = LOSS_CODES[terms.loss or ""]
     of_row = terms.d if terms.loss == "logistic" else terms.e
     lower = np.atleast_1d(np.asarray(of_row, dtype))
     return Table(NO_GROUPS, np.array([code], np.uint8), lower, lower), shift

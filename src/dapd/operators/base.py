@@ -440,7 +440,8 @@ def as_entries(matrix: Array, dtype: Any = None) -> Array:
 
 def csr_record(matrix: Any) -> tuple[Any, ...]:
     """("csr", indptr, indices, values) of a SciPy CSR array."""
-    return "csr", matrix.indptr, matrix.indices, as_entries(matrix.data)
+    wide = np.result_type(matrix.indptr, matrix.indices)
+    return "csr", as_entries(matrix.indptr, wide), as_entries(matrix.indices, wide), as_entries(matrix.data)
 
 
 def cut(matrix: Any, blocks: list[slice]) -> list[Any]:

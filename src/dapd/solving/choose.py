@@ -61,8 +61,9 @@ def choose(
     cost, cost_of_round = _cost(whole, 1, deadline), _cost(blocks, block_method.round, deadline)
     gain = method.parameters.Pi * cost / (rounds * cost_of_round)
     compared = (
-        f"by the theorems {rounds:.3g} rounds of {block_method.round} block iterations against {method.parameters.Pi:.3g} "
-        f"iterations of {method.title}, and a round takes {cost_of_round / cost:.2g} times as long as one of those"
+        f"by the theorems {rounds:.3g} rounds of {block_method.round} block iterations against "
+        f"{method.parameters.Pi:.3g} iterations of {method.title}, and a round takes {cost_of_round / cost:.2g} times "
+        "as long as one of those"
     )
     if gain < MARGIN:
         return whole, spectrum, [f"{why} {block_method.title} would be {gain:.2g} times as fast: {compared}."]

@@ -12,9 +12,9 @@ import numpy as np
 
 from dapd.arguments import TimeUp, named, near_miss, number, vector, whole
 from dapd.arrays import Array
+from dapd.blas import single_blas
 from dapd.engines import bind, check_engine
 from dapd.engines.protocol import Engine, Runner
-from dapd.engines.threads import single_blas
 from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
 from dapd.model.problem import Problem

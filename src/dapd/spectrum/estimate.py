@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from dapd.arguments import named, partition, warn
+from dapd.blas import MANY, single_blas
 from dapd.operators.base import ColumnBlocks, Operator, as_operator
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.spectrum.blocks import block_norm
@@ -21,7 +22,6 @@ from dapd.spectrum.record import Estimate, Spectrum, SpectrumWarning, zero_spect
 from dapd.spectrum.sparse import STEPS_BEFORE_FACTOR, sparse, with_least
 from dapd.spectrum.structured import block_diagonal, kronecker
 from dapd.spectrum.symmetric import symmetric_extremes
-from dapd.spectrum.threads import threads_for
 
 __all__ = [
     "Estimate",
@@ -76,7 +76,7 @@ def estimate_range(operator: Operator, *, positive: bool, deadline: float = math
     """
 
     def find() -> Spectrum:
-        with threads_for(_multiplications(operator)):
+        with single_blas(_multiplications(operator), MANY):
             return _whole(operator, "M", positive=positive, deadline=deadline)
 
     found = _remembered(operator, f"positive={positive}", find)
@@ -95,7 +95,7 @@ def estimate_norm(operator: Operator, *, deadline: float = math.inf) -> Spectrum
         return estimate_range(operator, positive=False, deadline=deadline)
 
     def find() -> Spectrum:
-        with threads_for(_multiplications(operator)):
+        with single_blas(_multiplications(operator), MANY):
             return iterative(operator, "M", positive=False, least=False, deadline=deadline)
 
     return _remembered(operator, "norm", find)
@@ -116,7 +116,7 @@ def with_block_norm(spectrum: Spectrum, M: Operator, blocks: list[slice], *, dea
 def singular_range(operator: Operator, *, name: str, deadline: float = math.inf) -> tuple[float, float]:
     """Safe bounds on the least and the greatest of the min(rows, columns) singular values; 0 if unresolved."""
     wide = operator if operator.shape[0] <= operator.shape[1] else operator.transposed()
-    with threads_for(_multiplications(wide)):
+    with single_blas(_multiplications(wide), MANY):
         found = _whole(wide, name, positive=False, deadline=deadline)
     return found.s_min if found.resolved else 0.0, found.s_max
 
@@ -129,12 +129,15 @@ def _remembered(operator: Operator, key: str, find: Callable[[], T]) -> T:
     return found
 
 
+STEPS = 100  # of Lanczos, about, for a sparse matrix
+
+
 def _multiplications(operator: Operator) -> float:
     """An estimate of the multiplications in BLAS; inf for matrix-free products, which may do anything."""
     if operator.probes > 0:
         return math.inf
     if operator.sparse() is not None:
-        return 0.0
+        return float(STEPS * operator.work)
     return float(min(operator.shape)) ** 2 * max(operator.shape)
 
 

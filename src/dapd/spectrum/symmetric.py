@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from dapd.blas import MANY, single_blas
 from dapd.spectrum.band import Band
 from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
 from dapd.spectrum.exact import EPSILON
@@ -16,7 +17,6 @@ from dapd.spectrum.factored import Factorable, Full, least_eigenvalue
 from dapd.spectrum.iterative import MARGIN, MARGIN_ABOVE, PRODUCTS, UNRESOLVED
 from dapd.spectrum.lanczos import Search, extremes, random_start
 from dapd.spectrum.sparse import FULL_ROWS, STEPS_BEFORE_FACTOR, STEPS_BEFORE_FULL, Gram
-from dapd.spectrum.threads import threads_for
 
 SMALL = 400  # rows up to which a sparse matrix is made dense at once
 DENSE = 3_000  # rows up to which all eigenvalues of a dense matrix are computed
@@ -31,7 +31,7 @@ def symmetric_extremes(H: Any, *, name: str, deadline: float = math.inf) -> tupl
     epsilon = float(np.finfo(H.dtype).eps)
     if abs(H - H.T).max() > max(1e-10, 100 * epsilon) * abs(H).max():
         raise ValueError(f"{name} must be symmetric; use ({name} + {name}.T)/2")
-    with threads_for(0.0 if sp.issparse(H) else float(H.shape[0]) ** 3):
+    with single_blas(100.0 * H.nnz if sp.issparse(H) else float(H.shape[0]) ** 3, MANY):
         return _extremes(H, name, deadline)
 
 

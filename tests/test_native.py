@@ -1,0 +1,407 @@
+"""The native dual step, one pass over M, against two plain products: every kind of M and φ, every variant, 1 to 4 threads."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.linalg import aslinearoperator
+
+import dapd
+from dapd.engines import native
+from dapd.engines.native import DualStep, NotNative, coupling, load, scattered, variants
+
+SIZES = [(1, 1), (1, 9), (9, 1), (3, 5), (4, 4), (5, 17), (7, 3), (8, 64), (13, 31), (26, 45), (30, 512), (130, 67)]
+STEP = 0.7
+
+pytestmark = pytest.mark.skipif(not variants(), reason="the native core was not built")
+
+
+@pytest.fixture(params=variants())
+def core(request):
+    return load(request.param)
+
+
+def phis(rows):
+    """Every φ that a table can hold, for so many rows."""
+    rng = np.random.default_rng(rows)
+    low, high = -rng.uniform(0, 1, rows), rng.uniform(0, 1, rows)
+    low[::3], high[1::3] = -np.inf, np.inf
+    simple = [
+        dapd.Zero(),
+        dapd.NonNegative(),
+        dapd.Box(-0.3, 0.4),
+        dapd.Box(low, high),
+        dapd.Box(low, 1.0),
+        dapd.Interval(-0.3, np.inf),
+        dapd.Interval(low, high),
+        dapd.L1(0.3),
+        dapd.L1(np.abs(rng.standard_normal(rows))),
+        dapd.GroupBall(0.5, rows),
+        dapd.GroupBall(0.8, 1),
+    ]
+    if rows > 2:
+        cut = [slice(0, 1), slice(1, rows - 1), slice(rows - 1, rows)]
+        simple.append(dapd.GroupBall([0.4, 0.6, 0.8], cut))
+        simple.append(dapd.Stack([dapd.Zero(), dapd.Box(low[1:], high[1:])], sizes=[1, rows - 1]))
+        simple.append(dapd.Stack([dapd.L1(0.2), dapd.GroupBall(0.5, [slice(0, rows - 2)]), dapd.NonNegative()],
+                                 sizes=[1, rows - 2, 1]))  # fmt: skip
+    return simple + [dapd.Conjugate(phi) for phi in simple] + [dapd.Conjugate(dapd.Conjugate(simple[6]))]
+
+
+def layouts(M):
+    """The same matrix in every form that has a kernel."""
+    return M, np.asfortranarray(M), sp.csr_array(M), dapd.RowBlocks([M, dapd.Identity(M.shape[1])])
+
+
+def problem_with(M, phi, dtype=np.float64):
+    return dapd.Problem(dapd.PseudoHuber(1.0), M, np.zeros(M.shape[0], dtype), phi)
+
+
+def check(core, M, phi, dtype=np.float64, threads=(1, 2, 3)):
+    """The fused step of every number of threads is two products and a prox."""
+    problem = problem_with(M, phi, dtype)
+    rng = np.random.default_rng(1)
+    v, base = rng.standard_normal(M.shape[1]).astype(dtype), rng.standard_normal(M.shape[0]).astype(dtype)
+    y, Mty = problem.M.dual_step(v, base, problem.phi, STEP)
+    scale = 1 + np.abs(problem.M.forward(np.abs(v))).max(initial=0.0) + np.abs(y).sum()
+    tol = 1e3 * np.finfo(dtype).eps * scale
+    kept = v.copy(), base.copy()
+    for count in threads:
+        fast_y, fast_Mty = DualStep(problem, threads=count, core=core)(v, base, STEP)
+        assert fast_y.dtype == fast_Mty.dtype == dtype
+        assert np.abs(fast_y - y).max(initial=0.0) <= tol
+        assert np.abs(fast_Mty - Mty).max() <= tol
+    assert np.array_equal(v, kept[0])
+    assert np.array_equal(base, kept[1])
+
+
+def padded(phi, M):
+    """φ for the rows of M, of which it knows the first ones."""
+    rows = M.shape[0]
+    known = phi.size or (rows if not isinstance(M, dapd.RowBlocks) else rows - M.shape[1])
+    return phi if known == rows else dapd.Stack([phi, dapd.Box(-1.0, 1.0)], sizes=[known, rows - known])
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_one_pass_equals_two_products_for_every_phi_and_layout(core, size):
+    M = np.random.default_rng(0).standard_normal(size)
+    for k, phi in enumerate(phis(size[0])):
+        for form in layouts(M):
+            check(core, form, padded(phi, form), threads=(1, 2 + k % 3))
+
+
+@pytest.mark.parametrize("size", [(1, 9), (13, 31), (130, 67)])
+def test_one_pass_in_float32(core, size):
+    M = np.random.default_rng(0).standard_normal(size).astype(np.float32)
+    for k, phi in enumerate(phis(size[0])):
+        for form in layouts(M):
+            check(core, form, padded(phi, form), np.float32, threads=(1, 2 + k % 3))
+
+
+@pytest.mark.parametrize("size", [(7, 40), (60, 50), (300, 512)])
+def test_every_number_of_threads_from_one_to_nine(core, size):
+    M = np.random.default_rng(0).standard_normal(size)
+    for form in layouts(M):
+        check(core, form, dapd.L1(0.3), threads=range(1, 10))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_same_bits_wherever_in_a_cache_line_a_matrix_begins(core, dtype):
+    rng = np.random.default_rng(0)
+    for rows, columns in ((29, 71), (17, 16), (29, 33), (40, 160)):
+        entries, v = rng.standard_normal(rows * columns).astype(dtype), rng.standard_normal(columns).astype(dtype)
+        first = {}
+        for offset in range(16):
+            room = np.full(entries.size + 32, np.nan, dtype)  # what is beside M must not matter
+            room[offset : offset + entries.size] = entries
+            M = room[offset : offset + entries.size].reshape(rows, columns)
+            check(core, M, dapd.NonNegative(), dtype, threads=(1, 2))
+            check(core, M.T, dapd.NonNegative(), dtype, threads=(1, 2))
+            for threads in (1, 2):
+                fused = DualStep(problem_with(M, dapd.Zero(), dtype), threads=threads, core=core)
+                found = fused(v, np.ones(rows, dtype), STEP)
+                for one, other in zip(first.setdefault(threads, found), found, strict=True):
+                    assert np.array_equal(one, other)
+
+
+def test_vectors_may_begin_anywhere_and_be_strided(core):
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((9, 21))
+    problem = problem_with(M, dapd.L1(0.3))
+    v, base = rng.standard_normal(21), rng.standard_normal(9)
+    fused = DualStep(problem, threads=1, core=core)
+    first = fused(v, base, STEP)
+    for offset in range(1, 9):
+        room = np.full(64, np.nan)
+        room[offset : offset + 21], room[offset + 30 : offset + 39] = v, base
+        found = fused(room[offset : offset + 21], room[offset + 30 : offset + 39], STEP)
+        assert all(np.array_equal(one, other) for one, other in zip(first, found, strict=True))
+    wide = np.full(63, np.nan)
+    wide[::3] = v
+    assert np.array_equal(fused(wide[::3], base, STEP)[0], first[0])
+
+
+def test_strided_views_of_a_matrix(core):
+    wide = np.random.default_rng(0).standard_normal((14, 40))
+    for view in (wide[:, ::2], wide[::2], wide[3:, 5:], wide[::-1], wide.T[::3, 2:]):
+        check(core, view, dapd.NonNegative())
+
+
+def test_big_endian_and_unaligned_matrices_are_read_right(core):
+    M = np.random.default_rng(0).standard_normal((6, 10))
+    unaligned = np.frombuffer(b"x" + M.tobytes(), np.uint8)[1:].view(np.float64).reshape(M.shape)
+    for form in (M.astype(">f8"), unaligned):
+        check(core, form, dapd.NonNegative())
+
+
+def test_float32_matrix_with_float64_vectors_keeps_their_digits(core):
+    M = np.random.default_rng(0).standard_normal((13, 31)).astype(np.float32)
+    others = dapd.Kronecker(M, 2), dapd.Kronecker(M, M[:2, :3]), dapd.BlockDiagonal([M, M[:2]])
+    for form in (*layouts(M), *others, np.asfortranarray(M[:2]), sp.csr_array(M[:, :3])):
+        check(core, form, dapd.L1(0.3), np.float64)
+
+
+def test_empty_rows_and_columns_of_a_sparse_matrix(core):
+    M = np.random.default_rng(0).standard_normal((12, 20))
+    M[[0, 5, 6, 11]] = 0.0
+    M[:, [0, 3, 19]] = 0.0
+    for phi in phis(12):
+        check(core, sp.csr_array(M), phi)
+    check(core, sp.csr_array((4, 7)), dapd.L1(0.3))
+
+
+def test_a_matrix_without_rows(core):
+    for M in (np.zeros((0, 7)), sp.csr_array((0, 7))):
+        check(core, M, dapd.Zero())
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (50, 70), (90, 30)])
+def test_tiles_equal_two_products(core, shape, dtype, monkeypatch):
+    monkeypatch.setattr(native, "scattered", lambda record, shape: True)
+    rng = np.random.default_rng(0)
+    for density in (0.0, 0.03, 0.3):
+        M = sp.random_array(shape, density=density, format="csr", rng=rng, dtype=dtype)
+        for k, phi in enumerate(phis(shape[0])):
+            assert coupling(problem_with(M, phi, dtype), 2)[0][0] == "tiles"
+            check(core, M, phi, dtype, threads=(1, 2 + k % 3))
+        M.indices, M.indptr = M.indices.astype(np.int64), M.indptr.astype(np.int64)
+        check(core, M, dapd.L1(0.3), dtype)
+
+
+def test_tiles_of_a_matrix_with_more_rows_and_columns_than_one_holds(core):
+    shape = (70_001, 66_000)
+    M = sp.random_array(shape, density=1e-4, format="csr", rng=np.random.default_rng(0))
+    phi = dapd.Stack([dapd.GroupBall(0.5, 3), dapd.L1(0.2)], sizes=[3_000, None])
+    assert coupling(problem_with(M, phi), 1)[0][0] == "tiles"
+    check(core, M, phi, threads=(1, 3))
+    tall = dapd.GroupBall(0.5, [slice(0, 70_000), slice(70_000, 70_001)])  # a group that no tile holds
+    assert coupling(problem_with(M, tall), 1)[0][0] == "csr"
+    check(core, M, tall, threads=(1, 2))
+
+
+def test_tiles_are_for_large_matrices_whose_entries_are_far_apart():
+    rng = np.random.default_rng(0)
+
+    def tiles(M):
+        return scattered(dapd.Problem(dapd.PseudoHuber(1.0), M, np.zeros(M.shape[0])).M.lowered(), M.shape)
+
+    far = sp.random_array((2_000, 400_000), density=5e-4, format="csr", rng=rng)  # 200 per row, 2,000 columns apart
+    assert not tiles(far)
+    jumping = sp.csr_array((far.data, rng.permutation(400_000)[far.indices], far.indptr), shape=far.shape)
+    assert scattered(("csr", jumping.indptr, jumping.indices, jumping.data), far.shape)  # in no order within a row
+    assert not tiles(sp.diags_array(np.ones((11, 50_000)), offsets=range(-5, 6), shape=(50_000, 50_000)).tocsr())
+    assert tiles(sp.diags_array(np.ones((3, 200_000)), offsets=range(3), shape=(200_000, 200_000)).tocsr())
+    assert not tiles(sp.random_array((1_000, 400_000), density=5e-4, format="csr", rng=rng))  # small
+
+
+def test_a_solve_with_tiles_is_the_plain_one():
+    M = sp.diags_array([np.ones(100_000), np.full(99_999, 0.3), np.full(99_000, 0.1)], offsets=[0, 1, 1_000]).tocsr()
+    problem = dapd.Problem(dapd.PseudoHuber(0.3), M, np.ones(100_000), spectrum=dapd.Spectrum(1.4, 0.6))
+    assert coupling(problem, 1)[0][0] == "tiles"
+    fast, slow = (dapd.solve(problem, "y-dapd", tol=1e-8, engine=engine) for engine in ("native", "python"))
+    assert fast.converged
+    assert np.abs(fast.x - slow.x).max() <= 1e-9
+
+
+def test_sparse_matrix_with_64_bit_indices(core):
+    M = sp.random_array((20, 30), density=0.2, format="csr", rng=np.random.default_rng(0))
+    M.indptr = M.indptr.astype(np.int64)
+    check(core, M, dapd.NonNegative())  # one of the two only
+    M.indices = M.indices.astype(np.int64)
+    check(core, M, dapd.NonNegative())
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "threads", "kind"),
+    [
+        (20, 40, 2, "strips"),
+        (20, 40, 1, "dense"),
+        (20, 39, 2, "dense"),
+        (200, 400, 2, "strips"),
+        (600, 1200, 2, "dense"),
+    ],
+)
+def test_threads_share_columns_of_a_small_wide_matrix_and_rows_of_others(rows, columns, threads, kind):
+    assert coupling(problem_with(np.ones((rows, columns)), dapd.Zero()), threads)[0][0] == kind
+
+
+def test_wide_matrix_in_columns(core):
+    M = np.asfortranarray(np.random.default_rng(0).standard_normal((5, 1_500)))
+    assert coupling(problem_with(M, dapd.Zero()), 1)[0][0] == "strips"
+    for phi in phis(5):
+        check(core, M, phi)
+
+
+def test_memory_layout_decides_the_kernel_and_nothing_is_copied():
+    M = np.random.default_rng(0).standard_normal((6, 10))
+    F, S = np.asfortranarray(M), sp.csr_array(M)
+    kind, entries, transposed = coupling(problem_with(M, dapd.Zero()), 1)[0]
+    assert (kind, transposed) == ("dense", False)
+    assert np.shares_memory(entries, M)
+    kind, entries, transposed = coupling(problem_with(F, dapd.Zero()), 1)[0]
+    assert (kind, transposed) == ("dense", True)
+    assert np.shares_memory(entries, F)
+    kind, indptr, indices, values = coupling(problem_with(S, dapd.Zero()), 1)[0]
+    assert kind == "csr"
+    assert np.shares_memory(values, S.data)
+    assert np.shares_memory(indices, S.indices)
+    assert np.shares_memory(indptr, S.indptr)
+
+
+def test_read_only_matrix_is_taken_as_it_is(core):
+    M = np.random.default_rng(0).standard_normal((6, 10))
+    M.flags.writeable = False
+    assert np.shares_memory(coupling(problem_with(M, dapd.Zero()), 1)[0][1], M)
+    check(core, M, dapd.NonNegative())
+
+
+def structured():
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((3, 5)), rng.standard_normal((2, 6))
+    square = rng.standard_normal((4, 3, 5))
+    uneven = [rng.standard_normal((k, k + 2)) for k in (1, 5, 2)]
+    yield "kronecker with an identity", dapd.Kronecker(A, 4), dapd.GroupBall(0.5, 4)
+    yield "kronecker", dapd.Kronecker(A, B), dapd.L1(0.2)
+    yield "kronecker, groups across rows of A", dapd.Kronecker(A, B), dapd.GroupBall(0.5, 3)
+    yield "kronecker in columns", dapd.Kronecker(A.T.copy().T, 1), dapd.NonNegative()
+    yield "kronecker, tall", dapd.Kronecker(rng.standard_normal((9, 4)), B.T), dapd.NonNegative()
+    yield "diagonal", dapd.BlockDiagonal(square), dapd.L1(0.2)
+    yield "diagonal, groups are blocks", dapd.BlockDiagonal(square), dapd.GroupBall(0.5, 3)
+    yield "diagonal, groups across blocks", dapd.BlockDiagonal(square), dapd.GroupBall(0.5, 2)
+    yield "diagonal, one group", dapd.BlockDiagonal(square), dapd.GroupBall(0.5, 12)
+    yield "diagonal, uneven", dapd.BlockDiagonal(uneven), dapd.Zero()
+    yield (
+        "diagonal, many",
+        dapd.BlockDiagonal([rng.standard_normal((k % 4 + 1, k % 7 + 1)) for k in range(60)]),
+        dapd.L1(0.1),
+    )
+    eye = dapd.Identity(8, rows=3, start=2)
+    dense, sparse = rng.standard_normal((4, 8)), sp.random_array((5, 8), density=0.4, format="csr", rng=rng)
+    rows = dapd.RowBlocks([dense, sparse, eye, np.asfortranarray(dense)])
+    yield "rows", rows, dapd.L1(0.2)
+    yield "rows, one φ per block", rows, dapd.Stack([dapd.Zero(), dapd.GroupBall(0.5, 5), dapd.Box(-1, 1), dapd.L1(0.1)],
+                                                    sizes=[4, 5, 3, 4])  # fmt: skip
+    long = dapd.RowBlocks([rng.standard_normal((20, 8)), rng.standard_normal((17, 8))])
+    mixed = dapd.Stack([dapd.GroupBall(0.5, 2), dapd.L1(0.2)], sizes=[6, 31])  # rows without groups, in both blocks
+    yield "rows, φ with and without groups", long, mixed
+
+
+STRUCTURED = {name: (M, phi) for name, M, phi in structured()}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_structured_couplings(core, name, dtype):
+    M, phi = STRUCTURED[name]
+    check(core, M, phi, np.float64, threads=(1, 2, 3, 4, 7))
+    if dtype == np.float32:
+        check(core, in_float32(M), phi, np.float32, threads=(1, 2, 3, 4, 7))
+
+
+def in_float32(M):
+    if isinstance(M, dapd.Kronecker):
+        B = M.shape[0] // len(M.A) if M.B is None else M.B.astype(np.float32)
+        return dapd.Kronecker(M.A.astype(np.float32), B)
+    if isinstance(M, dapd.BlockDiagonal):
+        return dapd.BlockDiagonal([matrix.astype(np.float32) for matrix in M.matrices])
+    parts = [part if isinstance(part, dapd.Identity) else part.matrix.astype(np.float32) for part in M.operators]
+    return dapd.RowBlocks(parts)
+
+
+def test_a_group_with_rows_in_two_stacked_blocks_is_left_to_python():
+    rng = np.random.default_rng(0)
+    M = dapd.RowBlocks([rng.standard_normal((3, 8)), rng.standard_normal((5, 8))])
+    problem = problem_with(M, dapd.GroupBall(0.5, 2))
+    with pytest.raises(NotNative, match="rows in two of the blocks"):
+        coupling(problem, 1)
+    result = dapd.solve(problem, "papc", spectrum=dapd.Spectrum(6.0, 1.0))
+    assert result.converged
+    assert result.engine == "python"
+    assert "rows in two of the blocks" in result.engine.reason
+
+
+def test_identity_as_a_coupling_of_its_own(core):
+    for form in (dapd.Identity(9), dapd.Identity(9, rows=4, start=3)):
+        check(core, form, dapd.Box(-0.2, 0.3))
+
+
+class Own(dapd.L1):
+    """A subclass may have another prox."""
+
+    def prox(self, v, step):
+        return np.clip(v, -1.0, 1.0)
+
+
+def test_what_only_python_knows_is_refused_by_name():
+    M = np.random.default_rng(0).standard_normal((6, 10))
+    for phi in (Own(0.1), dapd.Conjugate(Own(0.1)), dapd.Stack([dapd.Zero(), Own(0.1)], sizes=[3, 3])):
+        with pytest.raises(NotNative, match="prox that only Python knows"):
+            DualStep(problem_with(M, phi))
+    for form in (
+        aslinearoperator(M),
+        dapd.ColumnBlocks([M[:, :4], M[:, 4:]]),
+        dapd.RowBlocks([M, aslinearoperator(M)]),
+    ):
+        with pytest.raises(NotNative, match="whose products only Python knows"):
+            DualStep(problem_with(form, dapd.Zero()))
+
+
+def test_nan_is_not_lost_in_a_prox(core):
+    for phi in phis(9):
+        fused = DualStep(problem_with(np.eye(9), phi), threads=1, core=core)
+        y, _ = fused(np.full(9, np.nan), np.zeros(9), STEP)
+        constant = np.isfinite(phi.prox(np.full(9, 3.0), STEP)) & np.isfinite(phi.prox(np.full(9, np.nan), STEP))
+        assert np.isnan(y[~constant]).all()
+
+
+def test_infinite_numbers_go_through_a_prox_as_in_numpy(core):
+    for phi in phis(9):
+        if isinstance(phi, dapd.GroupBall) or "GroupBall" in repr(phi):
+            continue  # inf/inf
+        fused = DualStep(problem_with(np.zeros((9, 2)), phi), threads=1, core=core)
+        base = np.array([np.inf, -np.inf] * 4 + [np.inf])
+        with np.errstate(invalid="ignore"):
+            plain = phi.prox(base, STEP)
+        y, _ = fused(np.zeros(2), base, STEP)
+        known = np.isfinite(plain)
+        assert np.array_equal(y[known], plain[known])
+
+
+def test_a_vector_of_another_length_is_an_error(core):
+    fused = DualStep(problem_with(np.ones((3, 5)), dapd.Zero()), core=core)
+    with pytest.raises(ValueError, match="another length"):
+        fused(np.ones(4), np.ones(3), STEP)
+
+
+def test_an_unknown_code_of_phi_is_an_error(core):
+    M, phi = coupling(problem_with(np.ones((3, 5)), dapd.Zero()), 1)
+    with pytest.raises(ValueError, match="unknown code"):
+        core.DualStep64(M, phi._replace(code=np.array([99], np.uint8)), 3, 5)
+
+
+def test_an_unknown_variant_is_an_error_that_lists_the_known_ones(monkeypatch):
+    load.cache_clear()
+    monkeypatch.setenv("DAPD_SIMD", "mmx")
+    with pytest.raises(ValueError, match=f"DAPD_SIMD must be one of {variants()[0]}"):
+        load()
+    load.cache_clear()
