@@ -30,7 +30,9 @@ def test_a_diff_of_one_source_file_and_one_test_is_enough(diff, tmp_path):
     assert [path.split("/")[0] for path, _, _ in changed] == ["src", "tests"]
     package = Path(dapd.__file__).parent
     shutil.copytree(package, tmp_path / "src/dapd", ignore=shutil.ignore_patterns("__pycache__", "reproduce"))
-    for core in {path.parent for path in map(Path, _core_files())} - {package}:  # an editable install has them elsewhere
+    for core in {path.parent for path in map(Path, _core_files())} - {
+        package
+    }:  # an editable install has them elsewhere
         for module in core.glob("_core_*"):
             shutil.copy(module, tmp_path / "src/dapd")
     (tmp_path / "tests").mkdir()

@@ -290,7 +290,11 @@ def structured():
     yield "diagonal, groups across blocks", dapd.BlockDiagonal(square), dapd.GroupBall(0.5, 2)
     yield "diagonal, one group", dapd.BlockDiagonal(square), dapd.GroupBall(0.5, 12)
     yield "diagonal, uneven", dapd.BlockDiagonal(uneven), dapd.Zero()
-    yield "diagonal, many", dapd.BlockDiagonal([rng.standard_normal((k % 4 + 1, k % 7 + 1)) for k in range(60)]), dapd.L1(0.1)
+    yield (
+        "diagonal, many",
+        dapd.BlockDiagonal([rng.standard_normal((k % 4 + 1, k % 7 + 1)) for k in range(60)]),
+        dapd.L1(0.1),
+    )
     eye = dapd.Identity(8, rows=3, start=2)
     dense, sparse = rng.standard_normal((4, 8)), sp.random_array((5, 8), density=0.4, format="csr", rng=rng)
     rows = dapd.RowBlocks([dense, sparse, eye, np.asfortranarray(dense)])
@@ -353,7 +357,11 @@ def test_what_only_python_knows_is_refused_by_name():
     for phi in (Own(0.1), dapd.Conjugate(Own(0.1)), dapd.Stack([dapd.Zero(), Own(0.1)], sizes=[3, 3])):
         with pytest.raises(NotNative, match="prox that only Python knows"):
             DualStep(problem_with(M, phi))
-    for form in (aslinearoperator(M), dapd.ColumnBlocks([M[:, :4], M[:, 4:]]), dapd.RowBlocks([M, aslinearoperator(M)])):
+    for form in (
+        aslinearoperator(M),
+        dapd.ColumnBlocks([M[:, :4], M[:, 4:]]),
+        dapd.RowBlocks([M, aslinearoperator(M)]),
+    ):
         with pytest.raises(NotNative, match="whose products only Python knows"):
             DualStep(problem_with(form, dapd.Zero()))
 

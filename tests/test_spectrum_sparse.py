@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from dapd.spectrum.threads import threads_for
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -20,7 +21,6 @@ from dapd.spectrum.estimate import (
     symmetric_extremes,
     with_block_norm,
 )
-from dapd.spectrum.threads import threads_for
 from known_spectra import differences, incidence
 
 
