@@ -7,7 +7,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("dapd", "numpy", "scipy", "numba", "jax", "clarabel", "matplotlib")
+PACKAGES = ("dapd", "numpy", "scipy", "jax", "clarabel", "matplotlib")
 
 
 def versions() -> dict[str, str]:
