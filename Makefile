@@ -1,16 +1,24 @@
-# Two commands do everything: `make demo` and `make test`. Both set up .venv first, and again only when what it is made from changed.
+# Two commands do everything: `make demo` and `make test`. Both set up .venv first, and again only if what it is made of has changed.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
+PIP := $(RUN) -m pip --quiet --disable-pip-version-check install
+CORE := CMakeLists.txt $(wildcard src/core/*.hpp src/core/*.cpp src/core/*/*.hpp src/core/*/*.cpp)
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+
+# With a compiler, an error in the core stops the build; without one, the package is pure Python.
+export DAPD_REQUIRE_CORE ?= $(if $(shell command -v c++ || command -v g++ || command -v clang++),1,0)
 
 .PHONY: setup demo test lint sanitize clean
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: pyproject.toml CMakeLists.txt $(wildcard src/core/*.hpp src/core/*.cpp src/core/*/*.hpp src/core/*/*.cpp)
+# The tools first and then without isolation, so that build/ is used again and only changed files are compiled.
+$(VENV)/.ready: pyproject.toml $(CORE)
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "dapd needs Python 3.11 or newer; try: make PYTHON=python3.12")'
-	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
+	$(PIP) $$($(RUN) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["build"])')
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PIP) --no-build-isolation --config-settings=build-dir=build/{wheel_tag} --editable '.[dev]'
 	touch $@
 
 demo: setup
@@ -18,7 +26,7 @@ demo: setup
 	$(VENV)/bin/dapd reproduce all --quick --out report
 
 test: setup
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadfile
+	$(ONE_THREAD) $(RUN) -m pytest -n auto --dist loadfile
 
 lint: setup
 	$(VENV)/bin/ruff check .
@@ -26,5 +34,29 @@ lint: setup
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
+# The core's tests under sanitizers, which stop at the first finding. -S leaves out the editable install, so the tests
+# load the core from build/; everything else comes from .venv.
+SITE = $(shell $(RUN) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+ASAN_OPTIONS := detect_leaks=0:halt_on_error=1
+UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1
+TSAN_OPTIONS := halt_on_error=1:second_deadlock_stack=1:suppressions=$(CURDIR)/tests/sanitize/thread.supp
+export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
+CORE_TESTS := $(wildcard tests/test_native.py tests/test_programs.py tests/test_block_kernels.py)
+# tests of long runs and of memory say nothing more here, and would take hours
+SANITIZED := not million and not memory
+runtimes = $(foreach name,$(1),$(shell $(CXX) -print-file-name=lib$(name).so))
+
+sanitize: setup
+	$(call sanitized,address,address$(comma)undefined,asan ubsan)
+	$(call sanitized,thread,thread,tsan)
+
+comma := ,
+define sanitized
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PIP) --no-build-isolation --no-deps --upgrade --target build/$(1)/site \
+	  --config-settings=build-dir=build/$(1)/core --config-settings=cmake.define.DAPD_SANITIZE=$(2) .
+	$(ONE_THREAD) PYTHONPATH=build/$(1)/site:$(SITE) LD_PRELOAD="$(call runtimes,$(3))" PYTHONMALLOC=malloc \
+	  $(RUN) -S -m pytest -q -p no:cacheprovider -k "$(SANITIZED)" $(CORE_TESTS)
+endef
+
 clean:
-	rm -rf $(VENV) report
+	rm -rf $(VENV) build report

@@ -10,6 +10,7 @@ multiplications: a product with all of M or its transpose is N of them. A run th
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import platform
 import subprocess
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dapd
+from dapd.engines import bind
 
 ROWS, WIDTH = 100, 50  # n and m_i
 CONDITIONINGS = {"left": (1e4, 1e5), "right": (1e6, 1e3)}  # s_max²/s_min² and L/μ
@@ -130,7 +132,7 @@ def literal(side: str, problem: dapd.Problem, p: Any, steps: int) -> None:
 
 
 def costs(problem: dapd.Problem, spectrum: dapd.Spectrum) -> None:
-    """Print what an iteration costs compiled, plainly in NumPy, and beside one pass over M on one thread."""
+    """Print what an iteration costs in the native core, plainly in NumPy, and beside one pass over M on one thread."""
     N = len(problem.blocks)
     script = [sys.executable, "-c", PASS, str(ROWS), str(N * WIDTH)]
     single = {**os.environ, **dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")}
@@ -143,14 +145,15 @@ def costs(problem: dapd.Problem, spectrum: dapd.Spectrum) -> None:
     for name in [name for name, (_, options) in METHODS.items() if "SBC" in name and "sharp" not in options]:
         method_name, options = METHODS[name]
         method: Any = dapd.METHODS[method_name].from_theory(problem, spectrum=spectrum, **options)
-        state = method.run(method.init(), 1)
-        method.oracle.reset()
-        compiled = best(lambda m=method, s=state: m.run(s, 1_000), 1_000) / 1_000
-        products = method.oracle.block_products / 1_000_000
+        runner = bind(method, "native")
+        runner.start()
+        before = runner.counts.block_products
+        native = best(lambda r=runner: r.advance(1_000, math.inf), 1_000) / 1_000
+        products = (runner.counts.block_products - before) / 1_000_000
         plain = best(lambda side=method_name[0], p=method.parameters: literal(side, apart, p, 1_000), 100) / 1_000
         print(
-            f"  {name:<18} {compiled * 1e6:6.2f} µs an iteration; in NumPy {plain * 1e6:6.1f} µs, "
-            f"{plain / compiled:.1f} times as long; a block product takes {compiled / products / share:.2f} times "
+            f"  {name:<18} {native * 1e6:6.2f} µs per iteration; in NumPy {plain * 1e6:6.1f} µs, "
+            f"{plain / native:.1f} times as long; a block product takes {native / products / share:.2f} times "
             "a block's share of that pass"
         )
 

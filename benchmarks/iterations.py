@@ -1,16 +1,17 @@
-"""Whole iterations: compiled chunks against NumPy written out by hand, our own code without compilation, and JAX.
+"""Whole iterations: the native engine against NumPy written out by hand, the python engine, and JAX.
 
     python benchmarks/iterations.py
 
 All contestants take turns in one process and take the same iterations. "by hand" is the method written out in NumPy
-for this very problem, with nothing checked and nothing counted; "plain" is `engine="plain"`, the same package without
-compiled code; JAX runs the method's own step inside `fori_loop`. Before and after, two threads meet: the two cores of a
-virtual machine may be near, far apart or one and the same, and change places while this runs.
+for this very problem, with nothing checked and nothing counted; "python" is `engine="python"`, the method's own step on
+NumPy arrays; JAX runs that step inside `fori_loop`. Before and after, two threads meet: the two cores of a virtual
+machine may be near, far apart or one and the same, and change places while this runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import dapd
+from dapd.engines import bind
 from timing import heading, medians, meeting
 
 METHOD = "y-dapd"
@@ -95,24 +97,27 @@ def in_jax(method: Any, steps: int) -> dict[str, Callable[[], object]]:
 
 def contest(title: str, problem: dapd.Problem, steps: int) -> None:
     cls = dapd.METHODS[METHOD]
-    spectrum = cls.spectrum_of(problem, None)
-    compiled, plain = (cls.from_theory(problem, spectrum=spectrum, engine=engine) for engine in ("numpy", "plain"))
-    assert compiled.compiled
-    state = compiled.init()
-    hand = by_hand(problem, compiled.parameters, steps)
-    ours = compiled.run(state, steps).x
+    method = cls.from_theory(problem, spectrum=cls.spectrum_of(problem, None))
+    native, python = bind(method, "native"), bind(method, "python")
+    first = method.init()
+    hand = by_hand(problem, method.parameters, steps)
+
+    def run(runner: Any) -> Callable[[], object]:
+        def call() -> None:
+            runner.state = first
+            runner.advance(steps, math.inf)
+
+        return call
+
+    run(native)()
+    ours = native.point()[0]
     assert np.linalg.norm(ours - hand()) <= 1e-9 * np.linalg.norm(ours)
-    calls = {
-        "compiled": lambda: compiled.run(state, steps),
-        "by hand": hand,
-        "plain": lambda: plain.run(state, steps),
-        **in_jax(compiled, steps),
-    }
+    calls = {"native": run(native), "by hand": hand, "python": run(python), **in_jax(method, steps)}
     apart = meeting()
     found = {name: t / steps for name, t in medians(calls, 2.0).items()}
-    best, meetings = found.pop("compiled"), " and ".join(f"{t * 1e6:.2f}" for t in (apart, meeting()))
+    best, meetings = found.pop("native"), " and ".join(f"{t * 1e6:.2f}" for t in (apart, meeting()))
     others = ", ".join(f"{name} {t * 1e6:,.1f} µs ({t / best:.2f})" for name, t in found.items())
-    print(f"{title}: compiled {best * 1e6:,.1f} µs an iteration; {others}; a meeting {meetings} µs", flush=True)
+    print(f"{title}: native {best * 1e6:,.1f} µs per iteration; {others}; a meeting {meetings} µs", flush=True)
 
 
 def main() -> None:

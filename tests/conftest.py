@@ -1,4 +1,5 @@
 import os
+import sys
 from decimal import localcontext
 
 import matplotlib
@@ -18,6 +19,20 @@ def private_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DAPD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture
+def no_core(monkeypatch):
+    """As if the package had been installed without a compiler."""
+    from dapd.engines import native
+
+    for name in native.VARIANTS:
+        monkeypatch.setitem(sys.modules, f"dapd._core_{name}", None)  # importing it raises ModuleNotFoundError
+    native.variants.cache_clear()
+    native.load.cache_clear()
+    yield
+    native.variants.cache_clear()
+    native.load.cache_clear()
 
 
 @pytest.fixture(autouse=True)

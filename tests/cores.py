@@ -1,7 +1,12 @@
-"""The variants of the native core that were built and that this machine can run."""
+"""The variants of the native core that were built and that this machine can run, and how block tests use them."""
 
 import importlib
 import importlib.util
+
+import numpy as np
+import pytest
+
+from dapd.engines.native_blocks import BlockRunner
 
 
 def _runnable():
@@ -13,3 +18,24 @@ def _runnable():
 
 
 CORES = _runnable()
+needs_core = pytest.mark.skipif(not CORES, reason="the native core was not built")
+on_each_core = pytest.mark.parametrize("core", CORES.values(), ids=CORES)
+
+
+def best():
+    """The variant that a solve would choose."""
+    return list(CORES.values())[-1]
+
+
+def native(method, steps, core):
+    """A runner so many steps after the start."""
+    runner = BlockRunner(method, core)
+    runner.start()
+    assert runner.advance(steps) == steps
+    return runner
+
+
+def assert_same_state(found, wanted, tolerance):
+    for name, a, b in zip(found._fields, found, wanted, strict=True):
+        scale = np.max(np.abs(b), initial=0.0) if isinstance(b, np.ndarray) else 1.0
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * (scale + 1e-3), err_msg=name)

@@ -233,7 +233,7 @@ def test_errors_name_the_method_that_can():
 def test_one_block_of_a_matrix_free_map_costs_all_of_it_and_is_refused():
     M = np.eye(2, 6)
     problem = dapd.Problem(dapd.PseudoHuber(0.5), aslinearoperator(M), [1.0, 2.0], blocks=3)
-    with pytest.raises(ValueError, match=r"one of MatrixFree\(2 × 6, float64\) would cost all of it; give dapd.Colu"):
+    with pytest.raises(ValueError, match=r"MatrixFree\(2 × 6, float64\) each costs as much as all of M; give dapd.Colu"):
         dapd.solve(problem, "x-sbc-dapd")
     assert dapd.solve(problem).method in ("x-dapd", "y-dapd")
 
@@ -312,7 +312,7 @@ def many_blocks():
 
 def test_auto_weighs_blocks_by_measured_cost_and_says_so(many_blocks, monkeypatch):
     costs = {"x-DAPD": 1.0, "x-SBC-DAPD": 1e-3, "y-DAPD": 1.0, "y-SBC-DAPD": 1e-3}
-    monkeypatch.setattr("dapd.choose._cost", lambda method, steps: costs[method.title])
+    monkeypatch.setattr("dapd.solving.choose._cost", lambda method, steps: costs[method.title])
     quick = dapd.solve(many_blocks, tol=1e-2, max_iterations=20, seed=0)
     assert quick.method in SEPARABLE
     assert "predicted" in quick.message

@@ -6,8 +6,9 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 import dapd
-from dapd.engines import native
-from dapd.engines.native import DualStep, NotNative, coupling, load, scattered, variants
+from dapd.engines import records
+from dapd.engines.native import DualStep, NotNative, coupling, load, variants
+from dapd.engines.records import scattered
 
 SIZES = [(1, 1), (1, 9), (9, 1), (3, 5), (4, 4), (5, 17), (7, 3), (8, 64), (13, 31), (26, 45), (30, 512), (130, 67)]
 STEP = 0.7
@@ -177,7 +178,7 @@ def test_a_matrix_without_rows(core):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (50, 70), (90, 30)])
 def test_tiles_equal_two_products(core, shape, dtype, monkeypatch):
-    monkeypatch.setattr(native, "scattered", lambda record, shape: True)
+    monkeypatch.setattr(records, "scattered", lambda record, shape: True)
     rng = np.random.default_rng(0)
     for density in (0.0, 0.03, 0.3):
         M = sp.random_array(shape, density=density, format="csr", rng=rng, dtype=dtype)
@@ -290,7 +291,11 @@ def structured():
     yield "diagonal, groups across blocks", dapd.BlockDiagonal(square), dapd.GroupBall(0.5, 2)
     yield "diagonal, one group", dapd.BlockDiagonal(square), dapd.GroupBall(0.5, 12)
     yield "diagonal, uneven", dapd.BlockDiagonal(uneven), dapd.Zero()
-    yield "diagonal, many", dapd.BlockDiagonal([rng.standard_normal((k % 4 + 1, k % 7 + 1)) for k in range(60)]), dapd.L1(0.1)
+    yield (
+        "diagonal, many",
+        dapd.BlockDiagonal([rng.standard_normal((k % 4 + 1, k % 7 + 1)) for k in range(60)]),
+        dapd.L1(0.1),
+    )
     eye = dapd.Identity(8, rows=3, start=2)
     dense, sparse = rng.standard_normal((4, 8)), sp.random_array((5, 8), density=0.4, format="csr", rng=rng)
     rows = dapd.RowBlocks([dense, sparse, eye, np.asfortranarray(dense)])
@@ -353,7 +358,11 @@ def test_what_only_python_knows_is_refused_by_name():
     for phi in (Own(0.1), dapd.Conjugate(Own(0.1)), dapd.Stack([dapd.Zero(), Own(0.1)], sizes=[3, 3])):
         with pytest.raises(NotNative, match="prox that only Python knows"):
             DualStep(problem_with(M, phi))
-    for form in (aslinearoperator(M), dapd.ColumnBlocks([M[:, :4], M[:, 4:]]), dapd.RowBlocks([M, aslinearoperator(M)])):
+    for form in (
+        aslinearoperator(M),
+        dapd.ColumnBlocks([M[:, :4], M[:, 4:]]),
+        dapd.RowBlocks([M, aslinearoperator(M)]),
+    ):
         with pytest.raises(NotNative, match="whose products only Python knows"):
             DualStep(problem_with(form, dapd.Zero()))
 

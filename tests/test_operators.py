@@ -83,6 +83,39 @@ def test_products_are_those_of_the_matrix(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_sizes_are_those_of_the_matrix(kind):
+    given, dense = KINDS[kind]
+    operator = as_operator(given)
+    x, y = RNG.standard_normal(dense.shape[1]), RNG.standard_normal(dense.shape[0])
+    norms, rows, columns = operator.row_norms, operator.row_sizes(x), operator.column_sizes(y)
+    exact = np.linalg.norm(dense, axis=1)
+    if operator.probes == 0 or kind.startswith(("kronecker", "block", "equal")):
+        assert np.allclose(norms, exact)
+        assert np.allclose(rows, abs(dense) @ abs(x))
+        assert np.allclose(columns, abs(dense).T @ abs(y))
+    else:  # estimates
+        assert np.all((norms > 0.3 * exact) & (norms < 2 * exact))
+        assert columns is None
+        assert rows is None or np.all(rows <= abs(dense) @ abs(x) * (1 + 1e-12))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_sizes_of_a_matrix_of_several_sheets(order):
+    large = np.asarray(RNG.standard_normal((700, 900)), order=order)
+    x, y = RNG.standard_normal(900), RNG.standard_normal(700)
+    operator = as_operator(large)
+    assert np.allclose(operator.row_norms, np.linalg.norm(large, axis=1))
+    assert np.allclose(operator.row_sizes(x), abs(large) @ abs(x))
+    assert np.allclose(operator.column_sizes(y), abs(large).T @ abs(y))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_norms_of_rows_neither_overflow_nor_underflow(kind):
+    assert np.allclose(as_operator(kind(3e-160 * np.eye(2))).row_norms / 3e-160, 1.0)
+    assert np.allclose(as_operator(kind(1e150 * np.eye(2))).row_norms / 1e150, 1.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_dual_step_is_a_prox_and_its_image(kind):
     given, dense = KINDS[kind]
     v, base = RNG.standard_normal(dense.shape[1]), RNG.standard_normal(dense.shape[0])

@@ -101,3 +101,38 @@ def test_stack_gives_the_remaining_rows_to_the_part_without_a_size():
     assert problem.phi.sizes == [2, 3, 2]
     assert phi.size is None
     assert dapd.Stack([dapd.Zero(), dapd.Zero()], sizes=[1, 2]).is_zero
+
+
+@pytest.mark.parametrize("name", PHIS)
+@given(v=VECTORS, logs=st.lists(st.floats(-3, 3), min_size=ROWS, max_size=ROWS))
+@settings(max_examples=30)
+def test_steps_by_rows_are_steps_of_the_weighted_prox(name, v, logs):
+    phi = PHIS[name]
+    assert phi.row_steps
+    steps = phi.steps(phi.pooled(10.0 ** np.array(logs)), phi.pooled(np.ones(ROWS)))
+    p = phi.prox(v, steps)
+    for step in np.unique(steps):
+        alike = steps == step
+        assert np.allclose(p[alike], phi.prox(v, float(step))[alike], rtol=1e-9, atol=1e-9)
+
+
+def test_a_part_of_a_stack_that_takes_one_step_gets_one():
+    class Own(dapd.Phi):
+        def value(self, y):
+            return float(np.sum(abs(y)))
+
+        def prox(self, v, step):
+            assert np.ndim(step) == 0
+            return np.sign(v) * np.maximum(abs(v) - step, 0)
+
+    class Derived(dapd.L1):
+        def prox(self, v, step):
+            assert np.ndim(step) == 0
+            return super().prox(v, step)
+
+    phi = dapd.Stack([dapd.L1(1.0), Own(), Derived(1.0)], sizes=[2, 2, 2])
+    problem = dapd.Problem(dapd.Quadratic(np.ones(6)), np.diag([1.0, 10.0] * 3), 3 * np.ones(6), phi)
+    result = dapd.solve(problem)
+    assert result.converged
+    assert np.allclose(result.x, [2.0, 0.2] * 3, atol=1e-5)
+    assert result.objective == pytest.approx(6 + 0.06, rel=1e-4)

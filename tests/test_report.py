@@ -150,7 +150,7 @@ def test_same_evidence_is_counted_once(outcome, page):
 
 
 def test_page_says_what_is_counted_and_measured_otherwise(page):
-    assert page.text.count("takes 4 products with blocks an iteration here, where MMᵀ is kept, and 6 in the paper") == 4
+    assert page.text.count("takes 4 products with blocks per iteration here, since MMᵀ is stored, and 6 in the paper") == 4
     assert page.text.count("BMM = 2 × iterations here") == 10
     assert "in the paper's figure 2.7e+05" in page.text
     assert "in the paper's figure 1.3e+09" in page.text
@@ -171,7 +171,7 @@ def test_paper_s_count_of_products_makes_y_sbc_slower_and_no_one_else(outcome):
 
     panel = dataclasses.replace(figure.panels[0], claims=(Watch("", "x-dapd", 0.3),))
     for count in (False, True):
-        outcome.verdicts(figure, panel, paper_s_count=count)
+        outcome.verdicts(figure, panel, papers_count=count)
     for method, curve in seen[0].items():
         if method == "y-sbc-dapd":
             assert seen[1][method].at[1] == pytest.approx(1.5 * curve.at[1])
@@ -208,7 +208,7 @@ def test_clock_is_a_check_of_everything_in_full_alone(outcome):
         assert timed.faster() is holds
         assert timed.judgements().count(holds) == whole.judgements().count(holds) + 1
     assert "13,750 s here with --jobs 2, 13,749 s in the paper" in report._clock(timed)
-    assert "does not tell of every run" in report._clock(whole)
+    assert "does not cover every run" in report._clock(whole)
     assert report._clock(outcome) == ""
 
 

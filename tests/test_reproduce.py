@@ -20,7 +20,7 @@ from dapd.reproduce.catalogue import FIGURES, ITEMS, TABLES, Figure, Table, choo
 from dapd.reproduce.claims import FAR, Alike, CatchesUp, Curve, FallsLinearly, First, Order
 from dapd.reproduce.intervals import ENOUGH, log_interval, rows, runs_csv, table_csv
 from dapd.reproduce.problems import EXPERIMENTS, cost
-from dapd.reproduce.runs import Run, load, perform, save, title
+from dapd.reproduce.runs import Run, compute, load, save, title
 from dapd.reproduce.schedule import complete
 
 THREADS_BEFORE = os.environ.get("OMP_NUM_THREADS")
@@ -38,7 +38,7 @@ def test_first_needs_every_level_to_be_reached_before_the_others():
     bent = Curve([0, 10, 20, 100], [1.0, 1e-2, 1e-3, 1e-4])
     verdict = claim.check({"y-dapd": bent, "papc": curve(0.08)}, "iterations")
     assert verdict.holds is False
-    assert "y-DAPD leads nowhere at the end; iterations to 1e-01: y-DAPD 10, PAPC 15" in verdict.evidence
+    assert "y-DAPD has no lead at the end; iterations to 1e-01: y-DAPD 10, PAPC 15" in verdict.evidence
     # behind at first, ahead below 2e-3
     late = {"y-dapd": curve(0.1), "papc": Curve([0, 5, 100], [1.0, 2e-3, 1e-3])}
     verdict = claim.check(late, "iterations")
@@ -54,7 +54,7 @@ def test_first_does_not_decide_where_no_one_got_far_enough():
     claim = First("y is fastest", "y-dapd", below=1e-30)
     verdict = claim.check({"y-dapd": curve(0.1), "papc": curve(0.05)}, "iterations")
     assert verdict.holds is None
-    assert verdict.evidence == "y-DAPD came to 1.0e-10, not to 1e-30 in this budget"
+    assert verdict.evidence == "y-DAPD reached 1.0e-10, not 1e-30 in this budget"
     # but a rival who got there decides
     assert claim.check({"y-dapd": curve(0.1), "papc": curve(0.5)}, "iterations").holds is False
 
@@ -147,7 +147,7 @@ def test_interval_is_student_s_on_the_logarithm():
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):
-    return perform(Run("qp-inequality", "papc", 0, 50), EXPERIMENTS["qp-inequality"])
+    return compute(Run("qp-inequality", "papc", 0, 50), EXPERIMENTS["qp-inequality"])
 
 
 @pytest.mark.parametrize(
@@ -289,10 +289,10 @@ def test_sessions_add_up_on_the_clock(tmp_path):
 def test_run_counts_products_with_blocks(template):
     assert template.products == [2 * k for k in template.iterations]
     assert template.iterations[-1] == 50
-    blocks = perform(Run("cst-blocks-1", "papc", 0, 3), EXPERIMENTS["cst-blocks-1"])
+    blocks = compute(Run("cst-blocks-1", "papc", 0, 3), EXPERIMENTS["cst-blocks-1"])
     assert blocks.products[-1] == 3 * 2 * 200
     for method, shared in (("y-sbc-dapd", "y-sbc-dapd-i"), ("x-sbc-dapd", "x-sbc-dapd-i")):
-        pair = [perform(Run("cst-blocks-1", name, 0, 300), EXPERIMENTS["cst-blocks-1"]) for name in (method, shared)]
+        pair = [compute(Run("cst-blocks-1", name, 0, 300), EXPERIMENTS["cst-blocks-1"]) for name in (method, shared)]
         assert all(record.products[-1] == 1200 for record in pair)
         assert pair[0].error != pair[1].error
         assert title(shared) == title(method) + "-i"
@@ -411,7 +411,7 @@ def performed():
 
     def once(run):
         if run not in kept:
-            kept[run] = perform(run, EXPERIMENTS[run.experiment])
+            kept[run] = compute(run, EXPERIMENTS[run.experiment])
         return kept[run]
 
     return once
@@ -442,4 +442,4 @@ def test_a_run_that_ends_early_is_an_error(monkeypatch):
     solve = dapd.solve
     monkeypatch.setattr(dapd, "solve", interrupted)
     with pytest.raises(ArithmeticError, match="qp-inequality, PAPC, seed 0 ended early"):
-        perform(Run("qp-inequality", "papc", 0, 20), EXPERIMENTS["qp-inequality"])
+        compute(Run("qp-inequality", "papc", 0, 20), EXPERIMENTS["qp-inequality"])

@@ -7,30 +7,21 @@ import os
 from functools import cache
 from time import perf_counter
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.linalg.cython_blas
-import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
-from dapd.engines.protocol import NotNative
+from dapd.blas import SMALL, single_blas
 from dapd.engines.program import NotLinear, Program, Symbol, Trace, trace
+from dapd.engines.protocol import NotNative
+from dapd.engines.records import coupling, function
 from dapd.engines.threads import Choice, available
 from dapd.methods.base import Method, spaces
-from dapd.model.lowered import BALL, LOSS_CODES, SHRINK_BALL, Table, loss_table, speaks_for, tabulate
 from dapd.model.problem import Problem
-from dapd.model.terms import Terms
-from dapd.operators.base import Operator, as_entries, csr_record
 
 WORTH = 1 << 15  # multiplications of a step that make another thread worth its meetings
-OWN = 1 << 20  # bytes of M that a core's own cache keeps from one step to the next
-NEAR, LONG = 1 << 19, 64  # bytes of a panel of columns that stay near, and rows that it must have
-LARGE = 1 << 18  # entries of a sparse matrix that are worth another copy
-FEW = 8  # entries per row: the processor mispredicts where a row of CSR ends
-SIDE = 1 << 15  # rows of a tile, and of a group that fits into one
-FAR = 1 << 13  # columns from one entry to the next, on average: x is read from far places
 VARIANTS = ("avx512", "avx2", "baseline")
 
 
@@ -88,6 +79,7 @@ class NativeRunner:
         runner = core.Runner32 if self.dtype == np.float32 else core.Runner64
         self.core = runner(tuple(self.program), M, phi, function(problem), problem.rows, problem.columns)
         self.core.set(self.program.fields, problem.b.astype(self.dtype))
+        self.uses_blas = M[0] == "kronecker"
         if threads is None:
             most = max(1, min(most, int(self.core.work) // WORTH))
         self.choice = Choice(most)
@@ -120,18 +112,19 @@ class NativeRunner:
     def advance(self, steps: int, deadline: float) -> int:
         """Take so many steps, or fewer if the deadline comes first."""
         done = 0
-        while done < steps:
-            threads, some = (self.fixed, steps - done) if self.fixed else self.choice.next(steps - done)
-            began = perf_counter()
-            try:
-                taken = self.core.run(some, threads, deadline - began)
-            finally:  # true after a Ctrl-C too
-                self.counts.gradients += self.core.taken * self.program.gradients
-                self.counts.products += 2 * self.core.taken * self.program.dual_steps
-            self.choice.learn(threads, taken, perf_counter() - began)
-            done += taken
-            if taken < some:
-                break
+        with single_blas(SMALL if self.uses_blas else 0):
+            while done < steps:
+                threads, some = (self.fixed, steps - done) if self.fixed else self.choice.next(steps - done)
+                began = perf_counter()
+                try:
+                    taken = self.core.run(some, threads, deadline - began)
+                finally:  # true after a Ctrl-C too
+                    self.counts.gradients += self.core.taken * self.program.gradients
+                    self.counts.products += 2 * self.core.taken * self.program.dual_steps
+                self.choice.learn(threads, taken, perf_counter() - began)
+                done += taken
+                if taken < some:
+                    break
         return done
 
     def point(self) -> tuple[Array, Array]:
@@ -197,131 +190,3 @@ class DualStep:
         y, Mty = np.empty_like(base), np.empty_like(v)
         self.core.run(v, base, step, y, Mty, self.threads)
         return y, Mty
-
-
-def coupling(problem: Problem, threads: int) -> tuple[tuple[Any, ...], Table]:
-    """M and φ as the core reads them."""
-    phi = problem.phi
-    pieces = phi.lowered(problem.rows) if speaks_for(phi, "prox") else None
-    if pieces is None:
-        raise NotNative(f"φ = {type(phi).__name__} has a prox that only Python knows")
-    M, table = matrix(problem.M, problem.dtype, "M"), tabulate(pieces, problem.dtype)
-    tallest = int(np.diff(table.first).max(initial=1))
-    if M[0] == "stacked":
-        table = cut_between(table, np.cumsum([height for height, _ in M[1:]]))
-    return layout(M, problem.M.shape, threads, tallest), table
-
-
-def cut_between(table: Table, ends: Array) -> Table:
-    """The table with groups that end where parts of a stacked M do."""
-    if not table.first.size:
-        return table
-    inside = np.setdiff1d(ends, table.first)
-    group = np.searchsorted(table.first, inside) - 1
-    if np.isin(table.code[group], (BALL, SHRINK_BALL)).any():
-        raise NotNative("a group of φ has rows in two of the blocks that M stacks")
-    return table._replace(first=np.union1d(table.first, inside), code=np.insert(table.code, group, table.code[group]))
-
-
-def matrix(M: Operator, dtype: Any, name: str) -> tuple[Any, ...]:
-    """The record of a linear map, its entries in the problem's dtype, or in float32 if that is narrower."""
-    record = M.lowered() if speaks_for(M, "forward", "adjoint") else None
-    if record is None:
-        raise NotNative(f"{name} is {type(M).__name__}, whose products only Python knows")
-    return converted(record, dtype)
-
-
-def converted(record: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
-    """The record with floating arrays that the core can read beside vectors of this dtype."""
-    exact = record[0] == "kronecker"
-
-    def fitting(part: Any) -> Any:
-        if isinstance(part, tuple):
-            return converted(part, dtype)
-        if not isinstance(part, np.ndarray) or part.dtype.kind != "f":
-            return part
-        fits = part.dtype == dtype or (part.dtype == np.float32 and not exact)
-        return part if fits else as_entries(part, dtype)
-
-    return tuple(map(fitting, record))
-
-
-def layout(record: tuple[Any, ...], shape: tuple[int, int], threads: int, tallest: int = 1) -> tuple[Any, ...]:
-    """The record with the kernel that is fastest for such a matrix, if φ's tallest group has so many rows."""
-    rows, columns = shape
-    if record[0] == "csr" and tallest <= SIDE and scattered(record, shape):
-        return "tiles", *record[1:]
-    if record[0] == "dense":
-        entries, transposed = record[1:]
-        # exchanging y is cheaper than exchanging x, and M may be read twice if it stays near
-        small = threads > 1 and 2 * rows <= columns and entries.nbytes <= threads * OWN
-        # panels would be too short to read, or too large to stay near
-        flat = transposed and NEAR < LONG * entries.itemsize * columns
-        if flat or (small and not transposed):
-            return "strips", entries, transposed
-    return record
-
-
-def scattered(record: tuple[Any, ...], shape: tuple[int, int]) -> bool:
-    """Whether tiles are faster: a large sparse matrix with few entries per row, or far from each other in a long x."""
-    _, _, indices, values = record
-    if values.size < LARGE:
-        return False
-    if values.size < FEW * shape[0]:
-        return True
-    some = np.arange(0, values.size - 1, values.size // LARGE)
-    jumps = np.abs(indices[some + 1].astype(np.int64) - indices[some])
-    return bool(shape[1] * values.itemsize > OWN and jumps.mean() > FAR)
-
-
-def function(problem: Problem) -> Any:
-    """The record of f as the core reads it: one, or a list with one per block."""
-    f = problem.f
-    terms = f.lowered() if speaks_for(f, "grad") else None
-    if terms is None:
-        raise NotNative(f"f = {type(f).__name__} has a gradient that only Python knows")
-    if isinstance(terms, Terms):
-        return _terms(terms, problem.columns, problem.dtype)
-    blocks = problem.blocks or []
-    return [_terms(part, block.stop - block.start, problem.dtype) for part, block in zip(terms, blocks, strict=True)]
-
-
-class _Function(NamedTuple):
-    """What `make_gradient` of src/core/module.cpp reads."""
-
-    size: int
-    loss: Table | None
-    A: tuple[Any, ...] | None
-    rows_of_A: int
-    base: Array | None
-    ridge: float
-    diagonal: Array | None
-    H: tuple[Any, ...] | None
-    minus_c: Array | None
-
-
-def _terms(terms: Terms, size: int, dtype: Any) -> _Function:
-    loss, base, A, rows = None, None, None, 0
-    if terms.loss is not None:
-        if terms.loss not in LOSS_CODES:
-            raise NotNative(f"f has the loss {terms.loss!r}, which the core does not know")
-        loss, base = loss_table(terms, dtype)
-        if terms.A is not None:
-            rows = terms.A.shape[0]
-            A = layout(matrix(terms.A, dtype, "A"), terms.A.shape, 1)
-            if A[0] not in ("dense", "csr", "strips", "tiles", "stacked"):
-                raise NotNative(f"A is {type(terms.A).__name__}, and the core has no gradient with such a matrix")
-            A = ("csr", *A[1:]) if A[0] == "tiles" else A
-            base = np.zeros(rows, dtype) if base is None else base
-    diagonal, H = None, None
-    if isinstance(terms.H, LinearOperator):
-        raise NotNative("H is a LinearOperator, whose products only Python knows")
-    if sp.issparse(terms.H):
-        H = converted(csr_record(terms.H), dtype)
-    elif terms.H is not None and terms.H.ndim == 1:
-        diagonal = as_entries(terms.H, dtype)
-    elif terms.H is not None:
-        fortran = terms.H.flags.f_contiguous and not terms.H.flags.c_contiguous
-        H = converted(("dense", as_entries(terms.H.T if fortran else terms.H)), dtype)  # H is its own transpose
-    minus_c = None if terms.c is None else -terms.c.astype(dtype)
-    return _Function(size, loss, A, rows, base, terms.ridge, diagonal, H, minus_c)

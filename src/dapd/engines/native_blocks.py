@@ -133,4 +133,5 @@ def _outer(method: BlockMethod, M: BlockMatrix) -> BlockMatrix:
 
 def _work(M: BlockMatrix, joint: JointFunction) -> float:
     """Multiplications of an iteration, those of separable f left out."""
-    return (4 * M.entries + 4 * joint.A.entries) / M.rows.size + 8 * int(M.rows[0]) + 2 * int(joint.A.rows[0])
+    entries = 4 * (M.entries + joint.A.entries)
+    return entries / len(M.rows) + 8 * int(M.rows[0]) + 2 * int(joint.A.rows[0])

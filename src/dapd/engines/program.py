@@ -1,8 +1,8 @@
 """A method's step as a list of instructions, found by running it once on symbols.
 
-Between `o.grad` and `o.dual_step` a step is linear in the vectors. So a symbol is a linear form in the state and in what
-the oracle returned, and a step becomes combinations, gradients and dual steps on registers. Registers that hold the state
-are never written: a step leaves its results in others, and the two trade places at its end.
+Between `o.grad` and `o.dual_step` a step is linear in the vectors. So a symbol is a linear form in the state and in
+what the oracle returned, and a step becomes combinations, gradients and dual steps on registers. Registers that hold
+the state are never written: a step leaves its results in others, and the two trade places at its end.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ class _Builder:
         def resolve(symbol: Symbol) -> Symbol:
             return alias.get(symbol, symbol)
 
-        for event in [*self.events, None]:
+        for event in (*self.events, None):
             if isinstance(event, Symbol):
                 if event not in self.computed:
                     continue
@@ -250,7 +250,8 @@ class _Builder:
                     done[key] = event
                     segment.append((event, form))
                 continue
-            ordered += sorted(segment, key=lambda pair: not pair[0].dual)
+            segment.sort(key=lambda pair: not pair[0].dual)
+            ordered += segment
             segment = []
             if event is not None:
                 ordered.append(event._replace(arguments=[resolve(argument) for argument in event.arguments]))

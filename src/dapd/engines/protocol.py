@@ -15,9 +15,17 @@ class NotNative(Exception):
 class Runner(Protocol):
     """A method bound to an engine; it owns the state."""
 
-    method: Method
-    engine: str  # which one
-    reason: str  # why not a faster one; empty if there is none
+    @property
+    def method(self) -> Method:
+        """What it runs."""
+
+    @property
+    def engine(self) -> str:
+        """Which engine this is."""
+
+    @property
+    def reason(self) -> str:
+        """Why it is not a faster one; empty if there is none."""
 
     def start(self) -> None:
         """Set the state to the method's first."""
@@ -43,9 +51,17 @@ class Runner(Protocol):
 class Counts(Protocol):
     """Questions to the oracle."""
 
-    gradients: int
-    products: int
-    block_products: int
+    @property
+    def gradients(self) -> int:
+        """∇f, or of one block."""
+
+    @property
+    def products(self) -> int:
+        """With M and with Mᵀ, each counted."""
+
+    @property
+    def block_products(self) -> int:
+        """With one block of M or its transpose."""
 
 
 class Engine(str):

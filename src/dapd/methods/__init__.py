@@ -1,17 +1,14 @@
 """One file per method; `METHODS` finds the class by its name."""
 
-from dapd.methods.apapc import APAPC
+from importlib import import_module
+from pkgutil import iter_modules
+
 from dapd.methods.base import METHODS, Method
-from dapd.methods.capd import CAPD
-from dapd.methods.condat_vu import CondatVu
-from dapd.methods.papc import PAPC
-from dapd.methods.x_dapd import XDAPD
-from dapd.methods.x_sbc import XSBC
-from dapd.methods.x_sbc_nonseparable import XSBCNonseparable
-from dapd.methods.y_dapd import YDAPD
-from dapd.methods.y_sbc import YSBC
 
 __all__ = ["METHODS", "Method"]
 
-for _method in (XDAPD, YDAPD, XSBC, YSBC, XSBCNonseparable, PAPC, APAPC, CAPD, CondatVu):
-    METHODS[_method.name] = _method
+# import every file of this folder and register its methods, so a new file needs no other entry
+for _file in iter_modules(__path__):
+    for _thing in list(vars(import_module(f"{__name__}.{_file.name}")).values()):
+        if isinstance(_thing, type) and issubclass(_thing, Method) and "name" in vars(_thing):
+            METHODS[_thing.name] = _thing

@@ -1,7 +1,7 @@
 """The lowered form of a problem: what each object says of itself, in records that every engine reads.
 
 φ is a list of pieces, each a code with bounds for some consecutive rows; `tabulate` makes one table of them. f is a
-record of terms (`terms.py`), or one per block. What is not of this kind says None, and then only Python can evaluate it.
+record of terms (`terms.py`), or one per block. What is not of this kind says None: then only Python can evaluate it.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from dapd.arrays import Array
 from dapd.model import ask
 from dapd.model.problem import Problem
 
-
 EPSILON = float(np.finfo(np.float64).eps)
 FAR = 1e6  # a point this many times farther out than x is no answer: no x nearer is feasible
 SLIGHT = 1e-9  # part of a row's size, or of the longest row's, that counts as rounding
@@ -43,10 +42,10 @@ def certify(problem: Problem, x: Array, y: Array) -> Certificate:
 
     and p_i = prox_{s_iφ}(y + s(Mx − b))_i at the steps s_i = Y_i/R_i, `stationarity_error` is the greatest
     |∇f(x) + Mᵀy|_j / S_j and `feasibility_error` the greatest |y_i − p_i| / Y_i. An `error` of at most tol means that
-    (x, p) solves a problem whose b has moved by at most tol·R_i, that p_i is within tol·Y_i of y_i, and that ∇f(x) + Mᵀy
-    is within tol·S_j of 0. No size changes its meaning when a row of M and b, or f, is multiplied by a constant. Rows of
-    one group of a GroupBall are measured together; a φ of the user's own has one step for all rows, and its rows are held
-    to both |y_i − p_i| ≤ tol·Y_i and |y_i − p_i| ≤ tol·s·R_i.
+    Mx − b, moved by at most tol·R_i, lies in ∂φ(p), that p_i is within tol·Y_i of y_i, and that ∇f(x) + Mᵀy is within
+    tol·S_j of 0. The error stays the same if a row of M and b, or all data, is multiplied by a constant. The rows of a
+    group of a GroupBall are measured together. A φ of the user's own takes one step s for all rows, so its rows are
+    held to both |y_i − p_i| ≤ tol·Y_i and |y_i − p_i| ≤ tol·s·R_i.
 
     With y⁺ = prox_φ(y + Mx − b), the point r⁺ = Mx − b + y − y⁺ lies in ∂φ(y⁺), so f(x) + φ*(r⁺) is finite: the primal
     objective with the residual moved by `feasibility`. The dual objective at y⁺ is within ‖∇f(x) + Mᵀy⁺‖²/(2μ) of its
@@ -109,7 +108,7 @@ def objective(problem: Problem, x: Array, y: Array, satisfied: bool) -> float:
     if satisfied and not math.isfinite(rest):
         steps = balanced_step(problem, x, y, Mx).steps
         rest = problem.phi.conjugate_near(y + steps * residual, steps)
-    return float(problem.f.value(x)) + rest
+    return ask.value(problem.f, x) + rest
 
 
 def proves_infeasible(problem: Problem, x: Array, direction: Array) -> bool:

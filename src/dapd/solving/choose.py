@@ -19,8 +19,8 @@ from dapd.spectrum.estimate import Spectrum, estimate_range, with_block_norm
 
 REPEATS, SECONDS = 3, 0.05  # a measurement is repeated so often, and for so long; the least counts
 DEPENDENT = (
-    "Chose PAPC, which converges without a rate: the rows of M are dependent (or can't be told from dependent rows), and "
-    "with this φ the theorems of x-DAPD and y-DAPD need independent ones."
+    "Chose PAPC, which converges without a rate: the rows of M are dependent (or cannot be told from dependent ones), "
+    "and with this φ the theorems of x-DAPD and y-DAPD need independent rows."
 )
 MARGIN = 1.2  # a gain below this is within what a measurement may err by
 
@@ -51,7 +51,7 @@ def choose(
     settings = [(side, side.by_theory(problem, spectrum, sharp=True)) for side in sides]
     by_blocks, parameters = min(settings, key=lambda pair: pair[1].Pi)
     rounds = parameters.Pi / len(problem.blocks or [])
-    # a round of block iterations reads M no fewer times than an iteration of the whole, so this can't pay
+    # a round of block iterations reads M no fewer times than an iteration of the whole, so this cannot pay off
     if rounds >= method.parameters.Pi:
         return whole, spectrum, [f"{why} By blocks the theorems ask {rounds / method.parameters.Pi:.2g} times as much."]
     block_method = by_blocks(problem, parameters, **start, **options)
@@ -61,8 +61,9 @@ def choose(
     cost, cost_of_round = _cost(whole, 1, deadline), _cost(blocks, block_method.round, deadline)
     gain = method.parameters.Pi * cost / (rounds * cost_of_round)
     compared = (
-        f"by the theorems {rounds:.3g} rounds of {block_method.round} block iterations against {method.parameters.Pi:.3g} "
-        f"iterations of {method.title}, and a round takes {cost_of_round / cost:.2g} times as long as one of those"
+        f"by the theorems {rounds:.3g} rounds of {block_method.round} block iterations against "
+        f"{method.parameters.Pi:.3g} iterations of {method.title}, and a round takes {cost_of_round / cost:.2g} times "
+        "as long as one of those"
     )
     if gain < MARGIN:
         return whole, spectrum, [f"{why} {block_method.title} would be {gain:.2g} times as fast: {compared}."]

@@ -12,7 +12,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.engines.protocol import Runner
-from dapd.solving.certificate import Certificate, blame, certify, proves_infeasible
+from dapd.solving.certificate import Certificate, blame, certify, objective, proves_infeasible
 from dapd.solving.progress import Display
 from dapd.solving.result import History, Status
 
@@ -76,6 +76,7 @@ class Loop:
             best = look = self._look()
             if not math.isfinite(look.certificate.error):
                 blame(self.method.problem, look.x, look.y)
+            objective(self.method.problem, look.x, look.y, satisfied=True)  # its errors must come before the work
             before = None
             while True:
                 shown.show(look.iteration, look.time, look.certificate, self._remaining(before, look))
@@ -145,8 +146,8 @@ class Loop:
         if self._stalled(best, look):
             remedy = "a larger tol" if problem.dtype == np.float64 else "float64, or a larger tol"
             self.reason = (
-                f"Stopped by rounding in {problem.dtype}, which keeps the error at {best.certificate.error:.1e}: it has "
-                f"not fallen for half of the iterations. This is the best point seen; use {remedy}."
+                f"Stopped by rounding in {problem.dtype}, which keeps the error at {best.certificate.error:.1e}: it "
+                f"has not fallen for half of the iterations. This is the best point seen; use {remedy}."
             )
             return Status.interrupted
         return None
@@ -168,13 +169,12 @@ class Loop:
         if before is None or self.tol == 0:
             return math.nan
         old, new = before.certificate.error, look.certificate.error
-        if not 0 < new < old:
-            return math.nan
-        return (look.iteration - before.iteration) * math.log(new / self.tol) / math.log(old / new)
+        falls = math.log(old / new) if 0 < new < old else 0.0  # 0 too if the two differ only by rounding
+        return (look.iteration - before.iteration) * math.log(new / self.tol) / falls if falls else math.nan
 
     def _stride(self, before: Past | None, look: Info) -> int:
-        """Steps to the next look: a part of the way so far, or fewer where the end is near."""
-        # a look costs passes over M, so that looks must be rounds apart
+        """Steps to the next look: a part of the way so far, or fewer if the end is near."""
+        # a look costs passes over M, so looks must be rounds apart
         shortest = self.method.round * (GLANCE if self.looks is None else 1)
         wait = max(shortest, self.iteration // (10 if self.looks is None else RECORD))
         remaining = self._remaining(before, look)
@@ -200,7 +200,7 @@ class Loop:
 def runs_away(residuals: list[tuple[int, float]]) -> bool:
     """Whether residuals grow as no convergent method's do: far beyond the start, and faster than any small power.
 
-    Growth alone proves nothing: on the way to a large x the residuals of a feasible problem grow with a power of the
+    Growth by itself proves nothing: on the way to a large x the residuals of a feasible problem grow with a power of the
     iteration. Divergence is geometric, so it outgrows every power.
     """
     if len(residuals) <= STEEP_LOOKS + 1 or not residuals[-1][1] > RUNAWAY * residuals[0][1]:

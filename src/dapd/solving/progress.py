@@ -1,14 +1,17 @@
-"""What a solve shows while it runs: a bar on a terminal, a log table elsewhere, or nothing."""
+"""What a solve shows while it runs: a bar on a terminal, a log table elsewhere, or nothing.
+
+rich is imported by the first solve that shows something, since importing it takes a tenth of a second.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Self
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from typing import TYPE_CHECKING, Self
 
 from dapd.solving.certificate import Certificate
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 class Display:
@@ -18,7 +21,7 @@ class Display:
         """Open it."""
 
     def show(self, iteration: int, seconds: float, certificate: Certificate, remaining: float) -> None:
-        """Show the last look: `remaining` is the predicted number of iterations to go, nan where unknown."""
+        """Show the last look: `remaining` is the predicted number of iterations to go, nan if unknown."""
 
     def stop(self) -> None:
         """Close it."""
@@ -35,6 +38,8 @@ class Bar(Display):
     """A bar that fills up as the error falls towards the tolerance (or the iterations towards their limit)."""
 
     def __init__(self, console: Console, title: str, tol: float, limit: int) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
         self.tol, self.limit = tol, limit
         self.first = math.nan
         self.bar = Progress(
@@ -76,7 +81,7 @@ class Table(Display):
     def __init__(self, console: Console, title: str) -> None:
         self.console, self.title = console, title
         self.printed = (-1, 0.0)  # iteration and time of the last row
-        self.row = ""  # the last look, where it has not been printed yet
+        self.row = ""  # the last look, if it has not been printed yet
 
     def start(self) -> None:
         """Print the head."""
@@ -107,5 +112,7 @@ def display(wanted: bool, title: str, tol: float, limit: int) -> Display:
     """Choose what fits: nothing, a bar on a terminal, a table off it."""
     if not wanted:
         return Display()
+    from rich.console import Console
+
     console = Console()
     return Bar(console, title, tol, limit) if console.is_terminal else Table(console, title)

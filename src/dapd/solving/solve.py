@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from time import perf_counter
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from dapd.arguments import TimeUp, named, near_miss, number, vector, whole
 from dapd.arrays import Array
+from dapd.blas import single_blas
 from dapd.engines import bind, check_engine
 from dapd.engines.protocol import Engine, Runner
 from dapd.methods import METHODS
@@ -23,7 +25,7 @@ from dapd.solving.progress import display
 from dapd.solving.result import SENTENCES, Result, Status
 from dapd.spectrum.estimate import Spectrum
 
-LIMIT = 1_000_000  # passes over M allowed where no limit is given
+LIMIT = 1_000_000  # passes over M allowed if no limit is given
 
 
 @named
@@ -52,36 +54,38 @@ def solve(
     problem : Problem
     method : str
         A name of `dapd.METHODS`, or "auto": the side, x-DAPD or y-DAPD, that the theorems favour, or its
-        block-coordinate form where the problem has blocks and measured costs say that it will be faster.
+        block-coordinate form if the problem has blocks and measured costs say that it will be faster. If the rows of M
+        are dependent and φ ≢ 0, so the theorems do not apply, PAPC.
     tol : float
         Stop when every coordinate of ∇f(x) + Mᵀy = 0 and every row of Mx − b ∈ ∂φ(y) holds to tol relative to its own
-        size, which includes the effect of one unit of x; `docs/certificate.md` has the formulas. 0 means: run to a limit.
+        size, which includes the effect of one unit of x; `docs/certificate.md` has the formulas. 0 means: run to a
+        limit.
     max_iterations : int, optional
         Pairs of products with M and Mᵀ (CAPD: inner iterations); block iterations for a block-coordinate method that
-        is named, rounds of N of them for one that "auto" chose. A million (rounds) where left out.
+        is named, rounds of N of them for one that "auto" chose. The default is a million (rounds).
     time_limit : float, optional
         Seconds for the whole call, set-up included; checked between steps and between products of the set-up. A call
         whose set-up takes longer returns its start.
     x0, y0 : vector, optional
-        Where to start; zero where left out.
+        Where to start; zero by default.
     spectrum : Spectrum, optional
-        Bounds on the singular values of M; where left out, the problem's own if it knows them, else estimated.
+        Bounds on the singular values of M; by default the problem's own if it has them, else estimated.
     parameters : record of `dapd.theory`, optional
         The method's parameters outright, instead of those of its theorem.
     engine : str
         "native": the C++ core, which knows every built-in f, φ and M; "python": the same steps in NumPy; "auto":
         native if it can run the problem and the method, else python. `result.engine` says which ran, and why.
     seed : int, optional
-        For the block-coordinate methods, whose draws depend on it alone; fresh, and told in the message, where left
-        out. The deterministic methods have no use for it.
+        For the block-coordinate methods, whose draws depend only on it; by default a fresh one, which the message
+        states. The deterministic methods ignore it.
     shared_sample : bool
-        For the block-coordinate methods: one block an iteration for both steps (j = i), instead of two.
+        For the block-coordinate methods: one block per iteration for both steps (j = i), instead of two.
     callback : function, optional
         Called with an `Info` at each look; a true answer stops the solve.
     progress : bool
         Show a bar on a terminal, a log table elsewhere.
     history : bool
-        Record residuals (and the error where x* is known) at log-spaced iterations, off the clock.
+        Record residuals (and the error if x* is known) at log-spaced iterations, off the clock.
     """
     began = perf_counter()
     if not isinstance(problem, Problem):
@@ -114,7 +118,7 @@ def solve(
     a_pass = bound.round if max_iterations is None or method == "auto" else 1
     limit = a_pass * (LIMIT if max_iterations is None else max_iterations)
     if spectrum is not None and not spectrum.resolved:
-        note = [*note, f"s_min = {spectrum.s_min:.2g} is a guess, so that the rate is not certain."]
+        note = [*note, f"s_min = {spectrum.s_min:.2g} is a guess, so the rate is not certain."]
     if isinstance(bound, BlockMethod):
         if seed is None:
             note = [*note, f"Blocks were drawn with seed={bound.seed}."]
@@ -125,6 +129,7 @@ def solve(
     with (
         display(progress, bound.title, tol, limit) as shown,
         np.errstate(all="ignore"),
+        single_blas(problem.M.work + problem.f.work) if runner.engine == "native" else nullcontext(),
     ):
         status, look = loop.run(shown)
         value = objective(problem, look.x, look.y, satisfied=0 < look.certificate.feasibility_error <= tol)

@@ -1,6 +1,6 @@
-"""The singular values the theory needs, each with how it was found, at what cost and how surely.
+"""The singular values that the theory needs; for each, how it was found, its cost and its error.
 
-s_max errs upwards and s_min downwards. This file chooses the route; each route has a file of its own.
+s_max is never too small and s_min never too large. This file chooses an approach; each approach has its own file.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from dapd.arguments import named, partition, warn
+from dapd.blas import MANY, single_blas
 from dapd.operators.base import ColumnBlocks, Operator, as_operator
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.spectrum.blocks import block_norm
+from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
 from dapd.spectrum.exact import exact
+from dapd.spectrum.factored import Full, least_eigenvalue
 from dapd.spectrum.iterative import PRODUCTS, iterative
 from dapd.spectrum.record import Estimate, Spectrum, SpectrumWarning, zero_spectrum
-from dapd.spectrum.sparse import STEPS_BEFORE_FACTOR, by_full_factor, sparse
+from dapd.spectrum.sparse import STEPS_BEFORE_FACTOR, sparse, with_least
 from dapd.spectrum.structured import block_diagonal, kronecker
 from dapd.spectrum.symmetric import symmetric_extremes
 
@@ -35,9 +38,9 @@ __all__ = [
 T = TypeVar("T")
 
 EXACT = 3_000  # rows (or columns, if fewer) of a dense M up to which all its singular values are computed
-EXACT_SPARSE = 400  # the same of a sparse M
+EXACT_SPARSE = 400  # the same for a sparse M
 FULL_ROWS = 6_000  # rows of a dense M up to which MMᵀ is formed if Lanczos does not resolve s_min
-PROBE_ENTRIES = 4_000_000  # entries of a matrix-free M up to which it is written out
+PROBE_ENTRIES = 4_000_000  # entries of a matrix-free M up to which its matrix is computed
 
 
 @named
@@ -49,11 +52,11 @@ def estimate_spectrum(
     Parameters
     ----------
     M : array, sparse matrix, LinearOperator or operator of this package
-        An operator (such as `problem.M`) remembers what was found.
+        The matrix or map. An operator (such as `problem.M`) remembers the result.
     blocks : int or list of slices, optional
         The blocks of columns.
     positive : bool
-        Whether s_min is the least positive singular value: all that a problem with φ ≡ 0 needs.
+        Whether s_min is the least positive singular value, which is enough for a problem with φ ≡ 0.
     deadline : float
         A value of `time.perf_counter()`; `dapd.arguments.TimeUp` is raised if the estimate cannot end before it.
     """
@@ -71,9 +74,12 @@ def estimate_range(operator: Operator, *, positive: bool, deadline: float = math
 
     M = 0 gives Spectrum(1, 0), with `positive` Spectrum(1, 1): there is no positive singular value to bound.
     """
-    found = _remembered(
-        operator, f"positive={positive}", lambda: _whole(operator, "M", positive=positive, deadline=deadline)
-    )
+
+    def find() -> Spectrum:
+        with single_blas(_multiplications(operator), MANY):
+            return _whole(operator, "M", positive=positive, deadline=deadline)
+
+    found = _remembered(operator, f"positive={positive}", find)
     if not found.resolved:
         warn(
             f"the least singular value was not resolved in {found.products} products; s_min = {found.s_min:.3g} is "
@@ -84,16 +90,19 @@ def estimate_range(operator: Operator, *, positive: bool, deadline: float = math
 
 
 def estimate_norm(operator: Operator, *, deadline: float = math.inf) -> Spectrum:
-    """s_max, with s_min = 0, for the methods that need no more; all of it if that costs little."""
+    """s_max, with s_min = 0, for methods that need only s_max; both if that is cheap."""
     if _small(operator) or isinstance(operator, (Kronecker, BlockDiagonal)) or min(operator.shape) == 0:
         return estimate_range(operator, positive=False, deadline=deadline)
-    return _remembered(
-        operator, "norm", lambda: iterative(operator, "M", positive=False, least=False, deadline=deadline)
-    )
+
+    def find() -> Spectrum:
+        with single_blas(_multiplications(operator), MANY):
+            return iterative(operator, "M", positive=False, least=False, deadline=deadline)
+
+    return _remembered(operator, "norm", find)
 
 
 def with_block_norm(spectrum: Spectrum, M: Operator, blocks: list[slice], *, deadline: float = math.inf) -> Spectrum:
-    """The spectrum, knowing s_bar_max of these blocks."""
+    """The spectrum with s_bar_max for these blocks."""
     if spectrum.s_bar_max is not None:
         return spectrum
 
@@ -107,25 +116,38 @@ def with_block_norm(spectrum: Spectrum, M: Operator, blocks: list[slice], *, dea
 def singular_range(operator: Operator, *, name: str, deadline: float = math.inf) -> tuple[float, float]:
     """Safe bounds on the least and the greatest of the min(rows, columns) singular values; 0 if unresolved."""
     wide = operator if operator.shape[0] <= operator.shape[1] else operator.transposed()
-    found = _whole(wide, name, positive=False, deadline=deadline)
+    with single_blas(_multiplications(wide), MANY):
+        found = _whole(wide, name, positive=False, deadline=deadline)
     return found.s_min if found.resolved else 0.0, found.s_max
 
 
 def _remembered(operator: Operator, key: str, find: Callable[[], T]) -> T:
-    """What was found before for this operator, or what `find` finds now."""
+    """The stored result for this operator, or the result of `find`, which is then stored."""
     if key not in operator.memory:
         operator.memory[key] = find()
     found: T = operator.memory[key]
     return found
 
 
+STEPS = 100  # of Lanczos, about, for a sparse matrix
+
+
+def _multiplications(operator: Operator) -> float:
+    """An estimate of the multiplications in BLAS; inf for matrix-free products, which may do anything."""
+    if operator.probes > 0:
+        return math.inf
+    if operator.sparse() is not None:
+        return float(STEPS * operator.work)
+    return float(min(operator.shape)) ** 2 * max(operator.shape)
+
+
 def _small(operator: Operator) -> bool:
-    """Whether dense linear algebra is the cheapest."""
+    """Whether dense linear algebra is the cheapest approach."""
     return operator.probes == 0 and min(operator.shape) <= (EXACT if operator.sparse() is None else EXACT_SPARSE)
 
 
 def _whole(operator: Operator, name: str, *, positive: bool, deadline: float) -> Spectrum:
-    """s_max and s_min by the cheapest route."""
+    """s_max and s_min by the cheapest approach."""
     if min(operator.shape) == 0:
         return zero_spectrum(operator.shape[0], positive=positive)
 
@@ -153,4 +175,6 @@ def _dense(operator: Operator, name: str, *, positive: bool, deadline: float) ->
     if found.resolved:
         return found
     wide = operator if operator.shape[0] <= operator.shape[1] else operator.transposed()
-    return by_full_factor(wide, found, positive=positive, deadline=deadline)
+    check_deadline(deadline, wide.shape[0] * wide.work / DENSE_FLOPS)
+    least = least_eigenvalue(Full(wide.outer(), found.s_max**2), positive=positive, deadline=deadline)
+    return with_least(found, least, "dense Cholesky factor of MMᵀ")

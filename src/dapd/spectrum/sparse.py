@@ -1,4 +1,4 @@
-"""Explicit sparse matrices: orthogonal rows at once, then Lanczos, then a factor of MMᵀ if one is cheap."""
+"""Explicit sparse matrices: orthogonal rows directly, then Lanczos, then a factor of MMᵀ if that is cheap."""
 
 from __future__ import annotations
 
@@ -9,25 +9,24 @@ import numpy as np
 
 from dapd.operators.base import Operator, Sparse
 from dapd.spectrum.band import Band, Ordering, band_cost, banded, least_square_unsquared
-from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
-from dapd.spectrum.exact import EPSILON
-from dapd.spectrum.factored import Full, Least, least_eigenvalue
+from dapd.spectrum.exact import EPSILON, exact
+from dapd.spectrum.factored import Least, least_eigenvalue
 from dapd.spectrum.iterative import iterative
 from dapd.spectrum.record import Estimate, Spectrum, zero_spectrum
 
-SAMPLE = 200  # rows of MMᵀ that are computed to predict how many entries it has
-GRAM_ENTRIES = 2  # entries of MMᵀ per entry of M up to which it is formed
-BAND_ENTRIES = 64  # entries of a banded factor per entry of MMᵀ up to which it is formed
-BAND_SECONDS = 2.0  # that its factorisation may take
-FEW = 1_000_000  # entries that a matrix of any kind may have
-ORTHOGONAL = 1e-8  # part of its diagonal entry up to which the rest of a row of MMᵀ is neglected
+SAMPLE = 200  # rows of MMᵀ that are computed to predict its number of entries
+GRAM_ENTRIES = 2  # MMᵀ is formed if it has at most this many entries per entry of M
+BAND_ENTRIES = 64  # a banded factor is formed if it has at most this many entries per entry of MMᵀ
+BAND_SECONDS = 2.0  # time limit for its factorisation
+FEW = 1_000_000  # a matrix of any kind may have this many entries
+ORTHOGONAL = 1e-8  # the rest of a row of MMᵀ is neglected up to this fraction of its diagonal entry
 FULL_ROWS = 3_000  # rows up to which MMᵀ may become dense if Lanczos does not resolve s_min
-STEPS_BEFORE_FACTOR = 100  # steps of Lanczos before a factor that costs no more than they do
-STEPS_BEFORE_FULL = 300  # before a sparse MMᵀ becomes dense
+STEPS_BEFORE_FACTOR = 100  # steps of Lanczos before a factorisation, which costs no more than they do
+STEPS_BEFORE_FULL = 300  # the same before a sparse MMᵀ becomes dense
 
 
 class Gram(NamedTuple):
-    """An explicit sparse symmetric matrix, with what its rows tell at once."""
+    """An explicit sparse symmetric matrix, with simple facts about its rows."""
 
     matrix: Any
     diagonal: Any
@@ -36,7 +35,7 @@ class Gram(NamedTuple):
 
     @classmethod
     def of(cls, matrix: Any) -> Gram:
-        """Look at a matrix."""
+        """Analyse a matrix."""
         matrix.eliminate_zeros()
         diagonal = matrix.diagonal()
         beside = np.asarray(abs(matrix).sum(axis=1)).ravel() - np.abs(diagonal)
@@ -50,17 +49,17 @@ class Gram(NamedTuple):
 
     @property
     def nearly_diagonal(self) -> bool:
-        """Whether every eigenvalue is a diagonal entry, to a part of ORTHOGONAL."""
+        """Whether every eigenvalue is a diagonal entry, up to a fraction of ORTHOGONAL."""
         return _nearly_diagonal(self.diagonal, self.beside)
 
     @property
     def above(self) -> float:
-        """Gershgorin's bound on the greatest eigenvalue."""
+        """Gershgorin's bound on the largest eigenvalue."""
         return float((self.diagonal + self.beside).max())
 
 
 def _nearly_diagonal(diagonal: Any, beside: Any) -> bool:
-    # differences of sums leave rounding errors behind
+    # the differences of sums have rounding errors
     return bool(np.all(beside <= ORTHOGONAL * np.abs(diagonal)))
 
 
@@ -83,54 +82,57 @@ def sparse(operator: Operator, matrix: Any, name: str, *, positive: bool, deadli
 
 def _independent(wide: Any, name: str, *, positive: bool, deadline: float) -> Spectrum:
     """The singular values of a matrix with no empty row and no more rows than columns."""
-    operator, size = Sparse(wide), wide.shape[0]
     gram = Gram.of(wide @ wide.T) if _gram_is_sparse(wide) else None
-    if gram is not None and gram.nearly_diagonal:
+    if gram is None:
+        return _scattered(Sparse(wide), name, positive=positive, deadline=deadline)
+    if gram.nearly_diagonal:
         return _orthogonal(gram)
-    full = size <= FULL_ROWS
-    steps = STEPS_BEFORE_FULL if full else None
-    if gram is not None and gram.ordering is not None:
-        steps = STEPS_BEFORE_FACTOR
+    found = None
+    if gram.ordering is not None:
+        found = _banded(wide, gram, name, positive=positive, deadline=deadline)
+    if found is None or not found.resolved:
+        found = _scattered(Sparse(wide), name, positive=positive, deadline=deadline)
+    s_max = min(found.s_max, gram.above**0.5 * (1 + 4 * EPSILON * wide.shape[0]))
+    return Spectrum(s_max, found.s_min, how=found.how)
+
+
+def _scattered(operator: Operator, name: str, *, positive: bool, deadline: float) -> Spectrum:
+    """Lanczos, then dense linear algebra if that does not resolve s_min and there are few rows."""
+    few = operator.shape[0] <= FULL_ROWS
+    steps = STEPS_BEFORE_FULL if few else None
     found = iterative(operator, name, positive=positive, steps=steps, deadline=deadline)
-    s_max = found.s_max if gram is None else min(found.s_max, gram.above**0.5 * (1 + 4 * EPSILON * size))
+    if found.resolved or not few:
+        return found
+    return exact(operator, name, positive=positive, svd_entries=FEW, deadline=deadline)
+
+
+def _banded(wide: Any, gram: Gram, name: str, *, positive: bool, deadline: float) -> Spectrum:
+    """Lanczos, then a banded factor of MMᵀ, then one of M itself if squaring loses s_min."""
+    found = iterative(Sparse(wide), name, positive=positive, steps=STEPS_BEFORE_FACTOR, deadline=deadline)
     if found.resolved and found.s_min > 0:
-        return Spectrum(s_max, found.s_min, how=found.how)
-    if gram is not None and gram.ordering is not None:
-        band = Band(gram.matrix, gram.ordering, terms=int(np.diff(wide.indptr).max()))
-        return _by_band(wide, band, found, s_max, positive=positive, deadline=deadline)
-    if full and not found.resolved:
-        return by_full_factor(operator, found, positive=positive, deadline=deadline)
-    return found
-
-
-def by_full_factor(wide: Operator, found: Spectrum, *, positive: bool, deadline: float) -> Spectrum:
-    """s_min from a dense Cholesky factor of MMᵀ, s_max as found."""
-    check_deadline(deadline, wide.shape[0] * wide.work / DENSE_FLOPS)
-    least = least_eigenvalue(Full(wide.outer(), found.s_max**2), positive=positive, deadline=deadline)
-    return found if least is None else _with_least(found, found.s_max, least, "dense Cholesky factor of MMᵀ")
-
-
-def _by_band(wide: Any, band: Band, found: Spectrum, s_max: float, *, positive: bool, deadline: float) -> Spectrum:
-    """s_min from a banded factor of MMᵀ; from one of M itself if squaring loses it."""
+        return found
+    assert gram.ordering is not None
+    band = Band(gram.matrix, gram.ordering, norm=gram.above, terms=int(np.diff(wide.indptr).max()))
     least = least_eigenvalue(band, positive=False, deadline=deadline)
     if least is not None and least.singular:
-        unsquared = least_square_unsquared(wide, s_max, deadline)
+        unsquared = least_square_unsquared(wide, found.s_max, deadline)
         if unsquared is not None and not (unsquared.singular and positive):
-            return _with_least(found, s_max, unsquared, "banded factor of the augmented matrix")
+            return with_least(found, unsquared, "banded factor of the augmented matrix")
         if positive:
             least = least_eigenvalue(band, positive=True, deadline=deadline)
+    return with_least(found, least, "banded Cholesky factor of MMᵀ")
+
+
+def with_least(found: Spectrum, least: Least | None, method: str) -> Spectrum:
+    """The spectrum with an s_min from a factor, if there is one."""
     if least is None:
         return found
-    return _with_least(found, s_max, least, "banded Cholesky factor of MMᵀ")
-
-
-def _with_least(found: Spectrum, s_max: float, least: Least, method: str) -> Spectrum:
     how = found.how | {"s_min": Estimate(method, 0, least.error / 2, least.resolved)}
-    return Spectrum(s_max, min(least.lower**0.5, s_max), how=how)
+    return Spectrum(found.s_max, min(least.lower**0.5, found.s_max), how=how)
 
 
 def _gram_is_sparse(wide: Any) -> bool:
-    """Whether MMᵀ has few entries, as far as a sample of its rows tells."""
+    """Whether MMᵀ has few entries, estimated from a sample of its rows."""
     size = wide.shape[0]
     rows = np.unique(np.linspace(0, size - 1, SAMPLE).astype(int))
     entries = (wide[rows] @ wide.T).nnz / len(rows) * size
@@ -138,7 +140,7 @@ def _gram_is_sparse(wide: Any) -> bool:
 
 
 def _orthogonal(gram: Gram) -> Spectrum:
-    """Rows that are orthogonal: the singular values are their norms, up to Gershgorin's discs."""
+    """The spectrum of orthogonal rows: the singular values are their norms, up to Gershgorin's discs."""
     error = 4 * EPSILON * gram.matrix.shape[0] ** 0.5
     low, high = float((gram.diagonal - gram.beside).min()), gram.above
     how = Estimate("norms of orthogonal rows", 0, error)
