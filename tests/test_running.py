@@ -68,9 +68,7 @@ def test_threads_that_only_meet_in_the_gradient(name, sparse):
     M = dapd.BlockDiagonal([rng.standard_normal((k % 5 + 1, k % 7 + 6)) for k in range(40)])
     H = np.eye(M.shape[1]) + 1e-3 * np.ones((M.shape[1],) * 2)
     f = dapd.Quadratic(sp.csr_array(H) if sparse else H, rng.standard_normal(M.shape[1]), mu=1.0, L=2.0)
-    problem = dapd.Problem(
-        f, M, rng.standard_normal(M.shape[0]), dapd.NonNegative(), spectrum=dapd.Spectrum(6.0, 1.0)
-    )
+    problem = dapd.Problem(f, M, rng.standard_normal(M.shape[0]), dapd.NonNegative(), spectrum=dapd.Spectrum(6.0, 1.0))
     same_on_threads(problem, name=name)
 
 
