@@ -147,7 +147,11 @@ def test_counts_are_the_same_on_every_engine(name):
     first, *others = [dapd.solve(problem, name, engine=engine, **options) for engine in reversed(RUNNING)]
     assert first.engine == "python"
     for other in others:
-        assert (other.iterations, other.gradients, other.products) == (first.iterations, first.gradients, first.products)
+        assert (other.iterations, other.gradients, other.products) == (
+            first.iterations,
+            first.gradients,
+            first.products,
+        )
         # the core has MMᵀ at hand, and saves the products with which Python computes MMᵀy
         saves = name == "y-sbc-dapd"
         assert other.block_products <= first.block_products if saves else other.block_products == first.block_products

@@ -173,7 +173,8 @@ def test_a_step_takes_few_registers_and_instructions(name, primal, dual, instruc
 
 def test_capd_takes_no_more_registers_with_more_inner_steps():
     few, many = (
-        program_of(dapd.METHODS["capd"].from_theory(quadratic_problem(dapd.Zero(), ratio=ratio))) for ratio in (10.0, 160.0)
+        program_of(dapd.METHODS["capd"].from_theory(quadratic_problem(dapd.Zero(), ratio=ratio)))
+        for ratio in (10.0, 160.0)
     )
     assert len(many.instructions) > 10 * len(few.instructions)
     assert many.dual == few.dual
@@ -264,7 +265,9 @@ def test_a_method_of_the_users_own_runs_native_with_seven_fields_of_other_names(
     for phi in PHIS.values():
         zipped(quadratic_problem(phi), "averaged", cores=variants()[:1])
     problem = quadratic_problem(dapd.L1(0.3))
-    found = {engine: dapd.solve(problem, "averaged", tol=1e-9, engine=engine) for engine in ("native", "python", "auto")}
+    found = {
+        engine: dapd.solve(problem, "averaged", tol=1e-9, engine=engine) for engine in ("native", "python", "auto")
+    }
     for engine, result in found.items():
         assert result.converged
         assert result.engine == ("native" if engine == "auto" else engine)
@@ -436,7 +439,9 @@ def test_a_runner_leaves_a_state_alone_even_if_its_parts_share_memory(name):
 FACTORS = [-1.0, -0.5, 0.0, 0.25, 0.5, 1.0]
 index = st.integers(0, 99)
 operation = st.one_of(
-    st.tuples(st.just(COMBINE), st.booleans(), st.lists(st.tuples(index, st.sampled_from(FACTORS)), min_size=1, max_size=5)),
+    st.tuples(
+        st.just(COMBINE), st.booleans(), st.lists(st.tuples(index, st.sampled_from(FACTORS)), min_size=1, max_size=5)
+    ),
     st.tuples(st.just(GRADIENT), index),
     st.tuples(st.just(DUAL_STEP), index, index, st.sampled_from([0.0, 0.5])),
 )

@@ -150,7 +150,9 @@ def test_same_evidence_is_counted_once(outcome, page):
 
 
 def test_page_says_what_is_counted_and_measured_otherwise(page):
-    assert page.text.count("takes 4 products with blocks per iteration here, since MMᵀ is stored, and 6 in the paper") == 4
+    assert (
+        page.text.count("takes 4 products with blocks per iteration here, since MMᵀ is stored, and 6 in the paper") == 4
+    )
     assert page.text.count("BMM = 2 × iterations here") == 10
     assert "in the paper's figure 2.7e+05" in page.text
     assert "in the paper's figure 1.3e+09" in page.text
