@@ -13,7 +13,7 @@ settings.load_profile("fixed")
 
 @pytest.fixture(autouse=True, scope="session")
 def private_cache(tmp_path_factory):
-    """References are kept for the session, and leave the user's own cache alone."""
+    """Store references for the session only, not in the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DAPD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield
