@@ -1,3 +1,5 @@
+import os
+import sys
 from decimal import localcontext
 
 import matplotlib
@@ -5,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 matplotlib.use("Agg")
-settings.register_profile(
-    "fixed", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("fixed")
+# new examples on every run, so the search goes on; the same ones in CI, where a failure must be that of the change
+settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fixed", settings.get_profile("search"), derandomize=True, database=None)
+settings.load_profile("fixed" if os.environ.get("CI") else "search")
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -17,6 +19,20 @@ def private_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DAPD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture
+def no_core(monkeypatch):
+    """As if the package had been installed without a compiler."""
+    from dapd.engines import native
+
+    for name in native.VARIANTS:
+        monkeypatch.setitem(sys.modules, f"dapd._core_{name}", None)  # importing it raises ModuleNotFoundError
+    native.variants.cache_clear()
+    native.load.cache_clear()
+    yield
+    native.variants.cache_clear()
+    native.load.cache_clear()
 
 
 @pytest.fixture(autouse=True)

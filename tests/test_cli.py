@@ -8,14 +8,15 @@ import subprocess
 import sys
 import time
 
-import numba
 import pytest
 import rich.console
 from typer.testing import CliRunner
 
 import dapd
+from cores import needs_core
 from dapd import cli
-from dapd.engines import ENGINES
+from dapd.engines import ENGINES, native
+from dapd.engines.threads import available
 from dapd.reproduce import Progress, catalogue, sessions
 from dapd.reproduce.runs import Run
 
@@ -108,11 +109,33 @@ def test_help_lists_the_figures_and_tables():
 def test_info_shows_versions_threads_and_engine():
     shown = run("info")
     assert shown.exit_code == 0
-    for word in ("dapd", "numpy", "Python", "cores", "threads", "engines", "device"):
+    for word in ("dapd", "numpy", "scipy", "Python", "cores", "threads", "engines", "native core", "device"):
         assert word in shown.output
-    assert re.search(rf"engines\s+{', '.join(ENGINES)}", shown.output)
-    assert re.search(rf"threads\s+numba {numba.get_num_threads()}, \w+ \d+", shown.output)
+    assert re.search(rf"threads\s+native {available()}, \w+ \d+", shown.output)
     assert re.search(rf"dapd\s+({re.escape(dapd.__version__)}|not installed)", shown.output)
+
+
+@needs_core
+def test_info_names_the_variant_of_the_core_that_runs(monkeypatch):
+    shown = run("info").output
+    assert re.search(rf"engines\s+{', '.join(ENGINES)}\s", shown)
+    assert re.search(
+        rf"native core\s+{native.variants()[0]}; this processor runs {', '.join(native.variants())}", shown
+    )
+    native.load.cache_clear()
+    monkeypatch.setenv("DAPD_SIMD", "baseline")
+    assert re.search(r"native core\s+baseline;", run("info").output)
+    native.load.cache_clear()
+    monkeypatch.setenv("DAPD_SIMD", "sse9")
+    wrong = run("info")
+    assert wrong.exit_code == 0
+    assert "DAPD_SIMD must be one of" in wrong.output
+
+
+def test_info_says_what_to_do_if_the_core_was_not_built(no_core):
+    shown = run("info").output
+    assert re.search(r"engines\s+auto, python\s", shown)
+    assert re.search(r"native core\s+not built, .* install a C\+\+20 compiler", shown)
 
 
 def test_ctrl_c_stops_the_workers_and_says_how_to_go_on(tmp_path):

@@ -6,8 +6,9 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 import dapd
-from dapd.engines import native
-from dapd.engines.native import DualStep, NotNative, coupling, load, scattered, variants
+from dapd.engines import records
+from dapd.engines.native import DualStep, NotNative, coupling, load, variants
+from dapd.engines.records import scattered
 
 SIZES = [(1, 1), (1, 9), (9, 1), (3, 5), (4, 4), (5, 17), (7, 3), (8, 64), (13, 31), (26, 45), (30, 512), (130, 67)]
 STEP = 0.7
@@ -177,7 +178,7 @@ def test_a_matrix_without_rows(core):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (50, 70), (90, 30)])
 def test_tiles_equal_two_products(core, shape, dtype, monkeypatch):
-    monkeypatch.setattr(native, "scattered", lambda record, shape: True)
+    monkeypatch.setattr(records, "scattered", lambda record, shape: True)
     rng = np.random.default_rng(0)
     for density in (0.0, 0.03, 0.3):
         M = sp.random_array(shape, density=density, format="csr", rng=rng, dtype=dtype)

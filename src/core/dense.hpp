@@ -35,11 +35,10 @@ inline void dot_rows(const S* M, Index stride, Index columns, const T* v, const 
   constexpr Index lanes = LANES<T>;
   const Split at = split<T>(M, columns);
   Vec<T> sums[R] = {};
-  const Index before = at.lead - lanes;
-  const int first = static_cast<int>(-before), last = static_cast<int>(columns - at.stop);
+  const int first = static_cast<int>(lanes - at.lead), last = static_cast<int>(columns - at.stop);
   {
-    const Vec<T> x = load_some<T>(v + before, first, lanes);
-    for (int r = 0; r < R; ++r) sums[r] += load_some<T>(M + r * stride + before, first, lanes) * x;
+    const Vec<T> x = load_some<T>(v, first, lanes);
+    for (int r = 0; r < R; ++r) sums[r] += load_some<T>(M + r * stride, first, lanes) * x;
   }
   for (Index j = at.lead; j < at.stop; j += lanes) {
     const Vec<T> x = load<T>(v + j);

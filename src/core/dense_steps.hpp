@@ -20,14 +20,13 @@ class DenseRows final : public RowMap<T> {
   }
   double work() const override { return 2.0 * static_cast<double>((this->rows.stop - this->rows.start) * columns_); }
   void pass(const Phi<T>& phi, Range own, const Vectors<T>& x, T* out) const override {
-    const S* M = M_ - this->rows.start * columns_;  // as if its rows were numbered like those of y
-    const Index height = rows_apart<S>(columns_) ? TALL : SHORT;
+    const Index top = this->rows.start, height = rows_apart<S>(columns_) ? TALL : SHORT;
     const Index stop = phi.unit_at(own.stop);
     for (Index a = phi.unit_at(own.start); a < stop;) {
-      const Index b = phi.panel_end(a, stop, height), low = phi.row_of(a), high = phi.row_of(b);
-      dots(M, columns_, columns_, x.v, x.base, x.y, low, high);
+      const Index b = phi.panel_end(a, stop, height), low = phi.row_of(a) - top, high = phi.row_of(b) - top;
+      dots(M_, columns_, columns_, x.v, x.base + top, x.y + top, low, high);
       prox_units(phi, x.step, x.y, a, b);
-      add(M, columns_, columns_, x.y, out, low, high);
+      add(M_, columns_, columns_, x.y + top, out, low, high);
       a = b;
     }
   }

@@ -233,14 +233,15 @@ class PythonRunner {
                         nb::gil_scoped_acquire held;
                         return interrupted = PyErr_CheckSignals() != 0;
                       }};
-    taken_ = 0;
+    Index done = 0;
     {
       nb::gil_scoped_release released;
       std::lock_guard<std::mutex> alone(mutex_);  // the registers serve one call at a time
-      taken_ = runner_.run(steps, threads, watch);
+      done = runner_.run(steps, threads, watch);
     }
+    taken_ = done;  // only with Python's lock: another thread may be running this too
     if (interrupted) throw nb::python_error();
-    return taken_;
+    return done;
   }
   Index taken() const { return taken_; }
   double work() const { return runner_.work(); }

@@ -97,15 +97,15 @@ class Runner {
     if (threads != shared_by_) share(threads);
     if (threads > 1) {
       Team team(threads);
-      Index done = 0;
+      Progress made;
       const bool ran = Pool::instance().run(threads, [&](int rank) {
-        const Index own = loop(steps, rank, &team, watch);
-        if (rank == 0) done = own;
+        Progress own = loop(steps, rank, &team, watch);
+        if (rank == 0) made = std::move(own);
       });
-      if (ran) return done;
+      if (ran) return finish(made);
       share(1);  // the threads are taken: do without
     }
-    return loop(steps, 0, nullptr, watch);
+    return finish(loop(steps, 0, nullptr, watch));
   }
 
  private:
@@ -116,6 +116,17 @@ class Runner {
     bool meet;   // all threads, before this
     int joined;  // how many combinations from here on are computed together, piece by piece
   };
+
+  struct Progress {
+    Index done = 0;
+    std::vector<T*> registers;  // after the last complete step
+  };
+
+  // Only when no thread is at work: one that comes late reads the registers when the first has already given up.
+  Index finish(const Progress& made) {
+    registers_ = made.registers;
+    return made.done;
+  }
 
   void share(int threads) {
     map_->share(threads, nullptr);
@@ -167,8 +178,11 @@ class Runner {
       for (std::size_t k = 0; k < program_.next.size(); ++k) after[k] = uses[program_.next[k]];
       uses = after;
     }
-    // at least once per step, so that no thread is a whole step ahead when the team halts
-    if (std::none_of(actions_.begin(), actions_.end(), [](const Action& a) { return a.meet; })) actions_[0].meet = true;
+    // at least once per step, so no thread is a whole step ahead when the team halts
+    if (!actions_.empty() &&
+        std::none_of(actions_.begin(), actions_.end(), [](const Action& a) { return a.meet; })) {
+      actions_[0].meet = true;
+    }
   }
 
   bool conflicts(const Action& action, const std::vector<Use>& uses) const {
@@ -209,7 +223,7 @@ class Runner {
     }
   }
 
-  Index loop(Index steps, int rank, Team* team, const Watch& watch) {
+  Progress loop(Index steps, int rank, Team* team, const Watch& watch) {
     std::vector<T*> reg = registers_, after(reg.size());
     const std::vector<Range> own_columns{{map_->column_ends[rank], map_->column_ends[rank + 1]}};
     const std::vector<Range>& own_rows = map_->row_ranges[rank];
@@ -244,8 +258,7 @@ class Runner {
       for (std::size_t r = 0; r < reg.size(); ++r) after[r] = reg[program_.next[r]];
       reg.swap(after);
     }
-    if (rank == 0) registers_ = reg;
-    return done;
+    return {done, std::move(reg)};
   }
 
   void act(const Action& action, int rank, std::vector<T*>& reg, unsigned turn) {

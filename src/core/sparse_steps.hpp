@@ -82,11 +82,10 @@ class IdentityRows final : public RowMap<T> {
   }
   double work() const override { return static_cast<double>(this->rows.stop - this->rows.start); }
   void pass(const Phi<T>& phi, Range own, const Vectors<T>& x, T* out) const override {
-    const T* v = x.v + left_ - this->rows.start;
-    T* sum = out + left_ - this->rows.start;
-    for (Index i = own.start; i < own.stop; ++i) x.y[i] = x.base[i] + v[i];
+    const Index right = left_ - this->rows.start;  // from a row to its column
+    for (Index i = own.start; i < own.stop; ++i) x.y[i] = x.base[i] + x.v[i + right];
     prox_units(phi, x.step, x.y, phi.unit_at(own.start), phi.unit_at(own.stop));
-    for (Index i = own.start; i < own.stop; ++i) sum[i] += x.y[i];
+    for (Index i = own.start; i < own.stop; ++i) out[i + right] += x.y[i];
   }
 
  private:

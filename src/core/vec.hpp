@@ -82,28 +82,37 @@ inline Mask<T> lanes_from(Index first) {
   return lane_numbers<T>(std::make_integer_sequence<int, LANES<T>>{}) >= (Mask<T>{} + static_cast<Entry>(first));
 }
 
-// The lanes from `first` to `end` − 1 hold what stands there, the others 0; nothing is read for those.
+// An address some entries before p. The array may begin after it, so this is not arithmetic on pointers, which must not
+// leave an array; a masked load takes such an address and reads only from p on.
+template <class S>
+inline const S* back(const S* p, int entries) {
+  return reinterpret_cast<const S*>(reinterpret_cast<std::uintptr_t>(p) - static_cast<std::uintptr_t>(entries) * sizeof(S));
+}
+
+// The lanes from `first` to `end` − 1 hold p[0], p[1], …, the others 0; nothing is read for those.
 template <class T, class S>
 inline Vec<T> load_some(const S* p, int first, int end) {
 #if defined(__AVX512F__) && defined(__AVX512VL__)
+  const S* lane_0 = back(p, first);
   const unsigned wanted = (end >= 32 ? 0u : 1u << end) - (1u << first);
   if constexpr (sizeof(S) == 8) {
-    return reinterpret_cast<Vec<T>>(_mm512_maskz_loadu_pd(static_cast<__mmask8>(wanted), p));
+    return reinterpret_cast<Vec<T>>(_mm512_maskz_loadu_pd(static_cast<__mmask8>(wanted), lane_0));
   } else if constexpr (sizeof(T) == 4) {
-    return reinterpret_cast<Vec<T>>(_mm512_maskz_loadu_ps(static_cast<__mmask16>(wanted), p));
+    return reinterpret_cast<Vec<T>>(_mm512_maskz_loadu_ps(static_cast<__mmask16>(wanted), lane_0));
   } else {
-    return reinterpret_cast<Vec<T>>(_mm512_cvtps_pd(_mm256_maskz_loadu_ps(static_cast<__mmask8>(wanted), p)));
+    return reinterpret_cast<Vec<T>>(_mm512_cvtps_pd(_mm256_maskz_loadu_ps(static_cast<__mmask8>(wanted), lane_0)));
   }
 #else
 #if defined(__AVX2__)
   if constexpr (sizeof(S) == sizeof(T)) {
+    const S* lane_0 = back(p, first);
     const auto wanted = reinterpret_cast<__m256i>(lanes_from<T>(first) & ~lanes_from<T>(end));
-    if constexpr (sizeof(T) == 8) return reinterpret_cast<Vec<T>>(_mm256_maskload_pd(p, wanted));
-    if constexpr (sizeof(T) == 4) return reinterpret_cast<Vec<T>>(_mm256_maskload_ps(p, wanted));
+    if constexpr (sizeof(T) == 8) return reinterpret_cast<Vec<T>>(_mm256_maskload_pd(lane_0, wanted));
+    if constexpr (sizeof(T) == 4) return reinterpret_cast<Vec<T>>(_mm256_maskload_ps(lane_0, wanted));
   }
 #endif
   Vec<T> v{};
-  for (int k = first; k < end; ++k) v[k] = p[k];
+  for (int k = first; k < end; ++k) v[k] = p[k - first];
   return v;
 #endif
 }

@@ -9,7 +9,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Annotated
 
-import numba
 import threadpoolctl
 import typer
 from rich.console import Console
@@ -18,7 +17,8 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from dapd import reproduce as paper
-from dapd.engines import ENGINES
+from dapd.engines import ENGINES, native
+from dapd.engines.threads import available
 from dapd.reproduce import machine, sessions
 
 QUICK_SEEDS, FULL_SEEDS = 1, 20
@@ -90,18 +90,35 @@ def reproduce(
 
 @app.command()
 def info() -> None:
-    """Show versions, cores, threads, engines and device."""
+    """Show versions, cores, threads and engines, and which build of the native core runs."""
     table = Table(show_header=False, box=None)
     for name, text in machine.versions().items():
         table.add_row(name, text)
     table.add_row("processor", f"{machine.processor()}, {machine.cores()} cores")
     # several libraries may bring a BLAS of their own
     limits = {pool["internal_api"]: pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
-    threads = {"numba": numba.get_num_threads(), **limits}
+    threads = {"native": available(), **limits}
     table.add_row("threads", ", ".join(f"{name} {count}" for name, count in threads.items()))
-    table.add_row("engines", ", ".join(ENGINES))
+    table.add_row("engines", ", ".join(name for name in ENGINES if name != "native" or native.variants()))
+    table.add_row("native core", _core())
     table.add_row("device", "CPU")
-    Console().print(table)
+    Console().print(table, soft_wrap=True)
+
+
+def _core() -> str:
+    """Which build of the native core a solve loads, and which others it could; or why there is none."""
+    found = native.variants()
+    if not found:
+        return (
+            "not built, so the slower python engine runs; install a C++20 compiler (g++ or clang++) and reinstall: "
+            "pip install --force-reinstall --no-deps --no-cache-dir dapd"
+        )
+    try:
+        loaded = native.load()
+    except ValueError as error:
+        return str(error)
+    name = loaded.__name__.removeprefix("dapd._core_") if loaded else ""
+    return f"{name}; this processor runs {', '.join(found)} (DAPD_SIMD chooses)"
 
 
 def _summary(console: Console, outcome: paper.Outcome) -> None:
