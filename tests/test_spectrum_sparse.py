@@ -6,12 +6,12 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from dapd.spectrum.threads import threads_for
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import dapd
 from dapd.arguments import TimeUp
+from dapd.blas import MANY, single_blas
 from dapd.operators.base import Dense, Sparse, as_operator
 from dapd.spectrum import exact as exact_module
 from dapd.spectrum.estimate import (
@@ -201,7 +201,7 @@ def blas_threads():
 def test_small_work_uses_one_blas_thread_and_restores_the_others():
     with threadpool_limits(2, "blas"):
         before = blas_threads()
-        first, second = threads_for(1.0), threads_for(1.0)
+        first, second = single_blas(1e6, MANY), single_blas(1e6, MANY)
         first.__enter__()
         second.__enter__()
         assert set(blas_threads().values()) == {1}
@@ -209,7 +209,7 @@ def test_small_work_uses_one_blas_thread_and_restores_the_others():
         assert set(blas_threads().values()) == {1}
         second.__exit__(None, None, None)
         assert blas_threads() == before
-        with threads_for(math.inf):
+        with single_blas(math.inf, MANY):
             assert blas_threads() == before
 
 
