@@ -13,7 +13,7 @@ from dapd.model.composed import Conjugate, Stack
 from dapd.model.problem import Problem
 from dapd.model.proximal import L1, Box, GroupBall, Interval, NonNegative, Phi, Zero
 from dapd.model.smooth import Function, LeastSquares, Logistic, PseudoHuber, Quadratic, Separable, Smooth
-from dapd.operators.base import ColumnBlocks
+from dapd.operators.columns import ColumnBlocks
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.solving.certificate import Certificate

@@ -14,7 +14,8 @@ from dapd.engines.protocol import NotNative
 from dapd.model.lowered import speaks_for
 from dapd.model.smooth import Function
 from dapd.model.terms import Terms
-from dapd.operators.base import Dense, Sparse, split_columns
+from dapd.operators.base import Dense, Sparse
+from dapd.operators.columns import split_columns
 
 LINE = 64  # bytes of a cache line
 SHORT = 16  # columns with fewer entries than this are not padded to whole lines

@@ -12,7 +12,8 @@ from dapd.arrays import Array
 from dapd.model import ask
 from dapd.model.proximal import Phi, Zero
 from dapd.model.smooth import Function, Separable
-from dapd.operators.base import ColumnBlocks, as_operator
+from dapd.operators.base import as_operator
+from dapd.operators.columns import ColumnBlocks
 from dapd.spectrum.estimate import Spectrum
 
 

@@ -200,8 +200,8 @@ class Loop:
 def runs_away(residuals: list[tuple[int, float]]) -> bool:
     """Whether residuals grow as no convergent method's do: far beyond the start, and faster than any small power.
 
-    Growth by itself proves nothing: on the way to a large x the residuals of a feasible problem grow with a power of the
-    iteration. Divergence is geometric, so it outgrows every power.
+    Growth by itself proves nothing: on the way to a large x the residuals of a feasible problem grow with a power of
+    the iteration. Divergence is geometric, so it outgrows every power.
     """
     if len(residuals) <= STEEP_LOOKS + 1 or not residuals[-1][1] > RUNAWAY * residuals[0][1]:
         return False
