@@ -15,7 +15,7 @@ settings.load_profile("fixed" if os.environ.get("CI") else "search")
 
 @pytest.fixture(autouse=True, scope="session")
 def private_cache(tmp_path_factory):
-    """References are kept for the session, and leave the user's own cache alone."""
+    """Store references for the session only, not in the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DAPD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield

@@ -24,7 +24,7 @@ from dapd.spectrum.estimate import Spectrum, SpectrumWarning, estimate_spectrum
 
 __version__ = "0.1.0"
 
-LAZY = ("experiments", "lower_bounds", "reproduce", "testing")  # loaded when first asked for
+LAZY = ("experiments", "lower_bounds", "reproduce", "testing")  # imported on first use
 
 __all__ = [
     "L1",

@@ -95,16 +95,16 @@ class ColumnBlocks(Operator):
         return total
 
 
-def cut(matrix: Any, blocks: list[slice]) -> list[Any]:
+def split_columns(matrix: Any, blocks: list[slice]) -> list[Any]:
     """The blocks of columns of an array or a sparse matrix."""
     by_column = matrix.tocsc() if sp.issparse(matrix) else matrix
     return [by_column[:, block] for block in blocks]
 
 
-def pieces(M: Operator, blocks: list[slice]) -> list[Any] | None:
+def column_matrices(M: Operator, blocks: list[slice]) -> list[Any] | None:
     """The blocks of columns of M as arrays or sparse matrices; None if M is matrix-free."""
     if isinstance(M, (Dense, Sparse)):
-        return cut(M.matrix, blocks)
+        return split_columns(M.matrix, blocks)
     if not isinstance(M, ColumnBlocks):
         return None
     matrices = [operator.matrix for operator in M.operators if isinstance(operator, (Dense, Sparse))]
@@ -113,4 +113,4 @@ def pieces(M: Operator, blocks: list[slice]) -> list[Any] | None:
     if M.blocks == blocks:
         return matrices
     sparse = any(sp.issparse(matrix) for matrix in matrices)
-    return cut(sp.hstack(matrices).tocsc() if sparse else np.concatenate(matrices, axis=1), blocks)
+    return split_columns(sp.hstack(matrices).tocsc() if sparse else np.concatenate(matrices, axis=1), blocks)
