@@ -1,4 +1,6 @@
+import signal
 import sys
+import threading
 from decimal import localcontext
 
 import matplotlib
@@ -6,6 +8,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 matplotlib.use("Agg")
+if threading.current_thread() is threading.main_thread():
+    # a shell that starts the tests in the background lets them ignore Ctrl-C, and those that send one would not end
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile(
     "fixed", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )

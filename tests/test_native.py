@@ -1,4 +1,4 @@
-"""The native dual step, one pass over M, against two plain products: every kind of M and φ, variant and thread count."""
+"""The native dual step, one pass over M, against two plain products: every kind of M and φ, variant, thread count."""
 
 import numpy as np
 import pytest
