@@ -1,5 +1,7 @@
 import os
+import signal
 import sys
+import threading
 from decimal import localcontext
 
 import matplotlib
@@ -7,6 +9,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 matplotlib.use("Agg")
+if threading.current_thread() is threading.main_thread():
+    # a shell that starts the tests in the background lets them ignore Ctrl-C, and those that send one would not end
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # new examples on every run, so the search goes on; the same ones in CI, where a failure must be that of the change
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fixed", settings.get_profile("search"), derandomize=True, database=None)
