@@ -36,17 +36,17 @@ def banded(matrix: Any) -> Ordering:
 
 
 class Band:
-    """A sparse symmetric matrix whose entries are sums of `terms` products."""
+    """A sparse symmetric matrix with eigenvalues up to `norm`, whose entries are sums of `terms` products."""
 
-    def __init__(self, matrix: Any, ordering: Ordering, terms: int) -> None:
+    def __init__(self, matrix: Any, ordering: Ordering, *, norm: float, terms: int) -> None:
         self.size, self.width, self.position = matrix.shape[0], ordering.width, ordering.position
         entries = matrix.tocoo()
         rows, columns = self.position[entries.row], self.position[entries.col]
         kept = rows >= columns
         self.lower = np.zeros((self.width + 1, self.size))
         self.lower[(rows - columns)[kept], columns[kept]] = entries.data[kept]
-        # an entry errs by (width + terms + 3)·ε of the greatest diagonal entry, a row has 2·width + 1 of them
-        self.noise = (2 * self.width + 1) * (self.width + terms + 3) * EPSILON * float(self.lower[0].max())
+        # sums have at most so many terms, in forming the matrix and in factorising it
+        self.noise = 4 * (self.width + terms + 3) * EPSILON * norm
         self.cost = band_cost(self.size, self.width)
 
     def factor(self, shift: float) -> Solve | None:

@@ -13,12 +13,15 @@ from dapd.arguments import named, partition, warn
 from dapd.operators.base import ColumnBlocks, Operator, as_operator
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.spectrum.blocks import block_norm
+from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
 from dapd.spectrum.exact import exact
+from dapd.spectrum.factored import Full, least_eigenvalue
 from dapd.spectrum.iterative import PRODUCTS, iterative
 from dapd.spectrum.record import Estimate, Spectrum, SpectrumWarning, zero_spectrum
-from dapd.spectrum.sparse import STEPS_BEFORE_FACTOR, by_full_factor, sparse
+from dapd.spectrum.sparse import STEPS_BEFORE_FACTOR, sparse, with_least
 from dapd.spectrum.structured import block_diagonal, kronecker
 from dapd.spectrum.symmetric import symmetric_extremes
+from dapd.spectrum.threads import threads_for
 
 __all__ = [
     "Estimate",
@@ -71,9 +74,12 @@ def estimate_range(operator: Operator, *, positive: bool, deadline: float = math
 
     M = 0 gives Spectrum(1, 0), with `positive` Spectrum(1, 1): there is no positive singular value to bound.
     """
-    found = _remembered(
-        operator, f"positive={positive}", lambda: _whole(operator, "M", positive=positive, deadline=deadline)
-    )
+
+    def find() -> Spectrum:
+        with threads_for(_multiplications(operator)):
+            return _whole(operator, "M", positive=positive, deadline=deadline)
+
+    found = _remembered(operator, f"positive={positive}", find)
     if not found.resolved:
         warn(
             f"the least singular value was not resolved in {found.products} products; s_min = {found.s_min:.3g} is "
@@ -87,9 +93,12 @@ def estimate_norm(operator: Operator, *, deadline: float = math.inf) -> Spectrum
     """s_max, with s_min = 0, for the methods that need no more; all of it if that costs little."""
     if _small(operator) or isinstance(operator, (Kronecker, BlockDiagonal)) or min(operator.shape) == 0:
         return estimate_range(operator, positive=False, deadline=deadline)
-    return _remembered(
-        operator, "norm", lambda: iterative(operator, "M", positive=False, least=False, deadline=deadline)
-    )
+
+    def find() -> Spectrum:
+        with threads_for(_multiplications(operator)):
+            return iterative(operator, "M", positive=False, least=False, deadline=deadline)
+
+    return _remembered(operator, "norm", find)
 
 
 def with_block_norm(spectrum: Spectrum, M: Operator, blocks: list[slice], *, deadline: float = math.inf) -> Spectrum:
@@ -107,7 +116,8 @@ def with_block_norm(spectrum: Spectrum, M: Operator, blocks: list[slice], *, dea
 def singular_range(operator: Operator, *, name: str, deadline: float = math.inf) -> tuple[float, float]:
     """Safe bounds on the least and the greatest of the min(rows, columns) singular values; 0 if unresolved."""
     wide = operator if operator.shape[0] <= operator.shape[1] else operator.transposed()
-    found = _whole(wide, name, positive=False, deadline=deadline)
+    with threads_for(_multiplications(wide)):
+        found = _whole(wide, name, positive=False, deadline=deadline)
     return found.s_min if found.resolved else 0.0, found.s_max
 
 
@@ -117,6 +127,15 @@ def _remembered(operator: Operator, key: str, find: Callable[[], T]) -> T:
         operator.memory[key] = find()
     found: T = operator.memory[key]
     return found
+
+
+def _multiplications(operator: Operator) -> float:
+    """What BLAS may have to do; products that are the caller's own count as infinitely many."""
+    if operator.probes > 0:
+        return math.inf
+    if operator.sparse() is not None:
+        return 0.0
+    return float(min(operator.shape)) ** 2 * max(operator.shape)
 
 
 def _small(operator: Operator) -> bool:
@@ -153,4 +172,6 @@ def _dense(operator: Operator, name: str, *, positive: bool, deadline: float) ->
     if found.resolved:
         return found
     wide = operator if operator.shape[0] <= operator.shape[1] else operator.transposed()
-    return by_full_factor(wide, found, positive=positive, deadline=deadline)
+    check_deadline(deadline, wide.shape[0] * wide.work / DENSE_FLOPS)
+    least = least_eigenvalue(Full(wide.outer(), found.s_max**2), positive=positive, deadline=deadline)
+    return with_least(found, least, "dense Cholesky factor of MMᵀ")

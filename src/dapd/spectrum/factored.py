@@ -18,8 +18,9 @@ from dapd.spectrum.lanczos import random_start
 
 EPSILON = float(np.finfo(np.float64).eps)
 STEPS = 40  # of the inverse process
+STEPS_POSITIVE = 100  # if it has to pass the eigenvalues that count as zero, which rounding has torn apart
 CONVERGED = 1e-3  # relative error of an inverse eigenvalue at which it stops
-FOLD = 16  # an eigenvalue below so many times the rounding error counts as zero
+FOLD = 4  # an eigenvalue below so many times the rounding error counts as zero
 MARGIN = 0.04  # taken off a value that is not proven, for an eigenvalue not yet found just below
 
 Solve = Callable[[Array], Array]
@@ -76,7 +77,7 @@ class Least(NamedTuple):
 def least_eigenvalue(A: Factorable, *, positive: bool, deadline: float) -> Least | None:
     """The least eigenvalue of A; None if A has an eigenvalue below zero."""
     zero = FOLD * A.noise
-    delta = zero / 4
+    delta = zero / 2
     check_deadline(deadline, 2 * A.cost)
     solve = A.factor(delta)
     if solve is None:
@@ -99,11 +100,12 @@ def unproven(found: Least) -> Least:
 
 def inverse_process(solve: Solve, size: int, *, delta: float, zero: float, positive: bool, deadline: float) -> Least:
     """Eigenvalues of A by Lanczos, with full reorthogonalisation, on solve = (A + delta·I)⁻¹."""
-    basis = np.empty((min(STEPS, size), size))
+    limit = min(STEPS_POSITIVE if positive else STEPS, size)
+    basis = np.empty((limit, size))
     diagonal: list[float] = []
     beside: list[float] = []
     v = random_start(size, 0)
-    since = STEPS
+    since = limit
     while True:
         check_deadline(deadline)
         steps = len(diagonal) + 1
@@ -123,8 +125,8 @@ def inverse_process(solve: Solve, size: int, *, delta: float, zero: float, posit
         aim = above[0] if positive and len(above) else 0
         settled = residuals[aim] <= CONVERGED * theta[aim] and not (positive and len(above) == 0)
         # a value may rest near an eigenvalue before it finds the extreme one: go on half as far again
-        since = min(since, steps) if settled else STEPS
-        over = steps >= min(STEPS, size, 1.5 * since + 2) or beside[-1] <= EPSILON * theta[-1]
+        since = min(since, steps) if settled else limit
+        over = steps >= min(limit, 1.5 * since + 2) or beside[-1] <= EPSILON * theta[-1]
         if over:
             value = 1.0 / (theta[aim] + residuals[aim]) if settled else 0.25 / theta[aim]
             lower = max(float(value) - delta, 0.25 * zero)

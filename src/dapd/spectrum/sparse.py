@@ -9,9 +9,8 @@ import numpy as np
 
 from dapd.operators.base import Operator, Sparse
 from dapd.spectrum.band import Band, Ordering, band_cost, banded, least_square_unsquared
-from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
-from dapd.spectrum.exact import EPSILON
-from dapd.spectrum.factored import Full, Least, least_eigenvalue
+from dapd.spectrum.exact import EPSILON, exact
+from dapd.spectrum.factored import Least, least_eigenvalue
 from dapd.spectrum.iterative import iterative
 from dapd.spectrum.record import Estimate, Spectrum, zero_spectrum
 
@@ -83,50 +82,53 @@ def sparse(operator: Operator, matrix: Any, name: str, *, positive: bool, deadli
 
 def _independent(wide: Any, name: str, *, positive: bool, deadline: float) -> Spectrum:
     """The singular values of a matrix with no empty row and no more rows than columns."""
-    operator, size = Sparse(wide), wide.shape[0]
     gram = Gram.of(wide @ wide.T) if _gram_is_sparse(wide) else None
-    if gram is not None and gram.nearly_diagonal:
+    if gram is None:
+        return _scattered(Sparse(wide), name, positive=positive, deadline=deadline)
+    if gram.nearly_diagonal:
         return _orthogonal(gram)
-    full = size <= FULL_ROWS
-    steps = STEPS_BEFORE_FULL if full else None
-    if gram is not None and gram.ordering is not None:
-        steps = STEPS_BEFORE_FACTOR
+    found = None
+    if gram.ordering is not None:
+        found = _banded(wide, gram, name, positive=positive, deadline=deadline)
+    if found is None or not found.resolved:
+        found = _scattered(Sparse(wide), name, positive=positive, deadline=deadline)
+    s_max = min(found.s_max, gram.above**0.5 * (1 + 4 * EPSILON * wide.shape[0]))
+    return Spectrum(s_max, found.s_min, how=found.how)
+
+
+def _scattered(operator: Operator, name: str, *, positive: bool, deadline: float) -> Spectrum:
+    """Lanczos, then dense linear algebra if that does not resolve s_min and there are few rows."""
+    few = operator.shape[0] <= FULL_ROWS
+    steps = STEPS_BEFORE_FULL if few else None
     found = iterative(operator, name, positive=positive, steps=steps, deadline=deadline)
-    s_max = found.s_max if gram is None else min(found.s_max, gram.above**0.5 * (1 + 4 * EPSILON * size))
+    if found.resolved or not few:
+        return found
+    return exact(operator, name, positive=positive, svd_entries=FEW, deadline=deadline)
+
+
+def _banded(wide: Any, gram: Gram, name: str, *, positive: bool, deadline: float) -> Spectrum:
+    """Lanczos, then a banded factor of MMᵀ, then one of M itself if squaring loses s_min."""
+    found = iterative(Sparse(wide), name, positive=positive, steps=STEPS_BEFORE_FACTOR, deadline=deadline)
     if found.resolved and found.s_min > 0:
-        return Spectrum(s_max, found.s_min, how=found.how)
-    if gram is not None and gram.ordering is not None:
-        band = Band(gram.matrix, gram.ordering, terms=int(np.diff(wide.indptr).max()))
-        return _by_band(wide, band, found, s_max, positive=positive, deadline=deadline)
-    if full and not found.resolved:
-        return by_full_factor(operator, found, positive=positive, deadline=deadline)
-    return found
-
-
-def by_full_factor(wide: Operator, found: Spectrum, *, positive: bool, deadline: float) -> Spectrum:
-    """s_min from a dense Cholesky factor of MMᵀ, s_max as found."""
-    check_deadline(deadline, wide.shape[0] * wide.work / DENSE_FLOPS)
-    least = least_eigenvalue(Full(wide.outer(), found.s_max**2), positive=positive, deadline=deadline)
-    return found if least is None else _with_least(found, found.s_max, least, "dense Cholesky factor of MMᵀ")
-
-
-def _by_band(wide: Any, band: Band, found: Spectrum, s_max: float, *, positive: bool, deadline: float) -> Spectrum:
-    """s_min from a banded factor of MMᵀ; from one of M itself if squaring loses it."""
+        return found
+    assert gram.ordering is not None
+    band = Band(gram.matrix, gram.ordering, norm=gram.above, terms=int(np.diff(wide.indptr).max()))
     least = least_eigenvalue(band, positive=False, deadline=deadline)
     if least is not None and least.singular:
-        unsquared = least_square_unsquared(wide, s_max, deadline)
+        unsquared = least_square_unsquared(wide, found.s_max, deadline)
         if unsquared is not None and not (unsquared.singular and positive):
-            return _with_least(found, s_max, unsquared, "banded factor of the augmented matrix")
+            return with_least(found, unsquared, "banded factor of the augmented matrix")
         if positive:
             least = least_eigenvalue(band, positive=True, deadline=deadline)
+    return with_least(found, least, "banded Cholesky factor of MMᵀ")
+
+
+def with_least(found: Spectrum, least: Least | None, method: str) -> Spectrum:
+    """The spectrum with an s_min from a factor, if there is one."""
     if least is None:
         return found
-    return _with_least(found, s_max, least, "banded Cholesky factor of MMᵀ")
-
-
-def _with_least(found: Spectrum, s_max: float, least: Least, method: str) -> Spectrum:
     how = found.how | {"s_min": Estimate(method, 0, least.error / 2, least.resolved)}
-    return Spectrum(s_max, min(least.lower**0.5, s_max), how=how)
+    return Spectrum(found.s_max, min(least.lower**0.5, found.s_max), how=how)
 
 
 def _gram_is_sparse(wide: Any) -> bool:

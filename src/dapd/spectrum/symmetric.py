@@ -16,6 +16,7 @@ from dapd.spectrum.factored import Factorable, Full, least_eigenvalue
 from dapd.spectrum.iterative import MARGIN, MARGIN_ABOVE, PRODUCTS, UNRESOLVED
 from dapd.spectrum.lanczos import Search, extremes, random_start
 from dapd.spectrum.sparse import FULL_ROWS, STEPS_BEFORE_FACTOR, STEPS_BEFORE_FULL, Gram
+from dapd.spectrum.threads import threads_for
 
 SMALL = 400  # rows up to which a sparse matrix is made dense at once
 DENSE = 3_000  # rows up to which all eigenvalues of a dense matrix are computed
@@ -30,6 +31,12 @@ def symmetric_extremes(H: Any, *, name: str, deadline: float = math.inf) -> tupl
     epsilon = float(np.finfo(H.dtype).eps)
     if abs(H - H.T).max() > max(1e-10, 100 * epsilon) * abs(H).max():
         raise ValueError(f"{name} must be symmetric; use ({name} + {name}.T)/2")
+    with threads_for(0.0 if sp.issparse(H) else float(H.shape[0]) ** 3):
+        return _extremes(H, name, deadline)
+
+
+def _extremes(H: Any, name: str, deadline: float) -> tuple[float, float]:
+    """Bounds for a matrix that is known to be symmetric."""
     size = H.shape[0]
     if size <= (SMALL if sp.issparse(H) else DENSE):
         check_deadline(deadline, 2 * size**3 / DENSE_FLOPS)
@@ -63,7 +70,7 @@ def _large(H: Any, name: str, gram: Gram | None, deadline: float) -> tuple[float
         return (1 - 2 * MARGIN) * (low.value - low.error), above
     A: Factorable
     if gram is not None and gram.ordering is not None:
-        A = Band(gram.matrix, gram.ordering, 0)
+        A = Band(gram.matrix, gram.ordering, norm=gram.above, terms=0)
     elif by_full:
         A = Full((H.toarray() if sp.issparse(H) else H).astype(np.float64), above)
     else:
