@@ -237,6 +237,10 @@ def test_blocks_with_an_extreme_condition_number():
 )
 def test_without_constraints_f_is_minimised(M, phi, method, engine):
     problem = dapd.Problem(dapd.Quadratic([1.0, 4.0], [1.0, 1.0]), M, np.zeros(M.shape[0]), phi)
+    if method == "y-dapd" and phi is NN and M.shape[0]:
+        with pytest.raises(ValueError, match="does not have full row rank"):
+            dapd.solve(problem, method, engine=engine)
+        return
     result = dapd.solve(problem, method, engine=engine)
     assert result.converged
     assert result.x == pytest.approx([1.0, 0.25], abs=1e-5)
