@@ -101,7 +101,7 @@ def pack(matrices: Sequence[Any], dtype: Any) -> BlockMatrix:
 
 
 def _lines(sizes: Array, line: int) -> Array:
-    """The lines that so many entries take, `line` entries each."""
+    """The number of cache lines for `entries` entries, `line` of them per line."""
     return -(-sizes // line)
 
 
@@ -125,7 +125,7 @@ class _Part(NamedTuple):
 
 
 def _part(f: Function, size: int) -> _Part:
-    """What the loops read of an f of so many variables."""
+    """What the loops read of an f of `size` variables."""
     name = type(f).__name__
     terms = f.lowered() if speaks_for(f, "grad", "block_grad") else None
     if not isinstance(terms, Terms):

@@ -98,7 +98,7 @@ class Stack(Phi):
     parts : list of φ
         In the order of the rows.
     sizes : list of int, optional
-        Rows of each part; None for a part that knows its own size, or for the one part that takes what is left.
+        Rows of each part; None for a part with a fixed size, or for the one part that takes what is left.
     """
 
     @named

@@ -83,7 +83,7 @@ class Phi:
         return np.nan
 
     def lowered(self, rows: int) -> Pieces | None:
-        """φ on so many rows as pieces with known codes; None if only Python can evaluate the prox."""
+        """φ on `rows` rows as pieces with known codes; None if only Python can evaluate the prox."""
         return None
 
     def sized(self, rows: int) -> Phi:
@@ -102,7 +102,7 @@ class _ByRows(Phi):
 
     @property
     def row_steps(self) -> bool:
-        """Yes, unless a subclass has a prox of its own."""
+        """True, unless a subclass overrides the prox."""
         return speaks_for(self, "prox")
 
 

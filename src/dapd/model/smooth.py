@@ -39,7 +39,7 @@ class Function:
 
     @property
     def work(self) -> int:
-        """Multiplications of a gradient, beside those of one entry after the other; 0 if that is not known."""
+        """Multiplications with A and H in one gradient; 0 if unknown."""
         terms = self.lowered()
         return terms.work if isinstance(terms, Terms) else 0
 
@@ -108,7 +108,7 @@ class Quadratic(Function):
             if mu is None and low <= 0:
                 raise ValueError(
                     f"H must be positive definite for f to be strongly convex (mu > 0); its least eigenvalue "
-                    f"is {low:.3g} (or cannot be told from zero). Add a ridge to H, or pass mu= if you know it"
+                    f"is {low:.3g} (or too close to zero to tell). Add a ridge to H, or pass mu= if you know it"
                 )
             mu, L = low if mu is None else mu, high if L is None else L
         self._constants(mu, L)
