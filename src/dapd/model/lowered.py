@@ -51,7 +51,7 @@ class Table(NamedTuple):
     upper: Array
 
 
-def speaks_for(thing: object, *names: str) -> bool:
+def has_valid_lowering(thing: object, *names: str) -> bool:
     """Whether `lowered` is still valid: False if a subclass overrides one of these methods but not `lowered`."""
     for kind in type(thing).__mro__:
         if "lowered" in vars(kind):

@@ -11,7 +11,7 @@ import numpy as np
 
 from dapd.arguments import bound, named, partition, whole
 from dapd.arrays import Array, namespace
-from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, Piece, Pieces, speaks_for
+from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, Piece, Pieces, has_valid_lowering
 
 
 def support(z: Array, lower: Any, upper: Any) -> float:
@@ -103,7 +103,7 @@ class _ByRows(Phi):
     @property
     def row_steps(self) -> bool:
         """True, unless a subclass overrides the prox."""
-        return speaks_for(self, "prox")
+        return has_valid_lowering(self, "prox")
 
 
 class Zero(_ByRows):

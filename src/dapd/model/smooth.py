@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arguments import consecutive, curvature, named, number, real, vector
 from dapd.arrays import Array, namespace
-from dapd.model.lowered import speaks_for
+from dapd.model.lowered import has_valid_lowering
 from dapd.model.terms import Terms
 from dapd.operators.base import Operator, as_operator, as_sparse
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
@@ -258,7 +258,7 @@ class Separable(Function):
 
     def lowered(self) -> list[Terms] | None:
         """The terms of each block."""
-        parts = [f.lowered() if speaks_for(f, "grad") else None for f in self.functions]
+        parts = [f.lowered() if has_valid_lowering(f, "grad") else None for f in self.functions]
         found = [part for part in parts if isinstance(part, Terms)]
         return found if len(found) == len(parts) else None
 

@@ -35,7 +35,7 @@ SENTENCES = {
     Status.interrupted: "Interrupted; this is the best point seen so far.",
     Status.diverged: "The iterates ran away, so L or s_max is too small or a gradient is wrong; "
     "this is the best point seen. Check f with dapd.testing.check_gradient and check_strong_convexity.",
-    Status.infeasible: "No x satisfies the constraints: some of them contradict each other, with the multipliers in y as proof.",
+    Status.infeasible: "No x satisfies the constraints: some rows of M contradict each other.",
 }
 
 
