@@ -71,7 +71,7 @@ def converted(record: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
 
 
 def layout(record: tuple[Any, ...], shape: tuple[int, int], threads: int, tallest: int = 1) -> tuple[Any, ...]:
-    """The record with the kernel that is fastest for this matrix; `tallest` is the size of φ's largest group of rows."""
+    """The record with the fastest kernel for this matrix; `tallest` is the size of φ's largest group of rows."""
     rows, columns = shape
     if record[0] == "csr" and tallest <= SIDE and scattered(record, shape):
         return "tiles", *record[1:]
