@@ -1,4 +1,4 @@
-"""The native dual step, one pass over M, against two plain products: every kind of M and φ, every variant, 1 to 4 threads."""
+"""The native dual step against two plain products: every kind of M and φ, every variant, 1 to 4 threads."""
 
 import numpy as np
 import pytest
@@ -300,8 +300,8 @@ def structured():
     dense, sparse = rng.standard_normal((4, 8)), sp.random_array((5, 8), density=0.4, format="csr", rng=rng)
     rows = dapd.RowBlocks([dense, sparse, eye, np.asfortranarray(dense)])
     yield "rows", rows, dapd.L1(0.2)
-    yield "rows, one φ per block", rows, dapd.Stack([dapd.Zero(), dapd.GroupBall(0.5, 5), dapd.Box(-1, 1), dapd.L1(0.1)],
-                                                    sizes=[4, 5, 3, 4])  # fmt: skip
+    different = [dapd.Zero(), dapd.GroupBall(0.5, 5), dapd.Box(-1, 1), dapd.L1(0.1)]
+    yield "rows, one φ per block", rows, dapd.Stack(different, sizes=[4, 5, 3, 4])
     long = dapd.RowBlocks([rng.standard_normal((20, 8)), rng.standard_normal((17, 8))])
     mixed = dapd.Stack([dapd.GroupBall(0.5, 2), dapd.L1(0.2)], sizes=[6, 31])  # rows without groups, in both blocks
     yield "rows, φ with and without groups", long, mixed
