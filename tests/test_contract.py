@@ -201,7 +201,7 @@ def test_nan_from_a_gradient_is_an_honest_status(name):
     assert np.isfinite(result.x).all()
     assert np.isfinite(result.certificate.error)
     assert result.engine == "python"
-    assert "f = Smooth has a gradient that only Python knows" in result.engine.reason
+    assert "f = Smooth has a gradient that is only available in Python" in result.engine.reason
 
 
 @pytest.mark.parametrize("engine", RUNNING)

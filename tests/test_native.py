@@ -1,4 +1,4 @@
-"""The native dual step against two plain products: every kind of M and φ, every variant, 1 to 4 threads."""
+"""The native dual step, one pass over M, against two plain products: every kind of M and φ, variant, thread count."""
 
 import numpy as np
 import pytest
@@ -300,8 +300,8 @@ def structured():
     dense, sparse = rng.standard_normal((4, 8)), sp.random_array((5, 8), density=0.4, format="csr", rng=rng)
     rows = dapd.RowBlocks([dense, sparse, eye, np.asfortranarray(dense)])
     yield "rows", rows, dapd.L1(0.2)
-    different = [dapd.Zero(), dapd.GroupBall(0.5, 5), dapd.Box(-1, 1), dapd.L1(0.1)]
-    yield "rows, one φ per block", rows, dapd.Stack(different, sizes=[4, 5, 3, 4])
+    four = [dapd.Zero(), dapd.GroupBall(0.5, 5), dapd.Box(-1, 1), dapd.L1(0.1)]
+    yield "rows, one φ per block", rows, dapd.Stack(four, sizes=[4, 5, 3, 4])
     long = dapd.RowBlocks([rng.standard_normal((20, 8)), rng.standard_normal((17, 8))])
     mixed = dapd.Stack([dapd.GroupBall(0.5, 2), dapd.L1(0.2)], sizes=[6, 31])  # rows without groups, in both blocks
     yield "rows, φ with and without groups", long, mixed
@@ -356,14 +356,14 @@ class Own(dapd.L1):
 def test_what_only_python_knows_is_refused_by_name():
     M = np.random.default_rng(0).standard_normal((6, 10))
     for phi in (Own(0.1), dapd.Conjugate(Own(0.1)), dapd.Stack([dapd.Zero(), Own(0.1)], sizes=[3, 3])):
-        with pytest.raises(NotNative, match="prox that only Python knows"):
+        with pytest.raises(NotNative, match="prox that is only available in Python"):
             DualStep(problem_with(M, phi))
     for form in (
         aslinearoperator(M),
         dapd.ColumnBlocks([M[:, :4], M[:, 4:]]),
         dapd.RowBlocks([M, aslinearoperator(M)]),
     ):
-        with pytest.raises(NotNative, match="whose products only Python knows"):
+        with pytest.raises(NotNative, match="whose products are only available in Python"):
             DualStep(problem_with(form, dapd.Zero()))
 
 

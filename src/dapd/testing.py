@@ -87,9 +87,11 @@ def check_prox(phi: HasProx, size: int, *, trials: int = 20, tol: float = 1e-8, 
         # are some neighbours that differ in one entry
         others = (q, *(phi.prox(v, other * step) for other in (0.5, 2.0)), phi.prox(2 * v, step), phi.prox(p, step))
         between = [p + h * (other - p) for other in others for h in (1e-3, 1e-1, 1.0)]
-        beside = [p + h * unit for unit in np.eye(size)[rng.integers(0, size, 3)] for h in (-1e-1, -1e-3, 1e-3, 1e-1)]
+        in_one_entry = [
+            p + h * unit for unit in np.eye(size)[rng.integers(0, size, 3)] for h in (-1e-1, -1e-3, 1e-3, 1e-1)
+        ]
         around = [p + h * rng.standard_normal(size) for h in (1e-3, 1e-1, 1.0)]
-        for near in (*between, *beside, *around):
+        for near in (*between, *in_one_entry, *around):
             if merit(near) < least - tol * (1 + abs(least)):
                 raise AssertionError(
                     f"prox gives {least:.9g}, but another point gives {merit(near):.9g}: it is not the minimiser"

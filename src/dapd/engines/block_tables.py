@@ -11,10 +11,11 @@ import scipy.sparse as sp
 from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.engines.protocol import NotNative
-from dapd.model.lowered import speaks_for
+from dapd.model.lowered import has_valid_lowering
 from dapd.model.smooth import Function
 from dapd.model.terms import Terms
-from dapd.operators.base import Dense, Sparse, cut
+from dapd.operators.base import Dense, Sparse
+from dapd.operators.columns import split_columns
 
 LINE = 64  # bytes of a cache line
 SHORT = 16  # columns with fewer entries than this are not padded to whole lines
@@ -100,7 +101,7 @@ def pack(matrices: Sequence[Any], dtype: Any) -> BlockMatrix:
 
 
 def _lines(sizes: Array, line: int) -> Array:
-    """The lines that so many entries take, `line` entries each."""
+    """The number of cache lines that each size takes, `line` entries per line."""
     return -(-sizes // line)
 
 
@@ -124,9 +125,9 @@ class _Part(NamedTuple):
 
 
 def _part(f: Function, size: int) -> _Part:
-    """What the loops read of an f of so many variables."""
+    """What the loops read of an f of `size` variables."""
     name = type(f).__name__
-    terms = f.lowered() if speaks_for(f, "grad", "block_grad") else None
+    terms = f.lowered() if has_valid_lowering(f, "grad", "block_grad") else None
     if not isinstance(terms, Terms):
         raise NotNative(f"{name} is only available in Python")
     if terms.loss not in LOSSES:
@@ -209,10 +210,10 @@ def tabulate_joint(f: Function, blocks: list[slice], dtype: Any) -> tuple[BlockF
     loss_of_x = part.loss, part.e, part.target
     if part.A is not None:
         target = None if part.target is None else part.target.astype(dtype)
-        joint = JointFunction(part.loss, part.e, pack(cut(part.A, blocks), dtype), target)
+        joint = JointFunction(part.loss, part.e, pack(split_columns(part.A, blocks), dtype), target)
         loss_of_x = 0, 0.0, None
     elif part.H is not None:
-        joint = JointFunction(0, 0.0, pack(cut(part.H, blocks), dtype), None)
+        joint = JointFunction(0, 0.0, pack(split_columns(part.H, blocks), dtype), None)
     loss, e, target = loss_of_x
     rest = [
         _Part(loss, e, _own(part.diagonal, b), _own(part.linear, b), target=None if target is None else target[b])

@@ -9,7 +9,8 @@ import numpy as np
 from dapd.arrays import Array, in_dtype
 from dapd.model.problem import Problem
 from dapd.model.smooth import Function
-from dapd.operators.base import Operator, as_operator, pieces
+from dapd.operators.base import Operator, as_operator
+from dapd.operators.columns import column_matrices
 
 
 class BlockOracle:
@@ -28,7 +29,7 @@ class BlockOracle:
     @cached_property
     def operators(self) -> list[Operator]:
         """M_1, …, M_N."""
-        matrices = pieces(self.M, self.blocks)
+        matrices = column_matrices(self.M, self.blocks)
         if matrices is None:
             return [self.M.columns(block) for block in self.blocks]
         return [as_operator(matrix) for matrix in matrices]

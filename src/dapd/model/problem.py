@@ -12,7 +12,8 @@ from dapd.arrays import Array
 from dapd.model import ask
 from dapd.model.proximal import Phi, Zero
 from dapd.model.smooth import Function, Separable
-from dapd.operators.base import ColumnBlocks, as_operator
+from dapd.operators.base import as_operator
+from dapd.operators.columns import ColumnBlocks
 from dapd.spectrum.estimate import Spectrum
 
 
@@ -68,7 +69,7 @@ class Problem:
             raise TypeError(f"phi must be a dapd.Phi, found {type(phi).__name__}; subclass dapd.Phi or use Conjugate")
         if spectrum is not None and not isinstance(spectrum, Spectrum):
             raise TypeError(f"spectrum must be a dapd.Spectrum, found {type(spectrum).__name__}")
-        self._spectrum = spectrum
+        self.spectrum = spectrum
         self.M = as_operator(M, empty=True)
         self.rows, self.columns = self.M.shape
         self.b: Array = vector("b", b, self.rows)
@@ -97,13 +98,6 @@ class Problem:
             if f.blocks is not None and f.blocks != self.blocks:
                 raise ValueError("f has other blocks than the problem; make Separable's sizes and blocks= agree")
         return f.sized(self.columns)
-
-    @cached_property
-    def spectrum(self) -> Spectrum | None:
-        """The bounds that were given. If M is zero, any will do: it has no positive singular value."""
-        if self._spectrum is None and not self.M.row_norms.any():
-            return Spectrum(1.0, 1.0)
-        return self._spectrum
 
     @cached_property
     def sizes(self) -> Sizes:

@@ -269,5 +269,5 @@ def _seeds(count: int) -> str:
 
 def _conditions(record: Record) -> str:
     paper = published.COUPLING_CONDITIONS.get(record.run.experiment)
-    beside = f" (in the paper's figure {paper:.3g})" if paper else ""
-    return f"L/μ = {record.condition:.3g} and s_max²/s_min² = {record.coupling_condition:.3g}{beside}"
+    published_value = f" (in the paper's figure {paper:.3g})" if paper else ""
+    return f"L/μ = {record.condition:.3g} and s_max²/s_min² = {record.coupling_condition:.3g}{published_value}"

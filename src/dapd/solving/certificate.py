@@ -1,4 +1,4 @@
-"""Optimality, measured in float64 by code that knows no method, at the very point that is returned."""
+"""Optimality, measured in float64 at the point that is returned, independently of the method."""
 
 from __future__ import annotations
 

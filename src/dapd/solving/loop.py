@@ -27,7 +27,7 @@ PATIENCE = 1_000  # passes over M that such an error may stand still
 
 
 class Info(NamedTuple):
-    """A look at the run: what a callback is told."""
+    """The state of a run, as a callback receives it."""
 
     iteration: int
     time: float
@@ -95,7 +95,7 @@ class Loop:
             return Status.interrupted, best
 
     def _advance(self, steps: int) -> None:
-        """Take so many steps, or as many as the time limit allows."""
+        """Take `steps` steps, or as many as the time limit allows."""
         while steps and perf_counter() < self.deadline:
             chunk = min(steps, max(1, int(self.pace)))
             began = perf_counter()
@@ -200,8 +200,8 @@ class Loop:
 def runs_away(residuals: list[tuple[int, float]]) -> bool:
     """Whether residuals grow as no convergent method's do: far beyond the start, and faster than any small power.
 
-    Growth by itself proves nothing: on the way to a large x the residuals of a feasible problem grow with a power of the
-    iteration. Divergence is geometric, so it outgrows every power.
+    Growth by itself proves nothing: on the way to a large x the residuals of a feasible problem grow with a power of
+    the iteration. Divergence is geometric, so it outgrows every power.
     """
     if len(residuals) <= STEEP_LOOKS + 1 or not residuals[-1][1] > RUNAWAY * residuals[0][1]:
         return False

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.operators.base import Operator, as_operator, pieces
+from dapd.operators.base import Operator, as_operator
+from dapd.operators.columns import column_matrices
 from dapd.spectrum.deadline import check_deadline
 from dapd.spectrum.exact import EPSILON
 from dapd.spectrum.record import Estimate, Spectrum
@@ -23,7 +24,7 @@ def block_norm(
     operator: Operator, blocks: list[slice], norm: Callable[[Operator], Spectrum], deadline: float = math.inf
 ) -> tuple[float, Estimate]:
     """An upper bound on the norms of all blocks; `norm` finds that of a large block."""
-    matrices = pieces(operator, blocks)
+    matrices = column_matrices(operator, blocks)
     if matrices is None:
         parts, small = [operator.columns(block) for block in blocks], []
     else:

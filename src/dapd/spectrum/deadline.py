@@ -6,7 +6,8 @@ from time import perf_counter
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
-from dapd.operators.base import ColumnBlocks, Operator
+from dapd.operators.base import Operator
+from dapd.operators.columns import ColumnBlocks
 
 DENSE_FLOPS = 1e10  # multiplications per second of dense linear algebra, a low estimate
 

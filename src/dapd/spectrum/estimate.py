@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from dapd.arguments import named, partition, warn
 from dapd.blas import MANY, single_blas
-from dapd.operators.base import ColumnBlocks, Operator, as_operator
+from dapd.operators.base import Operator, as_operator
+from dapd.operators.columns import ColumnBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.spectrum.blocks import block_norm
 from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline

@@ -103,7 +103,7 @@ def inverse_process(solve: Solve, size: int, *, delta: float, zero: float, posit
     limit = min(STEPS_POSITIVE if positive else STEPS, size)
     basis = np.empty((limit, size))
     diagonal: list[float] = []
-    beside: list[float] = []
+    off_diagonal: list[float] = []
     v = random_start(size, 0)
     since = limit
     while True:
@@ -114,10 +114,10 @@ def inverse_process(solve: Solve, size: int, *, delta: float, zero: float, posit
         diagonal.append(float(v @ w))
         for _ in range(2):  # twice, since cancellation leaves errors after the first
             w -= (basis[:steps] @ w) @ basis[:steps]
-        beside.append(float(np.linalg.norm(w)))
-        theta, vectors = scipy.linalg.eigh_tridiagonal(diagonal, beside[:-1])
+        off_diagonal.append(float(np.linalg.norm(w)))
+        theta, vectors = scipy.linalg.eigh_tridiagonal(diagonal, off_diagonal[:-1])
         order = np.argsort(-np.abs(theta))  # because of rounding, the inverse of a zero may have either sign
-        theta, residuals = np.abs(theta[order]), np.abs(beside[-1] * vectors[-1, order])
+        theta, residuals = np.abs(theta[order]), np.abs(off_diagonal[-1] * vectors[-1, order])
         above = np.flatnonzero(1.0 / theta - delta > zero)  # the ones that do not count as zero
         singular = len(above) == 0 or above[0] > 0
         if singular and not positive:
@@ -126,9 +126,9 @@ def inverse_process(solve: Solve, size: int, *, delta: float, zero: float, posit
         settled = residuals[aim] <= CONVERGED * theta[aim] and not (positive and len(above) == 0)
         # a value may stagnate near an eigenvalue before it finds the extreme one: continue half as long again
         since = min(since, steps) if settled else limit
-        over = steps >= min(limit, 1.5 * since + 2) or beside[-1] <= EPSILON * theta[-1]
+        over = steps >= min(limit, 1.5 * since + 2) or off_diagonal[-1] <= EPSILON * theta[-1]
         if over:
             value = 1.0 / (theta[aim] + residuals[aim]) if settled else 0.25 / theta[aim]
             lower = max(float(value) - delta, 0.25 * zero)
             return Least(lower, float(residuals[aim] / theta[aim]), bool(singular), bool(settled))
-        v = w / beside[-1]
+        v = w / off_diagonal[-1]

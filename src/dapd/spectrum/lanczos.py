@@ -61,7 +61,7 @@ class _Run(NamedTuple):
 def _lanczos(apply: Callable[[Array], Array], start: Array, search: Search) -> _Run:
     """Lanczos until the extreme Ritz values (with `positive` the least that does not count as zero) are settled."""
     diagonal: list[float] = []
-    beside: list[float] = []
+    off_diagonal: list[float] = []
     before, v, beta = np.zeros_like(start), start, 0.0
     since = search.limit  # the step from which the values look settled
     seen: list[tuple[int, float, float]] = []  # steps and extreme Ritz values at earlier checks
@@ -74,15 +74,15 @@ def _lanczos(apply: Callable[[Array], Array], start: Array, search: Search) -> _
         if not math.isfinite(beta):
             raise ValueError(NOT_NUMBERS.format(search.name))
         diagonal.append(alpha)
-        beside.append(beta)
+        off_diagonal.append(beta)
         steps = len(diagonal)
         closed = beta <= 1e-14 * max(map(abs, diagonal))
         over = closed or steps == search.limit
         if over or steps % max(10, steps // 10) == 0:
             then = next((look for look in reversed(seen) if 2 * look[0] <= steps), (0, np.inf, -np.inf))
-            high = _ritz(diagonal, beside, steps - 1, then[2])
-            first = _below(diagonal, beside, search.negligible * high.value) if search.positive else 0
-            low = _ritz(diagonal, beside, min(first, steps - 1), then[1])
+            high = _ritz(diagonal, off_diagonal, steps - 1, then[2])
+            first = _below(diagonal, off_diagonal, search.negligible * high.value) if search.positive else 0
+            low = _ritz(diagonal, off_diagonal, min(first, steps - 1), then[1])
             seen.append((steps, low.value, high.value))
             done = high.error <= RESOLVED / 10 * high.value
             done = done and (not search.least or low.error <= RESOLVED * abs(low.value))
@@ -93,24 +93,24 @@ def _lanczos(apply: Callable[[Array], Array], start: Array, search: Search) -> _
         before, v = v, w / beta
 
 
-def _below(diagonal: list[float], beside: list[float], level: float) -> int:
+def _below(diagonal: list[float], off_diagonal: list[float], level: float) -> int:
     """How many eigenvalues of the tridiagonal matrix are below `level` > 0."""
     # by Sylvester's law, this is the number of negative pivots
     count, pivot = 0, 1.0
-    for d, e in zip(diagonal, [0.0, *beside[:-1]], strict=True):
+    for d, e in zip(diagonal, [0.0, *off_diagonal[:-1]], strict=True):
         pivot = d - level - e * e / (pivot or 1e-300)
         count += pivot < 0
     return count
 
 
-def _ritz(diagonal: list[float], beside: list[float], index: int, then: float) -> Ritz:
+def _ritz(diagonal: list[float], off_diagonal: list[float], index: int, then: float) -> Ritz:
     """A Ritz value with its error: the residual of its vector or, if that is less, its change since `then`.
 
     In a cluster of eigenvalues the residual stays large long after the value is right. But there the value approaches
     the edge as 1/steps², so what is left is a third of the change since half the steps.
     """
-    value, vector = scipy.linalg.eigh_tridiagonal(diagonal, beside[:-1], select="i", select_range=(index, index))
-    residual = abs(beside[-1] * float(vector[-1, 0]))
+    value, vector = scipy.linalg.eigh_tridiagonal(diagonal, off_diagonal[:-1], select="i", select_range=(index, index))
+    residual = abs(off_diagonal[-1] * float(vector[-1, 0]))
     return Ritz(float(value[0]), min(residual, abs(then - float(value[0]))))
 
 

@@ -30,7 +30,7 @@ class Gram(NamedTuple):
 
     matrix: Any
     diagonal: Any
-    beside: Any  # Σ |entries| of each row without its diagonal entry
+    off_diagonal_sums: Any  # Σ |entries| of each row without its diagonal entry
     ordering: Ordering | None  # None if the band is too wide to factorise
 
     @classmethod
@@ -38,29 +38,29 @@ class Gram(NamedTuple):
         """Analyse a matrix."""
         matrix.eliminate_zeros()
         diagonal = matrix.diagonal()
-        beside = np.asarray(abs(matrix).sum(axis=1)).ravel() - np.abs(diagonal)
-        if matrix.nnz == 0 or _nearly_diagonal(diagonal, beside):
-            return cls(matrix, diagonal, beside, None)
+        off_diagonal_sums = np.asarray(abs(matrix).sum(axis=1)).ravel() - np.abs(diagonal)
+        if matrix.nnz == 0 or _nearly_diagonal(diagonal, off_diagonal_sums):
+            return cls(matrix, diagonal, off_diagonal_sums, None)
         ordering = banded(matrix)
         size = matrix.shape[0]
         affordable = size * (ordering.width + 1) <= BAND_ENTRIES * matrix.nnz + FEW
         affordable &= band_cost(size, ordering.width) <= BAND_SECONDS
-        return cls(matrix, diagonal, beside, ordering if affordable else None)
+        return cls(matrix, diagonal, off_diagonal_sums, ordering if affordable else None)
 
     @property
     def nearly_diagonal(self) -> bool:
         """Whether every eigenvalue is a diagonal entry, up to a fraction of ORTHOGONAL."""
-        return _nearly_diagonal(self.diagonal, self.beside)
+        return _nearly_diagonal(self.diagonal, self.off_diagonal_sums)
 
     @property
     def above(self) -> float:
         """Gershgorin's bound on the largest eigenvalue."""
-        return float((self.diagonal + self.beside).max())
+        return float((self.diagonal + self.off_diagonal_sums).max())
 
 
-def _nearly_diagonal(diagonal: Any, beside: Any) -> bool:
+def _nearly_diagonal(diagonal: Any, off_diagonal_sums: Any) -> bool:
     # the differences of sums have rounding errors
-    return bool(np.all(beside <= ORTHOGONAL * np.abs(diagonal)))
+    return bool(np.all(off_diagonal_sums <= ORTHOGONAL * np.abs(diagonal)))
 
 
 def sparse(operator: Operator, matrix: Any, name: str, *, positive: bool, deadline: float = math.inf) -> Spectrum:
@@ -142,6 +142,6 @@ def _gram_is_sparse(wide: Any) -> bool:
 def _orthogonal(gram: Gram) -> Spectrum:
     """The spectrum of orthogonal rows: the singular values are their norms, up to Gershgorin's discs."""
     error = 4 * EPSILON * gram.matrix.shape[0] ** 0.5
-    low, high = float((gram.diagonal - gram.beside).min()), gram.above
+    low, high = float((gram.diagonal - gram.off_diagonal_sums).min()), gram.above
     how = Estimate("norms of orthogonal rows", 0, error)
     return Spectrum((1 + error) * high**0.5, (1 - error) * low**0.5, how={"s_max": how, "s_min": how})

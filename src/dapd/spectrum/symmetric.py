@@ -45,7 +45,7 @@ def _extremes(H: Any, name: str, deadline: float) -> tuple[float, float]:
         return _zero_if_close(float(values[0]), error), float(values[-1] + error)
     gram = Gram.of(sp.csr_array(H).astype(np.float64)) if sp.issparse(H) else None
     if gram is not None and gram.nearly_diagonal:
-        return float((gram.diagonal - gram.beside).min()), gram.above
+        return float((gram.diagonal - gram.off_diagonal_sums).min()), gram.above
     return _large(H, name, gram, deadline)
 
 
