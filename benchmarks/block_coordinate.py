@@ -2,9 +2,9 @@
 
     python benchmarks/block_coordinate.py --blocks 20 200 2000 --seconds 600 --out report
 
-Both sides run in one process, one after the other; the recording of errors is off the clock. BMM are block matrix
-multiplications: a product with all of M or its transpose is N of them. A run that does not reach 1e-7 ends after
-`--seconds`, and its column says so.
+Both sides run in one process, one after the other; the time to record errors is not counted. BMM are block matrix
+multiplications: a product with all of M or its transpose counts N. A run that does not reach 1e-7 ends after
+`--seconds`, and shows nan.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "y-SBC-DAPD": ("y-sbc-dapd", {"seed": 0}),
     "x-SBC-DAPD, j = i": ("x-sbc-dapd", {"seed": 0, "shared_sample": True}),
     "y-SBC-DAPD, j = i": ("y-sbc-dapd", {"seed": 0, "shared_sample": True}),
-    # the theorems' free constants chosen for the least Π, instead of the corollaries'
+    # the free constants of the theorems chosen to minimise Π, instead of those of the corollaries
     "x-SBC-DAPD sharp": ("x-sbc-dapd", {"seed": 0, "sharp": True}),
     "y-SBC-DAPD sharp": ("y-sbc-dapd", {"seed": 0, "sharp": True}),
     "x-SBC sharp, j = i": ("x-sbc-dapd", {"seed": 0, "sharp": True, "shared_sample": True}),
@@ -66,7 +66,7 @@ class Run(NamedTuple):
     per_iteration: float  # seconds
 
     def to(self, target: float) -> tuple[float, float]:
-        """Seconds and BMM to a relative error; nan where it was not reached."""
+        """Seconds and BMM to reach a relative error; nan if it was not reached."""
         reached = np.flatnonzero(self.error <= target)
         return (self.seconds[reached[0]], self.bmm[reached[0]]) if reached.size else (np.nan, np.nan)
 
@@ -105,7 +105,7 @@ def best(call: Any, repeats: int) -> float:
 
 
 def literal(side: str, problem: dapd.Problem, p: Any, steps: int) -> None:
-    """The method as one would write it in NumPy: contiguous blocks, products updated by a block, nothing counted."""
+    """The method written in NumPy: contiguous blocks, products updated by one block, nothing counted."""
     rng = np.random.default_rng(0)
     f, b, blocks = problem.f, problem.b, problem.blocks
     M = [operator.matrix for operator in problem.M.operators]
@@ -132,13 +132,13 @@ def literal(side: str, problem: dapd.Problem, p: Any, steps: int) -> None:
 
 
 def costs(problem: dapd.Problem, spectrum: dapd.Spectrum) -> None:
-    """Print what an iteration costs in the native core, plainly in NumPy, and beside one pass over M on one thread."""
+    """Print the time per iteration in the native core, in NumPy, and relative to one pass over M on one thread."""
     N = len(problem.blocks)
     script = [sys.executable, "-c", PASS, str(ROWS), str(N * WIDTH)]
     single = {**os.environ, **dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")}
     found = subprocess.run(script, env=single, capture_output=True, text=True, check=True).stdout.split()
     share = sum(map(float, found)) / 2 / N
-    print(f"\nN = {N}: one thread reads M at {share * 1e6:.2f} µs a block ({WIDTH} × {ROWS} numbers)")
+    print(f"\nN = {N}: one thread reads M in {share * 1e6:.2f} µs per block ({WIDTH} × {ROWS} numbers)")
     M, blocks = problem.M.dense(), problem.blocks
     contiguous = dapd.ColumnBlocks([np.ascontiguousarray(M[:, block]) for block in blocks])
     apart = dapd.Problem(problem.f, contiguous, problem.b)
@@ -154,7 +154,7 @@ def costs(problem: dapd.Problem, spectrum: dapd.Spectrum) -> None:
         print(
             f"  {name:<18} {native * 1e6:6.2f} µs per iteration; in NumPy {plain * 1e6:6.1f} µs, "
             f"{plain / native:.1f} times as long; a block product takes {native / products / share:.2f} times "
-            "a block's share of that pass"
+            "the share of one block in that pass"
         )
 
 
@@ -169,14 +169,14 @@ def table(N: int, conditioning: str, runs: dict[str, Run], limit: float) -> None
     whole, by_blocks = (fastest(runs, block) for block in (False, True))
     if whole is None or by_blocks is None:
         return
-    # a side that did not get there took longer than it was given
+    # a side that did not reach 1e-5 took longer than its time limit
     seconds = [np.nan_to_num(runs[name].to(1e-5)[0], nan=runs[name].seconds[-1]) for name in (whole, by_blocks)]
     least = "at least " if np.isnan(runs[whole].to(1e-5)[0]) else ""
     print(f"  to 1e-5: {by_blocks} is {least}{seconds[0] / seconds[1]:.2f} times as fast as {whole}")
 
 
 def fastest(runs: dict[str, Run], block: bool) -> str | None:
-    """Whichever of one side came first to 1e-5, or nearest to it."""
+    """The method of one side that reached 1e-5 first, or came closest to it."""
     names = [name for name in runs if ("SBC" in name) == block]
     return min(
         names, key=lambda name: (np.nan_to_num(runs[name].to(1e-5)[0], nan=np.inf), runs[name].error[-1]), default=None
@@ -184,7 +184,7 @@ def fastest(runs: dict[str, Run], block: bool) -> str | None:
 
 
 def plot(N: int, every: dict[str, dict[str, Run]], out: Path) -> None:
-    """Draw error against seconds and against BMM, a row for each conditioning."""
+    """Draw error against seconds and against BMM, one row per conditioning."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -215,7 +215,7 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, nargs="+", default=[20, 200, 2000])
     parser.add_argument("--conditionings", nargs="+", choices=CONDITIONINGS, default=list(CONDITIONINGS))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--seconds", type=float, default=600.0, help="limit for each run")
+    parser.add_argument("--seconds", type=float, default=600.0, help="time limit per run")
     parser.add_argument("--out", type=Path, default=Path("report"))
     args = parser.parse_args()
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""

@@ -1,11 +1,11 @@
-"""Whole iterations: the native engine against NumPy written out by hand, the python engine, and JAX.
+"""Whole iterations: the native engine against NumPy written by hand, the python engine, and JAX.
 
     python benchmarks/iterations.py
 
-All contestants take turns in one process and take the same iterations. "by hand" is the method written out in NumPy
-for this very problem, with nothing checked and nothing counted; "python" is `engine="python"`, the method's own step on
-NumPy arrays; JAX runs that step inside `fori_loop`. Before and after, two threads meet: the two cores of a virtual
-machine may be near, far apart or one and the same, and change places while this runs.
+All contestants take turns in one process and make the same iterations. "by hand" is the method written out in NumPy
+for this problem, with nothing checked and nothing counted. "python" is `engine="python"`, the step of the method on
+NumPy arrays. JAX runs that step inside `fori_loop`. Before and after, the time for two threads to meet is measured: the
+two cores of a virtual machine may be close, far apart or the same, and this may change during the run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ METHOD = "y-dapd"
 
 
 def by_hand(problem: dapd.Problem, p: Any, steps: int) -> Callable[[], object]:
-    """y-DAPD in NumPy, as one would write it."""
+    """y-DAPD written in NumPy."""
     f, b, phi = problem.f, problem.b, problem.phi
     if isinstance(problem.M, dapd.Kronecker):
         A = problem.M.A
@@ -64,7 +64,7 @@ def by_hand(problem: dapd.Problem, p: Any, steps: int) -> Callable[[], object]:
 
 
 class JaxOracle:
-    """What a step may ask, in JAX."""
+    """The oracle of a step, in JAX."""
 
     def __init__(self, problem: dapd.Problem) -> None:
         import jax.numpy as jnp

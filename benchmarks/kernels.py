@@ -1,10 +1,10 @@
-"""The dual step y = prox(base + Mv), Mᵀy: one fused pass against two products of NumPy, SciPy and JAX.
+"""The dual step y = prox(base + Mv), Mᵀy: one fused pass against two products in NumPy, SciPy and JAX.
 
     python benchmarks/kernels.py            # all sizes
-    python benchmarks/kernels.py --quick    # the sizes that the claims are made of
+    python benchmarks/kernels.py --quick    # only the sizes of the published claims
 
 All contestants take turns in one process. "floor" is the time to read M once on all threads, measured in the same
-turns: no dual step can be faster. Ratios are times divided by the fused pass's.
+turns: no dual step can be faster. Ratios are times divided by the time of the fused pass.
 """
 
 from __future__ import annotations

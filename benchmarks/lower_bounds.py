@@ -46,7 +46,7 @@ def timed(call: Callable[[], object]) -> float:
 
 
 def scaling() -> None:
-    print("Exponents over three decades of (s_max/s_min)·√(L/μ), for PAPC of L/μ or of (s_max/s_min)²")
+    print("Exponents over three decades of (s_max/s_min)·√(L/μ); for PAPC, of L/μ or of (s_max/s_min)²")
     conditions, ratios = np.geomspace(3.0, 3e6, 7), ROOT * np.geomspace(1, 1000, 7)
     few = np.geomspace(1, 1e3, 4)
     lines = [
@@ -78,7 +78,7 @@ def draw(out: Path) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     found.plot(left).set_title("L/μ = 1000, s_max/s_min = 10")
     left.legend(fontsize="x-small")
-    mapped.plot(right).set_title("the favoured side, and its times the optimum")
+    mapped.plot(right).set_title("the favoured side, and how many times the optimum it takes")
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "lower_bounds.png", dpi=100)
 

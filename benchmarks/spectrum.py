@@ -1,10 +1,10 @@
-"""Singular values: the time of an estimate beside that of 1,000 pairs of products, and its distance from the truth.
+"""Singular values: the time of an estimate, compared with 1,000 pairs of products, and its distance from the truth.
 
     python benchmarks/spectrum.py            # all matrices
-    python benchmarks/spectrum.py --quick    # those of up to 3,000 rows
+    python benchmarks/spectrum.py --quick    # only those with up to 3,000 rows
 
-"all rows" is an estimate for any φ, "positive" one for φ ≡ 0; "dense" is what all eigenvalues of MMᵀ cost.
-A distance is (estimate − truth)/truth: s_max must not be below, s_min not above, up to the rounding of the truth.
+"all rows" is an estimate for any φ, "positive" an estimate for φ ≡ 0; "dense" is the time of all eigenvalues of MMᵀ.
+A distance is (estimate − truth)/truth. Up to rounding, it must not be negative for s_max, nor positive for s_min.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ import dapd
 
 ROUNDS = 5
 DENSE = 3_000  # rows up to which the truth is computed by dense linear algebra
-ZERO = 1e-13  # part of s_max below which a true singular value is zero
+ZERO = 1e-13  # fraction of s_max below which a true singular value is zero
 
 
 class Case(NamedTuple):
-    """A matrix to look at."""
+    """A matrix to estimate."""
 
     name: str
     M: Any
-    truth: Any = None  # all singular values, if a formula has them
+    truth: Any = None  # all singular values, if there is a formula
 
 
 def incidence(nodes: int, edges: int) -> Any:
-    """A path with random edges beside it."""
+    """A path with additional random edges."""
     rng = np.random.default_rng(0)
     tail = np.r_[np.arange(nodes - 1), rng.integers(0, nodes, edges - nodes + 1)]
     head = np.r_[np.arange(1, nodes), (tail[nodes - 1 :] + rng.integers(1, nodes, edges - nodes + 1)) % nodes]
@@ -72,7 +72,7 @@ def cases(quick: bool) -> Iterator[Case]:
 
 
 def estimate(M: Any, positive: bool) -> tuple[dapd.Spectrum, float]:
-    """The estimate and its time, the least of a few."""
+    """The estimate and its time, the smallest of ROUNDS."""
     times = []
     for _ in range(ROUNDS):
         began = perf_counter()
@@ -84,7 +84,7 @@ def estimate(M: Any, positive: bool) -> tuple[dapd.Spectrum, float]:
 
 
 def thousand_pairs(M: Any) -> float:
-    """Seconds of 1,000 products with M and with Mᵀ."""
+    """Seconds for 1,000 products with M and with Mᵀ."""
     x, transpose, times = np.ones(M.shape[1]), M.T, []
     for _ in range(ROUNDS):
         began = perf_counter()
@@ -95,7 +95,7 @@ def thousand_pairs(M: Any) -> float:
 
 
 def by_dense_algebra(M: Any) -> float:
-    """Seconds of all eigenvalues of MMᵀ; nan if that is out of reach."""
+    """Seconds for all eigenvalues of MMᵀ; nan if M is too large."""
     if M.shape[0] > DENSE:
         return math.nan
     began = perf_counter()
@@ -135,7 +135,7 @@ def row(case: Case) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="only matrices of up to 3,000 rows")
+    parser.add_argument("--quick", action="store_true", help="only matrices with up to 3,000 rows")
     quick = parser.parse_args().quick
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     versions = f"NumPy {np.__version__}, SciPy {scipy.__version__}"

@@ -1,4 +1,4 @@
-"""What the benchmarks share: repeated timing in turns, and the machine's own speed."""
+"""What the benchmarks share: timing in turns, and the speed of the machine."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import dapd
 from dapd.engines.native import load
 from dapd.engines.threads import available
 
-SECONDS = 1.0  # for each contestant, about
+SECONDS = 1.0  # roughly, per contestant
 ROUNDS = 9
 
 
 def medians(calls: dict[str, Callable[[], object]], seconds: float = SECONDS) -> dict[str, float]:
-    """Seconds per call, the median of rounds in which they take turns, so a slow moment hurts them alike."""
+    """Seconds per call, the median over rounds in which the calls take turns, so a slow moment affects all of them."""
     repeats, times = {}, {name: [] for name in calls}
     for name, call in calls.items():
         call()
@@ -30,7 +30,7 @@ def medians(calls: dict[str, Callable[[], object]], seconds: float = SECONDS) ->
         repeats[name] = max(1, int(seconds / ROUNDS / max(perf_counter() - began, 1e-9)))
     for _ in range(ROUNDS):
         for name, call in calls.items():
-            call()  # wakes its threads and fills the caches
+            call()  # starts the threads and fills the caches
             began = perf_counter()
             for _ in range(repeats[name]):
                 call()
@@ -39,7 +39,7 @@ def medians(calls: dict[str, Callable[[], object]], seconds: float = SECONDS) ->
 
 
 def on_all_threads(call: Callable[[int, int], object], size: int) -> Callable[[], object]:
-    """A call that shares the range 0 … size − 1 among threads; NumPy works without the interpreter's lock."""
+    """A call that divides the range 0 … size − 1 among threads; NumPy releases the interpreter lock."""
     count = available()
     pool = ThreadPoolExecutor(count)
     ends = [size * t // count for t in range(count + 1)]
@@ -53,20 +53,20 @@ def reader(a: Any) -> Callable[[], object]:
 
 
 def copier(size: int) -> Callable[[], object]:
-    """A call that copies so many float64 on all threads."""
+    """A call that copies `size` float64 numbers on all threads."""
     a, b = np.ones(size), np.zeros(size)
     return on_all_threads(lambda start, stop: np.copyto(b[start:stop], a[start:stop]), size)
 
 
 def meeting(times: int = 20_000) -> float:
-    """Seconds that two threads need to meet: about 0.1 µs on two cores, 0.5 if these are far apart."""
+    """Seconds that two threads need to meet: about 0.1 µs on two cores, 0.5 µs if the cores are far apart."""
     core = load()
     assert core is not None
     return float(core.meeting(2, times))
 
 
 def heading() -> str:
-    """The machine, in a line."""
+    """The machine and the versions, on one line."""
     load_average = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     core = load()
     built = "no core" if core is None else f"the {core.__name__.rpartition('_')[2]} core"

@@ -24,7 +24,7 @@ def main() -> None:
     console = Console(width=None if Console().is_terminal else 120)
 
     problem = dapd.experiments.reference(dapd.experiments.compressed_sensing(seed=options.seed))
-    table = Table(title=f"after {options.iterations:,} iterations (CAPD: inner ones)")
+    table = Table(title=f"After {options.iterations:,} iterations (CAPD: inner iterations)")
     table.add_column("method")
     for column in ("iterations", "products", "seconds", "stationarity", "feasibility", "error", "paper (95 %)"):
         table.add_column(column, justify="right")

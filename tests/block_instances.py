@@ -1,4 +1,4 @@
-"""Block problems built backwards from a chosen solution, and the paper's algorithms written out word for word."""
+"""Block problems built backwards from a chosen solution, and the paper's algorithms written out literally."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Instance(NamedTuple):
 
 
 class ExactBregman(SaddlePoint):
-    """D_f without the cancellation of f(x) − f(x*), so that Ψ is known to 14 digits however small it is."""
+    """D_f without the cancellation of f(x) − f(x*), so Ψ is accurate to 14 digits even if it is tiny."""
 
     def bregman_f(self, x: Any) -> Any:
         f, d = self.problem.f, x - self.x

@@ -1,4 +1,4 @@
-"""The same problems in 300-digit decimal arithmetic, where a theorem shows without a rounding floor.
+"""The same problems in 300-digit decimal arithmetic, so rounding does not hide whether a theorem holds.
 
 A method's `step` uses + − * and its oracle alone, so it runs on arrays of Decimals as it is.
 """

@@ -1,4 +1,4 @@
-"""Problems built backwards from a chosen solution (x*, y*), so that no test needs another solver."""
+"""Problems built backwards from a chosen solution (x*, y*), so no test needs another solver."""
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def hessian(rng, kappa, columns=COLUMNS, mu=1.0):
 
 
 def dual_pair(phi, rng, rows):
-    """y* and g* ∈ ∂φ(y*): what the prox of φ returns, and what it took away."""
+    """y* and g* ∈ ∂φ(y*): the prox of φ at a random point, and the difference from that point."""
     v = 1.5 * rng.standard_normal(rows)
     y = phi.prox(v, 1.0)
     return y, v - y

@@ -174,7 +174,7 @@ CASES = {
     "unknown engine": (
         lambda: dapd.solve(PROBLEM, engine="cuda"),
         ValueError,
-        r"engine must be one of numpy, plain, found 'cuda'",
+        r"engine must be one of auto, native, python, found 'cuda'",
     ),
     "tol negative": (lambda: dapd.solve(PROBLEM, tol=-1.0), ValueError, r"tol must be >= 0, found -1"),
     "tol NaN": (lambda: dapd.solve(PROBLEM, tol=np.nan), ValueError, r"tol must be finite"),
@@ -255,10 +255,15 @@ CASES = {
         r"check_prox\(\) has no argument 'trial'; did you mean 'trials'\?",
     ),
     "kappa one": (lambda: dapd.PseudoHuber.with_condition(1.0), ValueError, r"kappa must be > 1"),
-    "unknown engine of a method": (
-        lambda: dapd.METHODS["papc"].from_theory(PROBLEM, engine="nump"),
+    "engine of a method": (
+        lambda: dapd.METHODS["papc"].from_theory(PROBLEM, engine="native"),
+        TypeError,
+        r"from_theory\(\) has no argument 'engine'",
+    ),
+    "near miss of an engine": (
+        lambda: dapd.solve(PROBLEM, engine="pyhton"),
         ValueError,
-        r"engine must be one of numpy, plain, found 'nump'",
+        r"found 'pyhton'; did you mean 'python'\?",
     ),
     "BlockDiagonal of nothing": (lambda: dapd.BlockDiagonal([]), ValueError, r"blocks is empty; give at least one"),
     "BlockDiagonal of a vector": (lambda: dapd.BlockDiagonal([M, B]), ValueError, r"blocks\[1\] must be a matrix"),

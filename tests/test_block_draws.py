@@ -1,4 +1,4 @@
-"""The random blocks: which numbers they are, and that they are as random as the theorems ask."""
+"""The random blocks: their exact values, and that they are as random as the theorems require."""
 
 import itertools
 

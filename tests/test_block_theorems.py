@@ -15,7 +15,7 @@ STRIDE, CHECKS = 4, 200
 
 
 def outcomes(name, N):
-    """(probability, draw) of everything an iteration may draw."""
+    """(probability, draw) for every possible draw of an iteration."""
     coins = [(1 / N, True), (1 - 1 / N, False)] if name == "y-sbc-dapd" else [(1.0, False)]
     for i, j, (chance, coin) in itertools.product(range(N), range(N), coins):
         if chance > 0:
@@ -61,7 +61,7 @@ def test_expected_lyapunov_decreases_by_theorem_rate(name, sharp, case):
         for _ in range(STRIDE - 1):
             cls.update(p, o, s, draws[rng.integers(len(draws))][1])
         before = psi(name, p, at, s)
-        if before < 1e-6 * first:  # rounding would soon be seen beside Ψ: start afresh
+        if before < 1e-6 * first:  # rounding would soon be as large as Ψ: restart
             p, o, s = started()
             continue
         expected = 0.0
@@ -104,7 +104,7 @@ def test_sharp_constants_are_no_worse_than_the_corollarys(settings, condition, r
 
 
 def test_blocks_gain_the_root_of_their_number():
-    """s_bar_max shrinks as 1/√N, and with it the rounds that the theorem asks for."""
+    """s_bar_max shrinks as 1/√N, and so does the number of rounds that the theorem requires."""
     rng = np.random.default_rng(0)
     rounds = []
     for N in (4, 64):

@@ -43,7 +43,7 @@ def test_reproduce_writes_a_report_and_does_not_repeat_itself(tmp_path):
     assert f"Report: {out / 'index.html'}" in first.output
     assert re.search(r"\d+ checks agree, \d+ differ, \d+ are not", first.output)
     assert "table-nse-1" in first.output
-    assert "s to go" in first.output
+    assert "s left)" in first.output
     table = (out / "table-nse-1.csv").read_bytes()
     assert len(list((out / "runs").iterdir())) == 6 + 9 + 1
     [session] = sessions.read(out / "runs")
@@ -51,7 +51,7 @@ def test_reproduce_writes_a_report_and_does_not_repeat_itself(tmp_path):
     assert session.wall > 0
     again = run("reproduce", "figure-qp", "table-nse-1", "--out", out, "--seeds", 3)
     assert again.exit_code == 0
-    assert "s to go" not in again.output
+    assert "s left)" not in again.output
     assert (out / "table-nse-1.csv").read_bytes() == table
     assert sessions.read(out / "runs") == [session]  # nothing was computed
 
@@ -61,12 +61,12 @@ def test_quick_does_not_overwrite_a_full_report(tmp_path):
     page = (tmp_path / "index.html").read_bytes()
     assert b"This is the full report" in page
     quick = run("reproduce", "figure-qp", "--out", tmp_path, "--jobs", 1)
-    assert f"is a full report and stays; the quick one goes to {tmp_path / 'quick'}" in quick.output
+    assert f"is a full report and is kept; the quick one goes to {tmp_path / 'quick'}" in quick.output
     assert (tmp_path / "index.html").read_bytes() == page
     assert b"This is the quick report" in (tmp_path / "quick" / "index.html").read_bytes()
 
 
-def test_full_takes_twenty_seeds_and_the_paper_s_budgets(tmp_path, monkeypatch):
+def test_full_uses_twenty_seeds_and_the_budgets_of_the_paper(tmp_path, monkeypatch):
     asked = []
 
     def complete(runs, *_, **__):
@@ -76,12 +76,12 @@ def test_full_takes_twenty_seeds_and_the_paper_s_budgets(tmp_path, monkeypatch):
     monkeypatch.setattr("dapd.reproduce.complete", complete)
     stopped = run("reproduce", "table-nse-1", "--full", "--out", tmp_path)
     assert stopped.exit_code == 130
-    assert "The same command goes on from here" in stopped.output
+    assert "Run the same command to continue" in stopped.output
     assert {one.seed for one in asked} == set(range(20))
     assert {one.iterations for one in asked} == {200}
 
 
-def test_bad_words_are_named(tmp_path):
+def test_unknown_names_and_bad_options_are_errors(tmp_path):
     unknown = run("reproduce", "figure-9", "--out", tmp_path)
     assert unknown.exit_code == 2
     assert "no figure or table 'figure-9'" in unknown.output
@@ -93,11 +93,11 @@ def test_bad_words_are_named(tmp_path):
     assert run("reproduce", "figure-qp", "--seeds", 0, "--out", tmp_path).exit_code == 2
 
 
-def test_missing_extras_are_said_before_any_computing(tmp_path, monkeypatch):
+def test_missing_extras_are_reported_before_any_computing(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     lacking = run("reproduce", "figure-qp", "--out", tmp_path)
     assert lacking.exit_code == 2
-    assert "needs clarabel and matplotlib; pip install 'dapd[experiments]'" in lacking.output
+    assert "needs clarabel and matplotlib; run pip install 'dapd[experiments]'" in lacking.output
 
 
 def test_help_lists_the_figures_and_tables():
@@ -136,7 +136,7 @@ def test_info_says_what_to_do_if_the_core_was_not_built(no_core):
     assert re.search(r"native core\s+not built, .* install a C\+\+20 compiler", shown)
 
 
-def test_ctrl_c_stops_the_workers_and_says_how_to_go_on(tmp_path):
+def test_ctrl_c_stops_the_workers_and_says_how_to_continue(tmp_path):
     command = [sys.executable, "-c", "from dapd.cli import app; app()"]
     command += ["reproduce", "table-nse-2", "--full", "--out", str(tmp_path), "--jobs", "1"]
     cache = tmp_path / "cache"
@@ -148,14 +148,14 @@ def test_ctrl_c_stops_the_workers_and_says_how_to_go_on(tmp_path):
         start_new_session=True,
         env={**os.environ, "DAPD_CACHE_DIR": str(cache)},
     )
-    # once a reference is there, a worker is at work
+    # a stored reference shows that a worker is running
     deadline = time.monotonic() + 60
     while not list(cache.glob("references/*.npz")) and time.monotonic() < deadline:
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "The same command goes on from here" in output
+    assert "Run the same command to continue" in output
     assert "Traceback" not in errors
 
 
@@ -169,7 +169,7 @@ def test_bar_moves_with_the_work_done():
             assert task.fields["text"] == "1/4 runs"
 
 
-def test_lines_are_few(capsys):
+def test_few_progress_lines_are_printed(capsys):
     lines = cli._Lines(rich.console.Console())
     for k in range(100):
         lines.show(Progress(Run("qp-l1", "papc", k, 10), k + 1, 100, k + 1.0, 100.0))

@@ -20,12 +20,12 @@ def test_example_runs(block, tmp_path, monkeypatch):
     exec(compile(block, "example", "exec"), {"__name__": "example"})
 
 
-def test_no_page_holds_a_placeholder():
+def test_no_page_contains_a_placeholder():
     for page in PAGES:
         assert not re.findall(r"^[A-Z]{4,}$", page.read_text(encoding="utf-8"), re.MULTILINE), page.name
 
 
-def test_links_of_the_pages_lead_somewhere():
+def test_links_in_the_documentation_exist():
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -41,7 +41,7 @@ def test_reference_of_each_experiment_satisfies_kkt(name, tmp_path):
     assert residuals(problem) < 1e-10
 
 
-def test_large_compressed_sensing_is_that_of_figure_2():
+def test_large_compressed_sensing_has_the_setting_of_figure_2():
     problem = EXPERIMENTS["cst-blocks-1"].make(0)
     spectrum = dapd.estimate_spectrum(problem.M, problem.blocks)
     assert problem.M.shape == (100, 10_000)
@@ -49,10 +49,10 @@ def test_large_compressed_sensing_is_that_of_figure_2():
     assert {block.stop - block.start for block in problem.blocks} == {50}
     assert problem.f.L / problem.f.mu == pytest.approx(1e5)
     assert (spectrum.s_max / spectrum.s_min) ** 2 == pytest.approx(1e4)
-    assert spectrum.s_bar_max / spectrum.s_max == pytest.approx(0.11, abs=0.02)  # about, says the paper
+    assert spectrum.s_bar_max / spectrum.s_max == pytest.approx(0.11, abs=0.02)  # the paper says "about"
 
 
-def test_system_identification_is_the_estimator_it_says():
+def test_system_identification_has_the_documented_objective():
     problem = system_identification(1, p=7, T=4, condition=1e3, penalty=5.0)
     S = trajectory(np.random.default_rng(1), 7, 4, 0.7)
     X = np.random.default_rng(2).standard_normal((7, 7))
@@ -93,7 +93,7 @@ def test_inequalities_are_active_and_inactive_as_chosen():
     assert not problem.y_star[50:].any()
 
 
-def test_group_reference_agrees_with_the_interior_point_and_knows_both_kinds_of_groups(tmp_path):
+def test_group_reference_agrees_with_the_interior_point_and_has_both_kinds_of_groups(tmp_path):
     kinds = set()
     for penalty in (0.5, 2.0, 1000.0):
         problem = system_identification(0, p=10, T=5, condition=1e4, penalty=penalty)
@@ -122,7 +122,7 @@ def test_reference_agrees_with_a_method_it_is_independent_of(tmp_path):
     assert np.allclose(result.x, problem.x_star, atol=1e-8)
 
 
-def test_reference_is_kept_by_content_and_checked_when_read(tmp_path, monkeypatch):
+def test_reference_is_stored_by_content_and_checked_when_read(tmp_path, monkeypatch):
     problem = qp_l1(0, m=30, n=10)
     solved = reference(problem, cache=tmp_path)
     [kept] = tmp_path.glob("references/*.npz")
@@ -132,7 +132,7 @@ def test_reference_is_kept_by_content_and_checked_when_read(tmp_path, monkeypatc
     for spoilt in (b"cut short", kept.read_bytes()[:-40]):
         kept.write_bytes(spoilt)
         assert np.array_equal(reference(problem, cache=tmp_path).x_star, solved.x_star)
-    store.save(kept, solved.x_star + 1.0, solved.y_star)  # a wrong solution is found out
+    store.save(kept, solved.x_star + 1.0, solved.y_star)  # a wrong solution is detected
     assert np.array_equal(reference(problem, cache=tmp_path).x_star, solved.x_star)
     store.save(kept, solved.x_star[:5], solved.y_star)
     assert np.array_equal(reference(problem, cache=tmp_path).x_star, solved.x_star)
@@ -176,7 +176,7 @@ def test_a_reference_that_misses_its_tolerance_is_an_error(tmp_path):
         reference(qp_l1(0, m=30, n=10), tol=1e-30, cache=tmp_path)
 
 
-def test_clarabel_missing_is_said(tmp_path, monkeypatch):
+def test_missing_clarabel_is_an_error_that_says_so(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "clarabel", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'dapd\[experiments\]'"):
         reference(qp_l1(0, m=30, n=10), cache=tmp_path)

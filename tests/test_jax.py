@@ -1,4 +1,4 @@
-"""The same step inside jax.jit: an engine for accelerators needs no second definition."""
+"""The same step runs inside jax.jit: an engine for accelerators needs no second definition."""
 
 import jax
 import jax.numpy as jnp

@@ -87,7 +87,7 @@ def test_affine_solution_is_optimal(c, n):
 
 
 @given(constants(), st.integers(2, 200))
-def test_affine_solution_is_that_of_the_banded_system(c, n):
+def test_affine_solution_solves_the_banded_system(c, n):
     problem = affine(**c, n=n)
     alpha, q = problem.alpha, problem.q
     bands = np.array([np.full(n, -alpha), np.full(n, 1 + 2 * alpha)])
@@ -95,7 +95,7 @@ def test_affine_solution_is_that_of_the_banded_system(c, n):
     rhs = np.zeros(n)
     rhs[0] = (1 + alpha) * q - alpha * q**2
     expected = scipy.linalg.solveh_banded(bands, rhs)
-    # the right-hand side loses what (1 + α)q − αq² cancels
+    # the right-hand side loses digits by cancellation in (1 + α)q − αq²
     np.testing.assert_allclose(problem.y_star, expected, rtol=1e-14 * alpha, atol=1e-14 * alpha * q)
 
 
@@ -109,7 +109,7 @@ def test_affine_solution_is_nearly_geometric(c, n):
 
 @given(constants(), st.integers(1, 60), st.integers(1, 3))
 @settings(max_examples=50)
-def test_singular_values_lie_where_the_lemma_says(c, size, N):
+def test_singular_values_are_in_the_range_of_the_lemma(c, size, N):
     problem = block(**c, n=N * size, N=N)
     values = np.linalg.svd(problem.M.dense(), compute_uv=False)
     assert c["s_min"] < values.min()
@@ -197,7 +197,7 @@ def test_convex_concave_solution_is_nearly_geometric(c, size):
 
 @st.composite
 def couplings(draw):
-    """s_max and s_min with ŝ a power of two: products with M are exact, also where multiply and add are fused."""
+    """s_max and s_min with ŝ a power of two: products with M are exact, even if multiply and add are fused."""
     s_min = 10 ** -draw(st.floats(0, 0.7))
     s_max = math.sqrt(4 + s_min**2)
     found = [s for s in (s_max, math.nextafter(s_max, 0), math.nextafter(s_max, 9)) if half_width(s, s_min) == 1.0]
@@ -216,7 +216,7 @@ def test_y_has_exact_zeros_beyond_the_chain(name, c, coupling, N):
         copies = y.reshape(N, size)
         seen = k // (2 * N)
         assert not copies[:, seen:].any()
-        # the newest coordinate is there: the count of rounds is not too generous
+        # the newest coordinate is nonzero, so the count of rounds is not too generous
         if 0 < seen <= size:
             assert copies[:, seen - 1].all()
         assert problem.revealed(y) == N * min(seen, size)
@@ -240,7 +240,7 @@ def test_extragradient_has_exact_zeros_beyond_the_chain(c, coupling):
 
 
 @given(constants(), st.integers(1, 400), st.integers(1, 6))
-def test_bound_is_below_what_the_chain_leaves_unseen(c, size, N):
+def test_bound_is_below_the_unseen_part_of_the_chain(c, size, N):
     problem = block(**c, n=N * size, N=N)
     k = np.arange(problem.reach + 1)
     tails = np.array([problem.tail(int(j)) for j in k])
@@ -253,7 +253,7 @@ def test_bound_is_below_what_the_chain_leaves_unseen(c, size, N):
 
 
 @given(saddle_constants(), st.integers(4, 300))
-def test_convex_concave_bound_is_below_what_the_chain_leaves_unseen(c, size):
+def test_convex_concave_bound_is_below_the_unseen_part_of_the_chain(c, size):
     instance = convex_concave(**c, l=size)
     tails = np.array([instance.tail(k) for k in range(instance.reach + 1)])
     assert np.all(instance.bound(np.arange(instance.reach + 1)) <= tails * (1 + 1e-10))
@@ -262,7 +262,7 @@ def test_convex_concave_bound_is_below_what_the_chain_leaves_unseen(c, size):
 @given(constants(), st.integers(1, 60), st.integers(1, 6), st.data())
 def test_bound_holds_for_the_best_of_the_span_with_free_gradients(c, size, N, data):
     problem = block(**c, n=N * size, N=N)
-    touched = data.draw(st.integers(0, N))  # blocks that got a product with ∇f(0)
+    touched = data.draw(st.integers(0, N))  # blocks with a product with ∇f(0)
     direction = problem.M.forward(-problem.f.grad(np.zeros(problem.columns))).reshape(N, size)
     direction[touched:] = 0.0
     assert problem.revealed(direction.ravel()) == touched == problem._revealed_by(touched)
@@ -283,7 +283,7 @@ def test_one_product_with_a_free_gradient_reaches_the_tail():
 def test_convex_concave_bound_holds_when_the_first_gradient_is_free(c, size):
     instance = convex_concave(**c, l=size)
     y = instance.y_star.copy()
-    y[size + 2 :] = 0.0  # what the span of h, with y₁ given away, can be at best
+    y[size + 2 :] = 0.0  # the best that the span of h can reach, even if y₁ is known
     assert instance.revealed(y) == instance._revealed_by(0) == 2
     error = np.linalg.norm(y - instance.y_star)
     assert error >= instance.bound(0) * (1 - 1e-10)
@@ -334,7 +334,7 @@ def test_extragradient_does_not_beat_the_bound(c, size):
     instance = convex_concave(**c, l=size)
     for k, (_, y) in zip(range(60), extragradient(instance), strict=False):
         error = np.linalg.norm(y - instance.y_star)
-        # the paper's model has Mx and Mᵀy in one round, so that the two pairs of an iteration may count as two
+        # in the paper's model one round gives Mx and Mᵀy, so the two pairs of an iteration may count as two
         assert error >= instance.bound(2 * k) * (1 - 1e-9)
         assert error >= instance.tail(2 * k) * (1 - 1e-9)
 
@@ -348,7 +348,7 @@ def test_extragradient_converges_to_the_solution():
 
 @given(constants(), st.integers(1, 4), st.floats(-6, -1))
 @settings(deadline=None)
-def test_iterations_needed_is_where_the_bound_meets_eps(c, N, exponent):
+def test_iterations_needed_is_the_first_k_with_bound_at_most_eps(c, N, exponent):
     problem = block(**c, n=N * dapd.lower_bounds.dimension(**c), N=N)
     start = np.linalg.norm(problem.y_star)
     k = problem.iterations_needed(10**exponent * start)
@@ -358,7 +358,7 @@ def test_iterations_needed_is_where_the_bound_meets_eps(c, N, exponent):
     assert abs(problem.iterations_needed(gap, gap=True) - k // 2) <= 1
 
 
-def test_bounds_are_the_theorems():
+def test_bounds_equal_those_of_the_theorems():
     problem = affine(L=50.0, mu=2.0, s_max=6.0, s_min=2.0, n=200)
     start, q, k = np.linalg.norm(problem.y_star), problem.q, 31
     alpha = 25.0 * (36 - 4) / 4 / 4
@@ -401,7 +401,7 @@ def test_with_solution_keeps_the_spectrum():
     assert problem.with_solution(problem.x_star).spectrum is problem.spectrum
 
 
-def test_problem_says_what_is_not_a_spectrum():
+def test_problem_rejects_what_is_not_a_spectrum():
     with pytest.raises(TypeError, match=r"spectrum must be a dapd.Spectrum, found tuple"):
         dapd.Problem(dapd.Quadratic([1.0]), [[1.0]], [0.0], spectrum=(1.0, 1.0))
 
@@ -432,7 +432,7 @@ def saddle(**changed):
     ("call", "words"),
     [
         (lambda: affine(**{**GOOD, "L": 0.5}), "L must be >= mu, found L = 0.5 and mu = 1"),
-        (lambda: affine(**{**GOOD, "s_max": 2.0}), "s_max must be >= √5·s_min .* take s_max = 2.23607 or more"),
+        (lambda: affine(**{**GOOD, "s_max": 2.0}), "s_max must be >= √5·s_min .* choose s_max = 2.23607 or more"),
         (lambda: affine(**{**GOOD, "s_min": 0.0}), "s_min must be > 0, found 0"),
         (lambda: affine(**GOOD, n=0), "n must be >= 1, found 0"),
         (lambda: block(**GOOD, n=10, N=4), "n must be a multiple of N = 4, found 10; use 8 or 12"),
@@ -443,10 +443,10 @@ def saddle(**changed):
         (lambda: affine(**GOOD, n=9).bound(1.5), "k must be whole numbers of rounds >= 0, found 1.5"),
         (lambda: affine(**GOOD, n=9).revealed(np.ones(8)), "y has 8 entries, expected 9"),
         (lambda: affine(**GOOD, n=9).iterations_needed(0.0), "eps must be > 0, found 0"),
-        (lambda: affine(**GOOD, n=9).iterations_needed(1e-9), "eps = 1e-09 is out of this instance's reach"),
-        (lambda: affine(**{**GOOD, "L": 1e12, "s_max": 1e3}), "n would be [0-9,]+ .* pass n= of your choice"),
-        (lambda: block(**{**GOOD, "L": 1e6}, N=10**6), "n would be [0-9,]+ .* pass n= of your choice"),
-        (lambda: landscape(["x-dapd"], [1e12], [1e3]), "n would be [0-9,]+ .* take a smaller grid"),
+        (lambda: affine(**GOOD, n=9).iterations_needed(1e-9), "eps = 1e-09 is out of reach of this instance"),
+        (lambda: affine(**{**GOOD, "L": 1e12, "s_max": 1e3}), "n would be [0-9,]+ .* by default; pass n="),
+        (lambda: block(**{**GOOD, "L": 1e6}, N=10**6), "n would be [0-9,]+ .* by default; pass n="),
+        (lambda: landscape(["x-dapd"], [1e12], [1e3]), "n would be [0-9,]+ .* choose a smaller grid"),
         (lambda: affine(**{**GOOD, "L": 1e308, "mu": 1e-300}, n=9), "L/mu = inf is out of the range of doubles"),
         (lambda: affine(**{**GOOD, "L": 1e-290, "mu": 1e-320}, n=9), "s_max/mu = inf is out of the range"),
         (lambda: affine(**{**GOOD, "s_max": 1e200, "s_min": 1e-200}, n=9), "s_max² − s_min² = inf is out of the range"),
@@ -470,6 +470,6 @@ def test_indices_are_wide_enough_for_the_entries():
     assert index_type(2**30 + 1) is np.int64
 
 
-def test_unknown_keyword_names_the_near_miss():
+def test_unknown_keyword_is_an_error_that_suggests_the_closest_name():
     with pytest.raises(TypeError, match=r"affine\(\) has no argument 'smax'; did you mean 's_max'"):
         affine(L=1.0, mu=1.0, smax=3.0, s_min=1.0, n=3)

@@ -1,4 +1,4 @@
-"""The meter and the report: rounds are counted right, and iterations grow as the theorems say."""
+"""Rounds and the report: rounds are counted correctly, and iterations grow as the theorems say."""
 
 import itertools
 import math
@@ -16,7 +16,7 @@ ROOT = 5**0.5
 
 
 def dual_ascent(problem):
-    """A user's own method: gradient ascent on the dual function, a product each way."""
+    """A user's own method: gradient ascent on the dual function, one product with M and one with Mᵀ."""
     step = problem.f.mu / problem.spectrum.s_max**2
     y = np.zeros(problem.rows)
     while True:
@@ -26,7 +26,7 @@ def dual_ascent(problem):
 
 
 @pytest.mark.parametrize("name", ["x-dapd", "y-dapd", "papc", "apapc", "capd", "condat-vu"])
-def test_an_iteration_is_two_rounds_as_its_products_are(name):
+def test_an_iteration_counts_two_rounds_for_its_two_products(name):
     assert rounds(name) == 2
     assert rounds(name, block(L=10.0, mu=1.0, s_max=3.0, s_min=1.0, n=200, N=4)) == 2 * 4
     result = dapd.solve(affine(L=10.0, mu=1.0, s_max=3.0, s_min=1.0, n=50), name, tol=0.0, max_iterations=30)
@@ -44,7 +44,7 @@ def by_hand(name, **options):
 
 
 @pytest.mark.parametrize("name", ["x-dapd", "y-dapd", "papc", "apapc", "condat-vu"])
-def test_a_function_is_counted_as_the_method_that_it_is(name):
+def test_a_function_has_the_same_count_as_the_method_it_wraps(name):
     assert rounds(by_hand(name)) == rounds(name) == 2
 
 
@@ -86,7 +86,7 @@ def test_every_product_of_a_function_counts():
     assert rounds(extragradient, convex_concave(L_x=1.0, L_y=1.0, s_max=ROOT, s_min=1.0, l=40)) == 4
 
 
-def test_products_count_the_blocks_that_they_touch():
+def test_products_count_the_blocks_that_they_use():
     instance = block(L=10.0, mu=1.0, s_max=3.0, s_min=1.0, n=12, N=3)  # x has three blocks of eight
     twin, tally = counted(instance)
     x, y = np.arange(24.0), np.arange(12.0)
@@ -145,7 +145,7 @@ def oracle_of_delphi(problem):
     ("method", "kind", "words"),
     [
         (start_alone, ValueError, "start_alone ended at its start"),
-        (nothing, ValueError, "nothing must yield pairs .* it ended without any"),
+        (nothing, ValueError, "nothing must yield pairs .* it yielded none"),
         (no_iterator, TypeError, "no_iterator must yield pairs .* it returned NoneType"),
         (
             y_alone,
@@ -158,33 +158,33 @@ def oracle_of_delphi(problem):
         (3, TypeError, "method must be a name or a function"),
     ],
 )
-def test_meter_says_what_it_cannot_measure(method, kind, words):
+def test_rounds_that_cannot_be_counted_are_an_error(method, kind, words):
     with pytest.raises(kind, match=words):
         rounds(method)
 
 
-def test_report_says_what_it_cannot_run():
-    with pytest.raises(TypeError, match="give extragradient"):
+def test_report_rejects_what_it_cannot_run():
+    with pytest.raises(TypeError, match="use extragradient"):
         report(["papc"], convex_concave(L_x=1.0, L_y=1.0, s_max=3.0, s_min=1.0, l=99))
     with pytest.raises(TypeError, match="y_alone must yield pairs"):
         report([y_alone])
-    with pytest.raises(ValueError, match="oracle_of_delphi arrived without a product"):
+    with pytest.raises(ValueError, match="oracle_of_delphi reached eps without a product"):
         report([oracle_of_delphi])
 
 
-def test_report_says_which_method_ended_early():
+def test_report_shows_which_method_ended_early():
     found = report([three_points, dual_ascent], eps=1e-2, max_iterations=10)
     early, late = found.runs
     assert early.ended
     assert not late.ended
     assert early.iterations is None
-    assert early.at[-1] == 5  # the start takes a product of its own
+    assert early.at[-1] == 5  # the start takes one product
     assert "ended early" in str(found)
     assert "> 5" in str(found)
     assert "ended early" in found.plot().get_legend().get_texts()[0].get_text()
 
 
-def test_methods_of_one_name_are_numbered():
+def test_methods_with_the_same_name_are_numbered():
     found = report([dual_ascent, "x-dapd", dual_ascent], eps=0.1, max_iterations=2, grid=([10.0], [ROOT]))
     labels = ["dual_ascent (1)", "x-dapd", "dual_ascent (2)"]
     assert [run.method for run in found.runs] == labels
@@ -192,7 +192,7 @@ def test_methods_of_one_name_are_numbered():
 
 
 @pytest.mark.parametrize("eps", [0.354, 0.5, 2.0])
-def test_an_accuracy_that_the_bound_does_not_speak_of_is_refused(eps):
+def test_an_accuracy_outside_the_range_of_the_bound_is_an_error(eps):
     with pytest.raises(ValueError, match=f"eps must be < 0.354 on this instance, found {eps:g}"):
         report(["x-dapd"], eps=eps)
     with pytest.raises(ValueError, match=r"eps must be < 0\.354"):
@@ -215,7 +215,7 @@ def test_the_default_instance_reaches_eps():
     assert report(["x-dapd"], eps=0.35, max_iterations=1).needed >= 1
 
 
-def test_report_holds_methods_against_the_bound():
+def test_report_compares_methods_with_the_bound():
     instance = affine(L=100.0, mu=1.0, s_max=5.0, s_min=1.0)
     found = report(["y-dapd", "x-dapd", dual_ascent], instance, eps=1e-4)
     assert [run.method for run in found.runs] == ["x-dapd", "y-dapd", "dual_ascent"]
@@ -238,7 +238,7 @@ def test_block_methods_repeat():
     assert all(run.times > 1 for run in first.runs)
 
 
-def test_report_says_what_did_not_arrive():
+def test_report_shows_methods_that_did_not_reach_eps():
     found = report(["x-dapd", "papc"], max_iterations=50, eps=1e-5)
     assert all(run.iterations is None and math.isnan(run.times) for run in found.runs)
     assert "not reached" in str(found)
@@ -255,7 +255,7 @@ def test_report_covers_the_convex_concave_instance():
     assert labels[1:] == ["the theorem's bound", "the part of y* not yet seen"]
 
 
-def test_each_side_wins_where_its_theorem_says():
+def test_each_side_wins_if_its_theorem_says_so():
     found = report(["x-dapd", "y-dapd"], eps=1e-3, grid=([1.0, 1000.0], [ROOT, 30.0])).landscape
     assert found.methods[found.winner[1, 0]] == "x-dapd"
     assert found.methods[found.winner[0, 1]] == "y-dapd"
@@ -266,11 +266,11 @@ def test_each_side_wins_where_its_theorem_says():
     assert [text.get_text().split("\n")[0] for text in axes.texts] == [found.methods[m] for m in found.winner.ravel()]
 
 
-def test_landscape_says_where_none_arrived():
+def test_landscape_shows_points_that_no_method_reaches():
     found = landscape(["x-dapd"], [10.0], [ROOT], max_iterations=2)
     assert np.isinf(found.best).all()
     assert "none" in str(found)
-    with pytest.raises(ValueError, match="x-dapd arrived at 0 points of this line"):
+    with pytest.raises(ValueError, match="x-dapd reached eps at 0 points of this line"):
         found.exponent("x-dapd", "condition")
     with pytest.raises(ValueError, match="no method 'papc' in this landscape"):
         found.exponent("papc", "condition")
@@ -283,11 +283,11 @@ def test_methods_must_be_a_sequence():
         report("papc")
 
 
-# (s_max/s_min)·√(L/μ) grows by three decades; each side is fitted where it is the favoured one
+# (s_max/s_min)·√(L/μ) grows by three decades; each side is fitted in its favoured range
 
 
 def test_x_dapd_grows_as_the_root_of_the_condition():
-    # at a finer accuracy the longest chain makes coordinates so small that doubles are slow on them
+    # with a smaller eps the longest chain has coordinates so small that arithmetic becomes slow
     found = landscape(["x-dapd"], np.geomspace(3.0, 3e6, 7), [ROOT], eps=0.05)
     assert found.exponent("x-dapd", "condition") == pytest.approx(0.5, abs=0.05)
     assert np.all(found.times < 5)

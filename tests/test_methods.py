@@ -1,4 +1,4 @@
-"""Fast forms against the printed ones, oracle counts, and one sign convention for all."""
+"""Fast forms against those of the papers, counts of the oracle, and the same signs for all methods."""
 
 from itertools import islice
 
@@ -73,7 +73,7 @@ class Counting(LinearOperator):
 
 
 @pytest.mark.parametrize("name", TEXTBOOK)
-def test_one_gradient_and_one_product_each_way_an_iteration(name):
+def test_one_gradient_and_one_product_each_way_per_iteration(name):
     rng = np.random.default_rng(0)
     operator = Counting(matrix(rng, 5.0))
     calls = 0
@@ -105,6 +105,6 @@ def test_result_counts_what_the_method_spent(name):
 
 
 @pytest.mark.parametrize("name", ["apapc", "capd"])
-def test_methods_for_equations_refuse_another_phi_and_name_those_that_take_it(name):
+def test_methods_for_equations_reject_another_phi_and_name_methods_that_accept_it(name):
     with pytest.raises(ValueError, match=r"needs phi = Zero\(\), found NonNegative.*y-dapd"):
         dapd.solve(quadratic_problem(dapd.NonNegative()), name)

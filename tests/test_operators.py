@@ -1,4 +1,4 @@
-"""M: every kind computes the same products, and never touches the caller's matrix."""
+"""M: every kind computes the same products and never changes the given matrix."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ A, B = RNG.standard_normal((2, 3)), RNG.standard_normal((5, 4))
 
 
 class Plain:
-    """Neither NumPy nor SciPy: shape, matvec and rmatvec alone."""
+    """Neither NumPy nor SciPy: only shape, matvec and rmatvec."""
 
     shape = M.shape
 
@@ -28,7 +28,7 @@ class Plain:
 
 
 class Columns(LinearOperator):
-    """Returns columns, as some operators do."""
+    """An operator that returns columns, as some do."""
 
     def __init__(self):
         super().__init__(np.float64, M.shape)
@@ -64,7 +64,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_products_are_those_of_the_matrix(kind):
+def test_products_equal_those_of_the_matrix(kind):
     given, dense = KINDS[kind]
     operator = as_operator(given)
     x, y = RNG.standard_normal(dense.shape[1]), RNG.standard_normal(dense.shape[0])
@@ -83,7 +83,7 @@ def test_products_are_those_of_the_matrix(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_sizes_are_those_of_the_matrix(kind):
+def test_sizes_equal_those_of_the_matrix(kind):
     given, dense = KINDS[kind]
     operator = as_operator(given)
     x, y = RNG.standard_normal(dense.shape[1]), RNG.standard_normal(dense.shape[0])
@@ -116,7 +116,7 @@ def test_norms_of_rows_neither_overflow_nor_underflow(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_dual_step_is_a_prox_and_its_image(kind):
+def test_dual_step_returns_a_prox_and_its_adjoint_product(kind):
     given, dense = KINDS[kind]
     v, base = RNG.standard_normal(dense.shape[1]), RNG.standard_normal(dense.shape[0])
     y, Mty = as_operator(given).dual_step(v, base, dapd.L1(0.3), 0.7)
@@ -130,7 +130,7 @@ def test_column_convention_of_kronecker():
     assert np.allclose(product, (B @ X @ A.T).ravel(order="F"))
 
 
-def test_products_in_another_precision_use_all_its_digits():
+def test_products_in_another_precision_keep_all_digits():
     single = RNG.standard_normal((700, 900)).astype(np.float32)  # more than one panel
     x, y = RNG.standard_normal(900), RNG.standard_normal(700)
     operator = as_operator(single)
@@ -147,7 +147,7 @@ def test_dense_matrix_is_not_copied_and_sparse_one_not_changed():
     assert loose.nnz == 2
 
 
-def test_problem_keeps_its_own_b():
+def test_problem_copies_b():
     b = np.ones(4)
     problem = dapd.Problem(dapd.PseudoHuber(1.0), M, b)
     b[:] = 7

@@ -1,4 +1,4 @@
-"""The paper's first compressed-sensing table, one seed, against a reference found by Newton."""
+"""The paper's first compressed-sensing table, with one seed, against a reference found by Newton."""
 
 import numpy as np
 import pytest

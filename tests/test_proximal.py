@@ -1,4 +1,4 @@
-"""φ: prox, value, conjugate and recession agree with one another."""
+"""φ: prox, value, conjugate and recession agree with each other."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_fenchel_young_holds_with_equality_at_a_prox(name, v, step):
     phi = PHIS[name]
     y = phi.prox(v, step)
     z = (v - y) / step  # ∈ ∂φ(y)
-    # rounding may put z a hair outside the domain of φ*, where it is infinite
+    # rounding may put z slightly outside the domain of φ*
     z = dapd.Conjugate(phi).prox(z, 1.0) if np.isinf(phi.conjugate(z)) else z
     total = phi.value(y) + phi.conjugate(z)
     if np.isinf(phi.conjugate(z)):
@@ -50,7 +50,7 @@ def test_recession_is_the_slope_at_infinity(name, v, step):
     d = np.round(v)
     slope = phi.recession(d)
     if np.isnan(slope):
-        assert name == "conjugate"  # known only by the prox of g
+        assert name == "conjugate"  # only defined by the prox of g
         return
     start = phi.prox(0 * d, 1.0)
     far = (phi.value(start + 1e9 * d) - phi.value(start)) / 1e9
@@ -80,7 +80,7 @@ def test_interval_rows_are_equations_inequalities_and_free():
     assert y[2] == 0.0
 
 
-def test_conjugate_of_a_foreign_function():
+def test_conjugate_accepts_a_function_of_another_library():
     class Squares:
         def value(self, z):
             return float(z @ z) / 2
@@ -116,7 +116,7 @@ def test_steps_by_rows_are_steps_of_the_weighted_prox(name, v, logs):
         assert np.allclose(p[alike], phi.prox(v, float(step))[alike], rtol=1e-9, atol=1e-9)
 
 
-def test_a_part_of_a_stack_that_takes_one_step_gets_one():
+def test_a_part_of_a_stack_that_takes_only_one_step_gets_one():
     class Own(dapd.Phi):
         def value(self, y):
             return float(np.sum(abs(y)))

@@ -1,4 +1,4 @@
-"""The report: complete, well formed, and shown without an error by a browser where there is one."""
+"""The report: complete, well formed, and shown without an error by a browser if there is one."""
 
 import base64
 import csv
@@ -30,7 +30,7 @@ def shortened(item, *, full=False):
 
 
 class Page(HTMLParser):
-    """What the tests ask of a page: balanced tags, images, ids, links, text."""
+    """What the tests need from a page: balanced tags, images, ids, links, text."""
 
     def __init__(self, text):
         super().__init__()
@@ -87,7 +87,7 @@ def test_every_figure_and_table_is_there(page):
     assert len(page.ids) == len(set(page.ids))
 
 
-def test_page_needs_nothing_but_itself(page, folder):
+def test_page_is_self_contained(page, folder):
     for link in page.links:
         assert link.startswith(("#", "data:"))
         if link.startswith("#"):
@@ -108,7 +108,7 @@ def test_every_image_is_present_and_well_formed(page, folder):
         assert "DAPD" in image["alt"]
 
 
-def test_curves_have_the_method_s_colour_everywhere(outcome, folder):
+def test_curves_have_the_colour_of_their_method_everywhere(outcome, folder):
     for figure in (item for item in outcome.items if isinstance(item, Figure)):
         for panel in figure.panels:
             for axis in figure.axes:
@@ -117,14 +117,14 @@ def test_curves_have_the_method_s_colour_everywhere(outcome, folder):
                     assert style(method).color.lower() in svg.lower()
 
 
-def test_methods_can_be_told_apart_without_colour():
+def test_methods_can_be_distinguished_without_colour():
     assert len(set(COLOURS.values())) == len(COLOURS) == len(MARKERS) == len(set(MARKERS.values()))
     assert set(DASHES) < set(COLOURS)
     assert style("x-sbc-dapd-i").color == style("x-sbc-dapd").color
     assert style("x-sbc-dapd-i").linestyle != style("x-sbc-dapd").linestyle
 
 
-def test_page_says_what_the_paper_says_and_what_was_found(page, outcome):
+def test_page_shows_the_claims_of_the_paper_and_what_was_found(page, outcome):
     for figure in (item for item in outcome.items if isinstance(item, Figure)):
         for panel in figure.panels:
             for verdict in outcome.verdicts(figure, panel):
@@ -135,7 +135,7 @@ def test_page_says_what_the_paper_says_and_what_was_found(page, outcome):
     assert "4.2e-04, 1.7e-11" in page.text  # the residuals of its reference
     assert "quick report" in page.text
     marks = [mark for mark in page.classes if mark in ("good", "bad", "open")]
-    assert len(marks) == len(outcome.judgements())  # what is shown again is marked so, and not counted
+    assert len(marks) == len(outcome.judgements())  # what is repeated is marked and not counted
 
 
 def test_same_evidence_is_counted_once(outcome, page):
@@ -144,23 +144,24 @@ def test_same_evidence_is_counted_once(outcome, page):
     verdicts = [verdict for figure in figures for panel in figure.panels for verdict in outcome.verdicts(figure, panel)]
     rest = sum(len(item.methods) for item in outcome.items if not isinstance(item, Figure)) + len(EXPERIMENTS)
     assert len(outcome.judgements()) == len(verdicts) - len(again) + rest
-    # of the quick report: the long run is Figure 1's, and two sentences of each panel of Figure 2 come with j = i again
+    # in the quick report the long run equals Figure 1, and two claims of each panel of Figure 2 reappear with j = i
     assert len(again) == 4 + 4
     assert page.text.count("counted there") == len(again)
 
 
-def test_page_says_what_is_counted_and_measured_otherwise(page):
-    assert page.text.count("takes 4 products with blocks an iteration here, where MMᵀ is kept, and 6 in the paper") == 4
+def test_page_explains_how_counts_and_measures_differ_from_the_paper(page):
+    count = "takes 4 products with blocks per iteration here, since MMᵀ is stored, and 6 in the paper"
+    assert page.text.count(count) == 4
     assert page.text.count("BMM = 2 × iterations here") == 10
     assert "in the paper's figure 2.7e+05" in page.text
     assert "in the paper's figure 1.3e+09" in page.text
     assert "in the paper's figure 1.51e+06" in page.text
     assert "(seed 27)" in page.text
     assert "(seed 61)" in page.text
-    assert "CAPD ends after 0 of 30 iterations, its last whole outer one" in page.text
+    assert "CAPD ends after 0 of 30 iterations, with its last complete outer iteration" in page.text
 
 
-def test_paper_s_count_of_products_makes_y_sbc_slower_and_no_one_else(outcome):
+def test_papers_count_of_products_makes_only_y_sbc_slower(outcome):
     figure = next(item for item in outcome.items if item.name == "figure-2")
     seen = {}
 
@@ -171,7 +172,7 @@ def test_paper_s_count_of_products_makes_y_sbc_slower_and_no_one_else(outcome):
 
     panel = dataclasses.replace(figure.panels[0], claims=(Watch("", "x-dapd", 0.3),))
     for count in (False, True):
-        outcome.verdicts(figure, panel, paper_s_count=count)
+        outcome.verdicts(figure, panel, papers_count=count)
     for method, curve in seen[0].items():
         if method == "y-sbc-dapd":
             assert seen[1][method].at[1] == pytest.approx(1.5 * curve.at[1])
@@ -191,7 +192,7 @@ def test_references_are_checked(outcome):
         assert found.judgements().count(False) == outcome.judgements().count(False) + 1
 
 
-def test_clock_is_a_check_of_everything_in_full_alone(outcome):
+def test_wall_clock_time_is_only_checked_in_a_full_report_of_everything(outcome):
     items = [shortened(item, full=True) for item in ITEMS.values()]
     records = {}
     for item in items:
@@ -208,11 +209,11 @@ def test_clock_is_a_check_of_everything_in_full_alone(outcome):
         assert timed.faster() is holds
         assert timed.judgements().count(holds) == whole.judgements().count(holds) + 1
     assert "13,750 s here with --jobs 2, 13,749 s in the paper" in report._clock(timed)
-    assert "does not tell of every run" in report._clock(whole)
+    assert "does not cover every run" in report._clock(whole)
     assert report._clock(outcome) == ""
 
 
-def test_data_lies_beside_the_pictures_as_tidy_csv(folder, outcome):
+def test_data_is_stored_next_to_the_plots_as_tidy_csv(folder, outcome):
     for item in outcome.items:
         name = f"{item.name}.csv" if isinstance(item, Figure) else f"{item.name}_runs.csv"
         with (folder / name).open(encoding="utf-8", newline="") as file:
@@ -228,7 +229,7 @@ def test_same_records_give_the_same_files(outcome, folder, tmp_path):
     items = [item for item in outcome.items if item.name in ("figure-qp", "table-cst-1")]
     write_report(dataclasses.replace(outcome, items=items), tmp_path)
     again = [path for path in tmp_path.iterdir() if path.name != "index.html"]
-    assert len(again) == 4 + 1 + 2  # pictures, a figure's data, a table and its data
+    assert len(again) == 4 + 1 + 2  # plots, the data of a figure, a table and its data
     for path in again:
         assert path.read_bytes() == (folder / path.name).read_bytes()
 
@@ -275,8 +276,8 @@ def test_browser_shows_the_report_without_an_error(folder, tmp_path):
 
 @needs_browser
 @pytest.mark.parametrize(("media", "width"), [("screen", 375), ("print", 680)])
-def test_nothing_is_cut_off_on_a_phone_or_on_paper(folder, tmp_path, media, width):
-    """No window is as narrow as a phone, but a frame is; for paper, its style is put on the screen, A4 wide."""
+def test_nothing_is_clipped_on_a_phone_or_on_paper(folder, tmp_path, media, width):
+    """A window cannot be as narrow as a phone, so a frame is used; the style for paper is shown on screen, A4 wide."""
     text = (folder / "index.html").read_text(encoding="utf-8")
     if media == "print":
         text = text.replace("@media screen", "@media none").replace("@media print", "@media all")

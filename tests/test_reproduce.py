@@ -1,4 +1,4 @@
-"""The machinery of `dapd reproduce`: runs that resume, intervals, and the paper's sentences as checks."""
+"""The machinery of `dapd reproduce`: runs that resume, intervals, and the claims of the paper as checks."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ from dapd.reproduce.catalogue import FIGURES, ITEMS, TABLES, Figure, Table, choo
 from dapd.reproduce.claims import FAR, Alike, CatchesUp, Curve, FallsLinearly, First, Order
 from dapd.reproduce.intervals import ENOUGH, log_interval, rows, runs_csv, table_csv
 from dapd.reproduce.problems import EXPERIMENTS, cost
-from dapd.reproduce.runs import Run, load, perform, save, title
+from dapd.reproduce.runs import Run, compute, load, save, title
 from dapd.reproduce.schedule import complete
 
 THREADS_BEFORE = os.environ.get("OMP_NUM_THREADS")
@@ -38,34 +38,34 @@ def test_first_needs_every_level_to_be_reached_before_the_others():
     bent = Curve([0, 10, 20, 100], [1.0, 1e-2, 1e-3, 1e-4])
     verdict = claim.check({"y-dapd": bent, "papc": curve(0.08)}, "iterations")
     assert verdict.holds is False
-    assert "y-DAPD leads nowhere at the end; iterations to 1e-01: y-DAPD 10, PAPC 15" in verdict.evidence
+    assert "y-DAPD has no lead at the end; iterations to 1e-01: y-DAPD 10, PAPC 15" in verdict.evidence
     # behind at first, ahead below 2e-3
     late = {"y-dapd": curve(0.1), "papc": Curve([0, 5, 100], [1.0, 2e-3, 1e-3])}
     verdict = claim.check(late, "iterations")
     assert verdict.holds is False
     assert "y-DAPD leads from 1.8e-03 down" in verdict.evidence
     assert dataclasses.replace(claim, below=1e-3).check(late, "iterations").holds is True
-    # ahead, but stuck where a rival goes on
+    # ahead, but stuck while a rival makes progress
     stuck = {"y-dapd": Curve([0, 10, 100], [1.0, 1e-4, 1e-4]), "papc": curve(0.08)}
     assert claim.check(stuck, "iterations").holds is False
 
 
-def test_first_does_not_decide_where_no_one_got_far_enough():
+def test_first_does_not_decide_if_no_method_gets_far_enough():
     claim = First("y is fastest", "y-dapd", below=1e-30)
     verdict = claim.check({"y-dapd": curve(0.1), "papc": curve(0.05)}, "iterations")
     assert verdict.holds is None
-    assert verdict.evidence == "y-DAPD came to 1.0e-10, not to 1e-30 in this budget"
-    # but a rival who got there decides
+    assert verdict.evidence == "y-DAPD reached 1.0e-10, not 1e-30 in this budget"
+    # but a rival that gets there decides
     assert claim.check({"y-dapd": curve(0.1), "papc": curve(0.5)}, "iterations").holds is False
 
 
-def test_first_may_be_over_some_of_the_others_alone():
+def test_first_may_be_limited_to_some_of_the_others():
     curves = {"x-dapd": curve(0.1), "papc": curve(0.05), "x-sbc-dapd": curve(0.3)}
     assert First("", "x-dapd", below=1e-1, over=("papc",)).check(curves, "").holds is True
     assert First("", "x-dapd", below=1e-1).check(curves, "").holds is False
 
 
-def test_first_by_far_asks_for_the_factor_at_every_level():
+def test_first_by_far_requires_the_factor_at_every_level():
     claim = First("", "y-dapd", below=1e-1, factor=FAR)
     assert claim.check({"y-dapd": curve(0.1), "papc": curve(0.03)}, "").holds is True
     assert claim.check({"y-dapd": curve(0.1), "papc": curve(0.07)}, "").holds is False
@@ -78,7 +78,7 @@ def test_first_by_far_asks_for_the_factor_at_every_level():
     assert dataclasses.replace(claim, factor=1.0).check(late, "").holds is True
 
 
-def test_order_ranks_by_the_way_and_else_by_the_error_at_the_end():
+def test_order_ranks_by_arrival_and_otherwise_by_the_error_at_the_end():
     claim = Order("", (("y-dapd",), ("papc", "x-dapd"), ("capd",)), 1e-3)
     curves = {"y-dapd": curve(0.1), "papc": curve(0.05), "x-dapd": curve(0.045), "capd": curve(0.01)}
     verdict = claim.check(curves, "iterations")
@@ -92,33 +92,33 @@ def test_order_ranks_by_the_way_and_else_by_the_error_at_the_end():
     assert claim.check({**curves, "capd": curve(0.044)}, "").holds is None  # not separated
     assert claim.check({name: curve(0.01 * (k + 1)) for k, name in enumerate(curves)}, "").holds is False
     slow = {name: curve(0.02 / (k + 1)) for k, name in enumerate(curves)}
-    assert claim.check(slow, "").holds is None  # no one at the level: their speed is not seen yet
+    assert claim.check(slow, "").holds is None  # no method is at the level yet
 
 
-def test_alike_compares_the_ways_to_one_error():
+def test_alike_compares_when_one_error_is_reached():
     claim = Alike("x is like PAPC", "x-dapd", "papc", 1e-2)
-    assert claim.check({"x-dapd": curve(0.1), "papc": curve(0.07)}, "").holds is True  # errors 1e3 apart, ways 1.5
+    assert claim.check({"x-dapd": curve(0.1), "papc": curve(0.07)}, "").holds is True  # errors: 1e3, counts: 1.5
     assert claim.check({"x-dapd": curve(0.1), "papc": curve(0.02)}, "").holds is False
     # near the start all curves are alike: not decided
     assert claim.check({"x-dapd": curve(0.003), "papc": curve(0.001)}, "").holds is None
     flat = Curve([0, 100], [1.0, 0.99])
     assert claim.check({"x-dapd": curve(0.035), "papc": flat}, "").holds is None
     assert claim.check({"x-dapd": curve(0.1), "papc": flat}, "").holds is False
-    # there from the outset, or exact
+    # reached at the start, or exact
     assert claim.check({"x-dapd": Curve([0, 1], [0.0, 0.0]), "papc": Curve([0, 1], [1.0, 0.0])}, "").holds is True
     with pytest.raises(ValueError, match="level must be in"):
         Alike("", "x-dapd", "papc", 0.9)
 
 
 @given(st.floats(1e-3, 1.0), st.floats(1e-3, 1.0), st.sampled_from([3e-1, 1e-2, 1e-5]))
-def test_who_is_first_by_far_is_not_alike(rate, other, level):
+def test_methods_far_apart_are_not_alike(rate, other, level):
     curves = {"y-dapd": curve(rate), "papc": curve(other)}
     if First("", "y-dapd", below=level, factor=FAR).check(curves, "").holds:
         assert Alike("", "y-dapd", "papc", level).check(curves, "").holds is False
         assert Order("", (("y-dapd",), ("papc",)), level).check(curves, "").holds is True
 
 
-def test_catches_up_asks_for_a_lag_and_then_a_lead():
+def test_catches_up_requires_a_lag_and_then_a_lead():
     claim = CatchesUp("", "capd", "papc", start=5)
     late = Curve([0, 5, 100], [1.0, 0.9, 1e-6])
     early = Curve([0, 5, 100], [1.0, 0.1, 1e-3])
@@ -127,7 +127,7 @@ def test_catches_up_asks_for_a_lag_and_then_a_lead():
     assert dataclasses.replace(claim, start=50).check({"capd": late, "papc": early}, "").holds is None
 
 
-def test_falls_linearly_waits_for_a_curve_that_still_falls():
+def test_falls_linearly_does_not_decide_if_the_curve_still_falls():
     claim = FallsLinearly("", "y-dapd", 1e-3, 1e-11)
     assert claim.check({"y-dapd": curve(0.2)}, "").holds is True
     slower = Curve([0, 10, 20, 100], [1.0, 1e-3, 1e-7, 1e-11])
@@ -136,7 +136,7 @@ def test_falls_linearly_waits_for_a_curve_that_still_falls():
     assert claim.check({"y-dapd": Curve([0, 50, 100], [1.0, 1e-8, 1e-8])}, "").holds is False
 
 
-def test_interval_is_student_s_on_the_logarithm():
+def test_interval_is_students_t_interval_of_the_logarithm():
     errors = [1e-3, 1e-4, 1e-5]
     low, high = log_interval(errors)
     half = 4.30265 / math.sqrt(3)  # the 97.5 % quantile with two degrees of freedom, deviation one
@@ -147,13 +147,13 @@ def test_interval_is_student_s_on_the_logarithm():
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):
-    return perform(Run("qp-inequality", "papc", 0, 50), EXPERIMENTS["qp-inequality"])
+    return compute(Run("qp-inequality", "papc", 0, 50), EXPERIMENTS["qp-inequality"])
 
 
 @pytest.mark.parametrize(
     ("scale", "agrees", "word"), [(1.0, True, ""), (1e-4, True, "better"), (1e4, False, "worse")], ids=str
 )
-def test_table_is_green_where_intervals_overlap_or_ours_is_better(template, scale, agrees, word):
+def test_table_is_green_if_intervals_overlap_or_ours_is_better(template, scale, agrees, word):
     table = TABLES[0]
     rng = np.random.default_rng(0)
     records = {}
@@ -184,7 +184,7 @@ def test_table_is_not_compared_with_other_budgets_or_too_few_seeds(template):
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("seeds", [1, ENOUGH])
-def test_table_is_red_where_an_error_is_not_finite(template, bad, seeds):
+def test_table_is_red_if_an_error_is_not_finite(template, bad, seeds):
     table = TABLES[0]
     errors = {run: 1e-9 if run.seed else bad for run in table.runs(quick=False, seeds=seeds)}
     records = {run: dataclasses.replace(template, run=run, error=[error]) for run, error in errors.items()}
@@ -193,7 +193,7 @@ def test_table_is_red_where_an_error_is_not_finite(template, bad, seeds):
         assert "not finite" in row.remark
 
 
-def test_note_is_beside_the_rows_that_it_can_explain():
+def test_note_appears_only_in_rows_that_it_can_explain():
     for table in TABLES:
         told = {method for method, note in table.notes.items() if "Gurobi" in note}
         assert told == ({"y-dapd"} if "cst" in table.name else set())
@@ -222,14 +222,14 @@ def test_catalogue_covers_the_paper():
         assert cost(run) > 0
 
 
-def test_names_are_checked_and_kept_in_order():
+def test_names_are_checked_and_sorted_as_in_the_catalogue():
     assert [item.name for item in choose(["table-cst-1", "figure-1"])] == ["figure-1", "table-cst-1"]
     assert choose([]) == choose(["all"]) == list(ITEMS.values())
     with pytest.raises(ValueError, match="did you mean 'figure-1'"):
         choose(["figure1"])
 
 
-def test_record_survives_the_disk_and_only_whole(template, tmp_path):
+def test_record_is_read_back_only_if_complete(template, tmp_path):
     save(template, tmp_path)
     assert load(template.run, tmp_path) == template
     [path] = tmp_path.iterdir()
@@ -242,7 +242,7 @@ def test_record_survives_the_disk_and_only_whole(template, tmp_path):
     assert runs_csv([template.run], {template.run: template}).count("\n") == len(template.iterations) + 1
 
 
-def test_digest_follows_the_sources_that_define_results_alone(tmp_path):
+def test_digest_depends_only_on_the_sources_that_define_results(tmp_path):
     for name in (
         "theory/__init__.py",
         "theory/sharp.py",
@@ -264,7 +264,7 @@ def test_digest_follows_the_sources_that_define_results_alone(tmp_path):
     assert len(sources.digest()) == 16
 
 
-def test_stale_drafts_are_swept(tmp_path):
+def test_stale_drafts_are_removed(tmp_path):
     stale, fresh = tmp_path / "a.json.1.draft", tmp_path / "b.json.2.draft"
     for path in (stale, fresh):
         path.write_text("")
@@ -274,7 +274,7 @@ def test_stale_drafts_are_swept(tmp_path):
     assert fresh.exists()
 
 
-def test_sessions_add_up_on_the_clock(tmp_path):
+def test_sessions_add_up_to_the_wall_clock_time(tmp_path):
     assert sessions.read(tmp_path) == []
     for full, count in ((True, 2), (False, 3), (True, 1)):
         log = sessions.Log(tmp_path, full=full, jobs=2)
@@ -283,16 +283,16 @@ def test_sessions_add_up_on_the_clock(tmp_path):
     logged = sessions.read(tmp_path)
     assert [(one.full, one.computed) for one in logged] == [(True, 2), (False, 3), (True, 1)]
     assert sessions.total(logged, 3) == pytest.approx(logged[0].wall + logged[2].wall)
-    assert sessions.total(logged, 4) is None  # some were computed off the log
+    assert sessions.total(logged, 4) is None  # some runs are not in the log
 
 
 def test_run_counts_products_with_blocks(template):
     assert template.products == [2 * k for k in template.iterations]
     assert template.iterations[-1] == 50
-    blocks = perform(Run("cst-blocks-1", "papc", 0, 3), EXPERIMENTS["cst-blocks-1"])
+    blocks = compute(Run("cst-blocks-1", "papc", 0, 3), EXPERIMENTS["cst-blocks-1"])
     assert blocks.products[-1] == 3 * 2 * 200
     for method, shared in (("y-sbc-dapd", "y-sbc-dapd-i"), ("x-sbc-dapd", "x-sbc-dapd-i")):
-        pair = [perform(Run("cst-blocks-1", name, 0, 300), EXPERIMENTS["cst-blocks-1"]) for name in (method, shared)]
+        pair = [compute(Run("cst-blocks-1", name, 0, 300), EXPERIMENTS["cst-blocks-1"]) for name in (method, shared)]
         assert all(record.products[-1] == 1200 for record in pair)
         assert pair[0].error != pair[1].error
         assert title(shared) == title(method) + "-i"
@@ -301,7 +301,7 @@ def test_run_counts_products_with_blocks(template):
 RUNS = [Run("qp-inequality", method, seed, 2_000) for seed in (0, 1) for method in ("papc", "x-dapd", "y-dapd")]
 
 
-def test_two_runs_with_one_seed_are_identical_whatever_the_jobs(tmp_path):
+def test_runs_with_the_same_seed_are_identical_for_any_number_of_jobs(tmp_path):
     first = complete(RUNS, tmp_path / "one", jobs=1)
     again = complete(RUNS, tmp_path / "two", jobs=2)
     assert list(first) == list(again) == RUNS
@@ -311,7 +311,7 @@ def test_two_runs_with_one_seed_are_identical_whatever_the_jobs(tmp_path):
     assert first[RUNS[0]].error != first[RUNS[3]].error
 
 
-def test_finished_runs_are_not_repeated_and_progress_is_told(tmp_path):
+def test_finished_runs_are_not_repeated_and_progress_is_reported(tmp_path):
     told = []
     complete(RUNS[:3], tmp_path, jobs=1, show=told.append)
     stamps = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
@@ -330,8 +330,8 @@ def test_an_error_in_a_run_is_raised_and_leaves_no_process(tmp_path):
     assert not list(tmp_path.glob("*.json"))
 
 
-def test_a_killed_run_continues_where_it_was(tmp_path):
-    """Kill the command in the middle, by a signal that can't be caught, and start it again."""
+def test_a_killed_run_continues_from_its_stored_runs(tmp_path):
+    """Kill the command in the middle, by a signal that cannot be caught, and start it again."""
     script = (
         "from pathlib import Path\n"
         "from dapd.reproduce.runs import Run\n"
@@ -350,7 +350,7 @@ def test_a_killed_run_continues_where_it_was(tmp_path):
         children = _children(process.pid)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        # the workers follow their parent; none is left to burn the machine
+        # the workers end with their parent
         while any(map(_alive, children)) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert not any(map(_alive, children))
@@ -375,7 +375,7 @@ def _alive(pid):
     return bool(found.stdout.strip()) and not found.stdout.strip().startswith("Z")
 
 
-# budgets just large enough for some sentence of each panel to be decided
+# budgets just large enough to decide some claim of each panel
 ORDER = {
     ("figure-1", "cst-1"): 10_000,
     ("figure-1", "cst-2"): 30_000,
@@ -392,7 +392,7 @@ ORDER = {
     ("figure-qp", "qp-l1"): 20_000,
     ("figure-qp", "qp-inequality"): 40_000,
 }
-# where so few iterations decide nothing yet
+# claims that so few iterations cannot decide
 UNDECIDED = {
     ("figure-2", "cst-blocks-2"),
     ("figure-kkt", "cst-1"),
@@ -401,7 +401,7 @@ UNDECIDED = {
 }
 
 
-def test_every_panel_s_order_is_tested():
+def test_every_panel_has_a_claim_about_the_order():
     assert set(ORDER) == {(figure.name, panel.experiment) for figure in FIGURES for panel in figure.panels}
 
 
@@ -411,14 +411,14 @@ def performed():
 
     def once(run):
         if run not in kept:
-            kept[run] = perform(run, EXPERIMENTS[run.experiment])
+            kept[run] = compute(run, EXPERIMENTS[run.experiment])
         return kept[run]
 
     return once
 
 
 @pytest.mark.parametrize(("figure", "experiment"), ORDER)
-def test_order_of_the_methods_is_the_paper_s(figure, experiment, performed):
+def test_order_of_the_methods_agrees_with_the_paper(figure, experiment, performed):
     [panel] = [panel for panel in ITEMS[figure].panels if panel.experiment == experiment]
     panel = dataclasses.replace(panel, quick=ORDER[figure, experiment])
     axis = ITEMS[figure].axes[0]
@@ -442,4 +442,4 @@ def test_a_run_that_ends_early_is_an_error(monkeypatch):
     solve = dapd.solve
     monkeypatch.setattr(dapd, "solve", interrupted)
     with pytest.raises(ArithmeticError, match="qp-inequality, PAPC, seed 0 ended early"):
-        perform(Run("qp-inequality", "papc", 0, 20), EXPERIMENTS["qp-inequality"])
+        compute(Run("qp-inequality", "papc", 0, 20), EXPERIMENTS["qp-inequality"])

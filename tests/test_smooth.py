@@ -1,4 +1,4 @@
-"""f: values, gradients, and constants that err on the safe side."""
+"""f: values, gradients, and constants that are safe bounds."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_gradient_is_that_of_the_value(name):
+def test_gradient_agrees_with_the_value(name):
     f = FUNCTIONS[name]
     check_gradient(f, np.linspace(-1, 1, f.size or 5))
 
@@ -43,7 +43,7 @@ def test_constants_hold(name):
     check_strong_convexity(f, np.linspace(-1, 1, f.size or 5), trials=300)
 
 
-def test_constants_are_tight_where_they_are_computed():
+def test_computed_constants_are_tight():
     eigenvalues = np.linalg.eigvalsh(H)
     for name in ("dense", "sparse"):
         f = FUNCTIONS[name]
@@ -66,7 +66,7 @@ def test_large_sparse_quadratic_has_safe_constants():
     assert 3 + 2 * np.cos(np.pi / (size + 1)) <= f.L <= 5.1
 
 
-def test_with_condition():
+def test_with_condition_gives_the_condition_number():
     f = dapd.PseudoHuber.with_condition(1e4)
     assert f.L / f.mu == pytest.approx(1e4)
 
@@ -85,7 +85,7 @@ def test_separable_takes_its_sizes_from_the_problem():
     x = np.linspace(-1, 1, 5)
     expected = np.concatenate([dapd.PseudoHuber(0.4).grad(x[:2]), dapd.PseudoHuber(0.2).grad(x[2:])])
     assert np.array_equal(problem.f.grad(x), expected)
-    assert f.blocks is None  # the caller's own is as it was
+    assert f.blocks is None  # the given f is not changed
 
 
 def test_separable_gives_the_problem_its_blocks():

@@ -19,7 +19,7 @@ def slow_problem(**options):
     return quadratic_problem(dapd.Zero(), kappa=1e6, ratio=100.0, **options)
 
 
-def test_auto_picks_the_side_with_the_smaller_count_and_says_so():
+def test_auto_picks_the_side_with_the_smaller_count_and_reports_it():
     for kappa, ratio, side in ((1e5, 2.0, "x-dapd"), (2.0, 100.0, "y-dapd")):
         problem = quadratic_problem(dapd.L1(0.3), kappa=kappa, ratio=ratio)
         result = dapd.solve(problem, max_iterations=10)
@@ -29,7 +29,7 @@ def test_auto_picks_the_side_with_the_smaller_count_and_says_so():
         assert f"the theorems ask {favoured.factor:.3g} times more" in result.message
 
 
-def test_parameters_may_be_given_outright():
+def test_parameters_may_be_passed_directly():
     problem = quadratic_problem(dapd.NonNegative())
     p = dapd.theory.x_dapd(L=problem.f.L, mu=problem.f.mu, s_max=1.0, s_min=0.2)
     result = dapd.solve(problem, "x-dapd", parameters=p)
@@ -56,13 +56,13 @@ def test_certificate_is_that_of_the_returned_point():
 
 
 @pytest.mark.parametrize("phi", PHIS)
-def test_gap_bounds_the_distance_of_the_objectives(phi):
+def test_gap_bounds_the_difference_of_the_objectives(phi):
     problem = quadratic_problem(PHIS[phi], seed=2)
     H, c, M, b = problem.f.H, problem.f.c, problem.M.matrix, problem.b
     for tol in (1e-2, 1e-5):
         result = dapd.solve(problem, tol=tol)
         y = problem.phi.prox(result.y + M @ result.x - b, 1.0)
-        moved = M @ result.x - b + result.y - y  # ∈ ∂φ(y), so that φ* is finite there
+        moved = M @ result.x - b + result.y - y  # ∈ ∂φ(y), so φ* is finite there
         primal = problem.f.value(result.x) + y @ moved - problem.phi.value(y)
         pull = c - M.T @ y
         dual = -b @ y - problem.phi.value(y) - pull @ np.linalg.solve(H, pull) / 2
@@ -152,7 +152,7 @@ def test_callback_may_stop_and_gets_copies():
     assert np.isfinite(result.x).all()
 
 
-def test_history_is_log_spaced_and_knows_the_error():
+def test_history_is_log_spaced_and_contains_the_error():
     problem = slow_problem()
     result = dapd.solve(problem, "y-dapd", tol=0, max_iterations=20_000, history=True)
     h = result.history
@@ -171,7 +171,7 @@ def test_history_costs_no_solve_time():
     problem = quadratic_problem(dapd.Zero())
 
     class SlowToRecord(dapd.Zero):
-        # the certificate is the only one to ask for a prox with step one
+        # only the certificate calls the prox with step one
         def prox(self, v, step):
             if step == 1.0:
                 time.sleep(0.01)
@@ -210,8 +210,8 @@ def test_time_limit_holds_inside_a_long_step():
 
 
 @pytest.mark.parametrize("phi", [dapd.Box(-1, 1), dapd.GroupBall(1.0, 3)])
-def test_a_bounded_dual_beside_a_large_b_is_not_optimal_at_once(phi):
-    # the prox residual is at most the diameter of the set, and beside b it would look small
+def test_a_bounded_dual_with_a_large_b_is_not_optimal_at_the_start(phi):
+    # the prox residual is at most the diameter of the set, which is small next to b
     problem = dapd.Problem(dapd.Quadratic(np.ones(3)), np.eye(3), 1e7 * np.ones(3), phi)
     result = dapd.solve(problem)
     assert result.converged
@@ -219,7 +219,7 @@ def test_a_bounded_dual_beside_a_large_b_is_not_optimal_at_once(phi):
     assert np.allclose(result.x, -y, atol=1e-5)
 
 
-def test_float32_stops_where_rounding_holds_the_error():
+def test_float32_stops_if_rounding_limits_the_error():
     rng = np.random.default_rng(0)
     M = rng.standard_normal((30, 60)).astype(np.float32)
     problem = dapd.Problem(dapd.PseudoHuber(0.1), M, rng.standard_normal(30).astype(np.float32))
@@ -229,7 +229,7 @@ def test_float32_stops_where_rounding_holds_the_error():
     assert "Stopped by rounding in float32" in result.message
 
 
-def test_divergence_is_seen_long_before_overflow():
+def test_divergence_is_detected_long_before_overflow():
     lying = dapd.Quadratic(np.linspace(1, 100, 20), np.ones(20), L=45.0)
     rng = np.random.default_rng(0)
     result = dapd.solve(dapd.Problem(lying, rng.standard_normal((5, 20)), np.ones(5)), "papc")
@@ -237,7 +237,7 @@ def test_divergence_is_seen_long_before_overflow():
     assert result.iterations < 1_000
 
 
-def test_callback_is_told_the_last_point():
+def test_callback_gets_the_last_point():
     told = []
     result = dapd.solve(quadratic_problem(dapd.Zero()), callback=lambda info: told.append(info))
     assert told[-1].iteration == result.iterations
@@ -269,7 +269,7 @@ INFEASIBLE = {
 
 
 @pytest.mark.parametrize("kind", INFEASIBLE)
-def test_infeasible_constraints_are_proved_so(kind):
+def test_infeasible_constraints_are_proved_infeasible(kind):
     M, b, phi = INFEASIBLE[kind]
     problem = dapd.Problem(dapd.PseudoHuber(0.5), M, b, phi)
     result = dapd.solve(problem, "papc", tol=1e-9)
@@ -316,7 +316,7 @@ def test_progress_off_a_terminal_is_a_table(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["iteration", "stationarity", "feasibility", "gap", "time"]
     assert lines[2].split()[0] == "0"
-    assert lines[-1].split()[0] == f"{result.iterations:,}"  # the last row is the answer's
+    assert lines[-1].split()[0] == f"{result.iterations:,}"  # the last row is the returned point
     assert len(lines) < 40
     dapd.solve(slow_problem(), max_iterations=100)
     assert capsys.readouterr().out == ""

@@ -1,4 +1,4 @@
-"""Singular values: safe in direction, close in value, honest about how."""
+"""Singular values: safe, close, and honest about how they were found."""
 
 import tracemalloc
 import warnings
@@ -30,7 +30,7 @@ def assert_safe_and_close(found, s_max, s_min, within):
 @pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_matrix, aslinearoperator])
 @given(order=st.floats(0.0, 6.0), rows=st.integers(1, 12), extra=st.integers(0, 12), seed=st.integers(0, 99))
 @settings(max_examples=25)
-def test_exact_where_small(kind, order, rows, extra, seed):
+def test_estimates_of_small_matrices_are_exact(kind, order, rows, extra, seed):
     M = matrix(np.random.default_rng(seed), 10.0**order, rows, rows + extra, s_max=7.0)
     values = singular(M)
     assert_safe_and_close(dapd.estimate_spectrum(kind(M)), values[0], values[-1], 0.01)
@@ -52,7 +52,7 @@ def diagonal_band(rows, columns, ratio, seed=0):
 
 
 @pytest.mark.parametrize("ratio", [1.5, 10.0, 100.0])
-def test_iterative_where_large(ratio):
+def test_estimates_of_large_matrices_are_iterative(ratio):
     found = dapd.estimate_spectrum(aslinearoperator(diagonal_band(4_000, 9_000, ratio)))
     assert_safe_and_close(found, 1.0, 1.0 / ratio, 0.10)
     assert found.products <= 2_000
@@ -82,8 +82,8 @@ def test_products_are_counted_and_bounded(rows, positive):
     assert found.products == operator.products <= 2_000
 
 
-def test_unresolved_value_is_said():
-    # a path's incidence matrix, known by its products only: far too ill-conditioned for 2,000 of them
+def test_unresolved_value_gives_a_warning():
+    # the incidence matrix of a path, matrix-free: too ill-conditioned for 2,000 products
     size = 20_000
     M = aslinearoperator(sp.diags_array([1.0, -1.0], offsets=[0, 1], shape=(size, size + 1)).tocsr())
     with pytest.warns(dapd.SpectrumWarning, match="least singular value was not resolved") as caught:
@@ -96,12 +96,12 @@ def test_unresolved_value_is_said():
     with pytest.warns(dapd.SpectrumWarning):
         result = dapd.solve(dapd.Problem(dapd.PseudoHuber(1.0), M, np.ones(size)), max_iterations=0)
     assert "is a guess" in result.message
-    # methods that need no s_min neither pay nor warn
+    # methods that do not need s_min neither compute it nor warn
     problem = dapd.Problem(dapd.PseudoHuber(1.0), M, np.ones(size), dapd.NonNegative())
     assert dapd.solve(problem, "papc", max_iterations=0).spectrum.products < 500
 
 
-def test_unresolved_mu_is_refused():
+def test_unresolved_mu_is_an_error():
     A = aslinearoperator(sp.diags_array([1.0, -1.0], offsets=[0, 1], shape=(6_000, 6_000)).tocsr())
     with pytest.raises(ValueError, match=r"mu is 0.*give ridge > 0, or mu="):
         dapd.LeastSquares(A, np.ones(6_000))
@@ -125,13 +125,13 @@ def test_small_singular_value_among_equations_is_not_dropped():
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_iterative_s_max_is_above(seed):
+def test_iterative_s_max_is_an_upper_bound(seed):
     values = np.sqrt(np.random.default_rng(seed).uniform(0.01, 1.0, 4_000))
     M = sp.csr_array((values, (np.arange(4_000), np.arange(4_000))), (4_000, 5_000))
     assert values.max() <= dapd.estimate_spectrum(M).s_max <= 1.02 * values.max()
 
 
-def test_matrix_free_is_not_written_out_where_that_is_large():
+def test_large_matrix_free_maps_are_not_written_out():
     M = diagonal_band(100, 100_000, 5.0)
     tracemalloc.start()
     found = dapd.estimate_spectrum(aslinearoperator(M))
@@ -160,7 +160,7 @@ ZEROS = {
 
 
 @pytest.mark.parametrize("kind", ZEROS)
-def test_zero_has_every_positive_number_as_bound(kind):
+def test_every_positive_number_bounds_a_zero_matrix(kind):
     M = ZEROS[kind]
     assert dapd.estimate_spectrum(M) == dapd.Spectrum(1.0, 0.0)
     assert dapd.estimate_spectrum(M, positive=True) == dapd.Spectrum(1.0, 1.0)
@@ -169,14 +169,14 @@ def test_zero_has_every_positive_number_as_bound(kind):
     assert "M is zero" in dapd.estimate_spectrum(M).how["s_max"].method
 
 
-def test_without_rows_the_rows_are_independent():
+def test_a_matrix_without_rows_has_independent_rows():
     for M in (Dense(np.zeros((0, 3))), Sparse(sp.csr_array((0, 3)))):
         assert estimate_range(M, positive=False) == dapd.Spectrum(1.0, 1.0)
         assert estimate_norm(M).s_max > 0
 
 
 @pytest.mark.parametrize("M", [np.full((2, 3), 1e-170), aslinearoperator(sp.eye_array(4_000) * 1e-170)])
-def test_matrix_too_small_to_square_is_refused(M):
+def test_matrix_too_small_to_square_is_an_error(M):
     with pytest.raises(ValueError, match="M is too small to square"):
         dapd.estimate_spectrum(M)
 
@@ -189,12 +189,12 @@ def test_matrix_too_small_to_square_is_refused(M):
         (aslinearoperator(np.full((2, 3), np.nan)), "M gives NaN or infinite products"),
     ],
 )
-def test_products_that_are_no_numbers_are_refused(M, message):
+def test_products_that_are_not_finite_are_an_error(M, message):
     with pytest.raises(ValueError, match=message):
         dapd.estimate_spectrum(M)
 
 
-def test_kronecker_uses_the_factors():
+def test_kronecker_spectrum_comes_from_the_factors():
     rng = np.random.default_rng(0)
     A, B = matrix(rng, 4.0, 3, 5), matrix(rng, 2.0, 2, 2)
     for B_given, B_matrix in ((B, B), (4, np.eye(4))):
@@ -207,7 +207,7 @@ def test_kronecker_uses_the_factors():
     assert dapd.estimate_spectrum(tall, positive=True).s_min == pytest.approx(singular(A)[-1])
 
 
-def test_block_norms():
+def test_block_norms_bound_every_block_and_are_close():
     M = matrix(np.random.default_rng(0), 4.0, 5, 12)
     expected = max(singular(M[:, k : k + 3])[0] for k in range(0, 12, 3))
     blocks = [M[:, k : k + 3] for k in range(0, 12, 3)]
@@ -221,7 +221,7 @@ def test_block_norms():
 
 
 def dependent_rows(kind):
-    """One row the sum of two others; also the least positive singular value."""
+    """A matrix with one row that is the sum of two others, and its least positive singular value."""
     if kind == "small":
         M = matrix(np.random.default_rng(0), 5.0, 6, 10)
         M[5] = M[0] + M[1]
@@ -240,7 +240,7 @@ def test_rank_deficiency_is_detected_and_the_least_positive_value_found(kind):
     assert found.products <= 2_000
 
 
-def test_large_dependent_rows_without_an_empty_one():
+def test_large_dependent_rows_are_found_without_an_empty_row():
     M = diagonal_band(4_000, 9_000, 10.0)
     M = sp.vstack([M, M[:1] + M[1:2]]).tocsr()
     assert dapd.estimate_spectrum(M).s_min == 0
@@ -254,7 +254,7 @@ def test_tall_matrix_has_dependent_rows():
 
 
 @pytest.mark.parametrize("method", ["auto", "x-dapd", "y-dapd"])
-def test_dependent_rows_are_refused_where_the_theory_needs_full_rank(method):
+def test_dependent_rows_are_an_error_if_the_theory_needs_full_rank(method):
     M, _ = dependent_rows("small")
     problem = dapd.Problem(dapd.PseudoHuber(0.5), M, np.ones(6), dapd.NonNegative())
     with pytest.raises(ValueError, match=r"M \(6 × 10\) does not have full row rank.*Remove dependent rows"):
@@ -270,7 +270,7 @@ def test_equations_may_have_dependent_rows(method):
     assert np.linalg.norm(M @ result.x - problem.b) < 1e-8
 
 
-def test_papc_needs_no_rank():
+def test_papc_does_not_need_full_rank():
     M, _ = dependent_rows("small")
     problem = dapd.Problem(dapd.PseudoHuber(0.5), M, np.ones(6) / 10, dapd.NonNegative())
     result = dapd.solve(problem, "papc", tol=1e-9)
@@ -282,7 +282,7 @@ def test_memory_stays_proportional_to_the_nonzeros(monkeypatch):
     monkeypatch.setattr(iterative_module, "PRODUCTS", 41)  # memory does not grow with the products
     rows, columns, nonzeros = 200_000, 500_000, 2_000_000
     rng = np.random.default_rng(0)
-    # every row and most columns get an entry, so that the matrix is not trivially deficient
+    # every row and most columns get an entry, so the matrix is not trivially rank-deficient
     i = np.concatenate([np.arange(rows), rng.integers(0, rows, nonzeros - rows)])
     j = np.concatenate([rng.permutation(columns)[:rows], rng.integers(0, columns, nonzeros - rows)])
     M = sp.csr_array((rng.uniform(0.5, 1.5, nonzeros), (i, j)), (rows, columns))

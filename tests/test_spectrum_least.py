@@ -40,7 +40,7 @@ def test_ill_conditioned_matrix_has_a_valid_spectrum(name):
 
 
 @pytest.mark.parametrize("name", [name for k, (name, _) in enumerate(ill_conditioned()) if k % 9 == 0])
-def test_ill_conditioned_coupling_is_solved_or_refused_for_its_rank(name):
+def test_ill_conditioned_coupling_is_solved_or_a_rank_error(name):
     M = dict(ill_conditioned())[name]
     f, b = dapd.Quadratic(np.ones(len(M))), M @ np.ones(len(M))
     options = {"engine": "python", "max_iterations": 50}
@@ -55,7 +55,7 @@ def test_ill_conditioned_coupling_is_solved_or_refused_for_its_rank(name):
 @pytest.mark.parametrize("kind", KINDS)
 @given(deep=st.integers(0, 38), seed=st.integers(0, 999))
 @settings(max_examples=25)
-def test_exact_route_is_safe_and_close(kind, deep, seed):
+def test_exact_estimate_is_safe_and_close(kind, deep, seed):
     M = KINDS[kind](block(dyadic(np.random.default_rng(seed), deep, ORDER)))
     found = dapd.estimate_spectrum(M, positive=True)
     assert 1 <= found.s_max <= 1 + 1e-9
@@ -66,7 +66,7 @@ def test_exact_route_is_safe_and_close(kind, deep, seed):
 @pytest.mark.parametrize("kind", KINDS)
 @given(deep=st.integers(0, 38), seed=st.integers(0, 999), zeros=st.integers(1, 8))
 @settings(max_examples=25)
-def test_exactly_dependent_rows_count_as_such(kind, deep, seed, zeros):
+def test_exactly_dependent_rows_give_s_min_zero(kind, deep, seed, zeros):
     values = dyadic(np.random.default_rng(seed), deep, ORDER)
     values[:zeros] = 0.0
     M = KINDS[kind](block(values))
@@ -80,7 +80,7 @@ ROUTES = {4: "Lanczos", 12: "banded Cholesky factor of MMᵀ", 18: "banded Chole
 @pytest.mark.parametrize("deep", ROUTES)
 @given(seed=st.integers(0, 999), extra=st.integers(0, 40))
 @settings(max_examples=10)
-def test_sparse_routes_are_safe_and_close(deep, seed, extra):
+def test_sparse_estimates_are_safe_and_close(deep, seed, extra):
     rng = np.random.default_rng(seed)
     M = shuffled_blocks(dyadic(rng, deep, 64 * ORDER), rng, extra)
     for positive in (False, True):
@@ -110,7 +110,7 @@ DENSE_ROUTES = {"scattered": "eigenvalues of the smaller Gram matrix", "dense": 
 @pytest.mark.parametrize(("kind", "method"), DENSE_ROUTES.items())
 @pytest.mark.parametrize("deep", [10, 16])
 @pytest.mark.parametrize("zeros", [0, 5])
-def test_dense_routes_beyond_lanczos_are_safe_and_close(kind, method, deep, zeros, monkeypatch):
+def test_dense_estimates_after_lanczos_are_safe_and_close(kind, method, deep, zeros, monkeypatch):
     monkeypatch.setattr(estimate_module, "EXACT", 100)
     monkeypatch.setattr(sparse_module, "GRAM_ENTRIES", 0)
     monkeypatch.setattr(sparse_module, "FEW", 0)
@@ -129,7 +129,7 @@ def test_dense_routes_beyond_lanczos_are_safe_and_close(kind, method, deep, zero
 
 @pytest.mark.parametrize("f", [dapd.LeastSquares, dapd.Logistic])
 @pytest.mark.parametrize("kind", KINDS)
-def test_data_that_cannot_be_told_from_dependent_leaves_the_ridge(f, kind):
+def test_nearly_dependent_data_gives_mu_from_the_ridge_only(f, kind):
     A = KINDS[kind](np.diag(np.r_[np.ones(19), 1.3e-14]))
     assert f(A, np.ones(A.shape[0]), ridge=1.0).mu == 1.0
 
@@ -157,7 +157,7 @@ def test_eigenvalues_of_a_symmetric_matrix_are_safe_and_close(kind, shift, monke
 
 
 @pytest.mark.parametrize("kind", SYMMETRIC)
-def test_singular_and_indefinite_matrices_are_told_apart(kind, monkeypatch):
+def test_singular_and_indefinite_matrices_are_distinguished(kind, monkeypatch):
     form, exact = SYMMETRIC[kind]
     monkeypatch.setattr(symmetric_module, "SMALL", exact)
     monkeypatch.setattr(symmetric_module, "DENSE", exact)
@@ -171,7 +171,7 @@ def test_singular_and_indefinite_matrices_are_told_apart(kind, monkeypatch):
             dapd.Quadratic(form(H))
 
 
-def test_gaussian_kernel_is_solved_to_an_honest_ending():
+def test_gaussian_kernel_ends_with_an_honest_status():
     t = np.linspace(0, 1, 100)
     K = np.exp(-10 * (t[:, None] - t) ** 2)
     problem = dapd.Problem(dapd.Quadratic(np.ones(100)), K, K @ np.ones(100))

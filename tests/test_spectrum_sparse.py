@@ -1,4 +1,4 @@
-"""Sparse matrices: structure and factors instead of dense linear algebra, and an end in time."""
+"""Sparse matrices: structure and factors instead of dense linear algebra, and deadlines."""
 
 import math
 import time
@@ -6,12 +6,12 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from dapd.spectrum.threads import threads_for
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import dapd
 from dapd.arguments import TimeUp
+from dapd.blas import MANY, single_blas
 from dapd.operators.base import Dense, Sparse, as_operator
 from dapd.spectrum import exact as exact_module
 from dapd.spectrum.estimate import (
@@ -51,13 +51,13 @@ class TestStructure:
             assert_safe_and_close(found, high, low, 1e-6)
             assert found.products == 0
 
-    def test_orthogonal_rows_need_not_be_apart(self):
+    def test_orthogonal_rows_may_share_columns(self):
         pairs = sp.kron(sp.eye_array(500), np.array([[1.0, 1.0], [0.5, -0.5]]), format="csr")
         assert_safe_and_close(dapd.estimate_spectrum(pairs), 2**0.5, 0.5**0.5, 1e-6)
 
     @pytest.mark.parametrize("size", [500, 2_000, 20_000])
     @pytest.mark.parametrize("positive", [False, True])
-    def test_path(self, size, positive):
+    def test_path_has_its_known_spectrum(self, size, positive):
         found = dapd.estimate_spectrum(differences(size, 1), positive=positive)
         assert_safe_and_close(found, 2 * np.cos(np.pi / (2 * size)), 2 * np.sin(np.pi / (2 * size)))
 
@@ -70,28 +70,28 @@ class TestStructure:
         assert_safe_and_close(found, 2.0, 2 * np.sin(np.pi / size))
 
     @pytest.mark.parametrize("size", [2_000, 30_000])
-    def test_value_that_squaring_would_lose(self, size):
+    def test_value_that_squaring_would_lose_is_found(self, size):
         # the square of the path's matrix: tridiagonal, with eigenvalues 4 sin²(kπ/(2(n + 1)))
         D = differences(size + 1, 1)
         found = dapd.estimate_spectrum((D @ D.T).tocsr())
         angle = np.pi / (2 * (size + 1))
         assert_safe_and_close(found, 4 * np.cos(angle) ** 2, 4 * np.sin(angle) ** 2)
 
-    def test_empty_rows_are_left_out(self):
+    def test_empty_rows_do_not_count_as_positive_singular_values(self):
         D = differences(800, 1).tolil()
         D[400] = 0.0
         assert dapd.estimate_spectrum(D.tocsr()).s_min == 0
         found = dapd.estimate_spectrum(D.tocsr(), positive=True)
         assert 2 * np.sin(np.pi / 1_600) <= found.s_min <= 2 * np.sin(np.pi / (2 * 401)) * (1 + 1e-12)
 
-    def test_tall_matrix_is_seen_from_its_columns(self):
+    def test_tall_matrix_uses_its_columns(self):
         D = differences(1_000, 1)
         assert dapd.estimate_spectrum(D.T).s_min == 0
         assert_safe_and_close(dapd.estimate_spectrum(D.T, positive=True), 2.0, 2 * np.sin(np.pi / 2_000))
         assert singular_range(as_operator(D.T), name="A")[0] > 0
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    def test_blocks_of_columns_are_one_sparse_matrix(self, dtype):
+    def test_sparse_blocks_of_columns_form_one_sparse_matrix(self, dtype):
         D = differences(1_001, 1).astype(dtype)
         M = dapd.ColumnBlocks([D[:, :500], D[:, 500:]])
         found = dapd.estimate_spectrum(M)
@@ -108,7 +108,7 @@ def test_random_graph_against_dense_singular_values():
     assert_safe_and_close(dapd.estimate_spectrum(M, positive=True), values[0], values[-2])
 
 
-def test_matrix_free_float32_does_not_take_noise_for_a_singular_value():
+def test_matrix_free_float32_does_not_mistake_noise_for_a_singular_value():
     D = differences(4_000, 1)
     M = sp.vstack([sp.eye_array(4_000), D]).T.tocsr()[:, 2_000:].astype(np.float32)
 
@@ -126,7 +126,7 @@ def test_matrix_free_float32_does_not_take_noise_for_a_singular_value():
 
 
 @pytest.mark.parametrize("kind", [sp.csr_array, lambda M: M.toarray()])
-def test_norms_of_blocks_large_and_small(kind):
+def test_norms_of_large_and_small_blocks_are_bounded(kind):
     rng = np.random.default_rng(0)
     M = sp.random_array((500, 1_000), density=0.02, rng=rng, format="csr")
     blocks = [slice(0, 400), slice(400, 401), slice(401, 402), slice(402, 990), slice(990, 1_000)]
@@ -149,7 +149,7 @@ EVERY = {
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_past_deadline_ends_every_route_and_leaves_nothing_behind(kind):
+def test_past_deadline_ends_every_estimate_and_stores_nothing(kind):
     M, past = EVERY[kind](), time.perf_counter() - 1.0
     for positive in (False, True):
         with pytest.raises(TimeUp):
@@ -173,7 +173,7 @@ def test_past_deadline_ends_the_search_for_eigenvalues(H):
 
 
 @pytest.mark.parametrize("size", [100, 3_000])
-def test_deadline_is_seen_between_slow_products(size):
+def test_deadline_is_checked_between_slow_products(size):
     products = 0
 
     def slow(v):
@@ -188,7 +188,7 @@ def test_deadline_is_seen_between_slow_products(size):
     assert 0 < products <= 11
 
 
-def test_factorisation_that_cannot_end_in_time_is_not_begun(monkeypatch):
+def test_factorisation_that_cannot_end_in_time_is_not_started(monkeypatch):
     monkeypatch.setattr(exact_module.scipy.linalg, "eigvalsh", lambda *_, **__: pytest.fail("it was begun"))
     with pytest.raises(TimeUp):
         dapd.estimate_spectrum(np.eye(2_000, 4_000), deadline=time.perf_counter() + 0.05)
@@ -198,22 +198,22 @@ def blas_threads():
     return {pool["filepath"]: pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
 
-def test_small_work_has_one_blas_thread_and_gives_the_others_back():
+def test_small_work_uses_one_blas_thread_and_restores_the_others():
     with threadpool_limits(2, "blas"):
         before = blas_threads()
-        first, second = threads_for(1.0), threads_for(1.0)
+        first, second = single_blas(1e6, MANY), single_blas(1e6, MANY)
         first.__enter__()
         second.__enter__()
         assert set(blas_threads().values()) == {1}
-        first.__exit__(None, None, None)  # the other one is still at work
+        first.__exit__(None, None, None)  # the other one is still active
         assert set(blas_threads().values()) == {1}
         second.__exit__(None, None, None)
         assert blas_threads() == before
-        with threads_for(math.inf):
+        with single_blas(math.inf, MANY):
             assert blas_threads() == before
 
 
-def test_products_of_the_caller_keep_their_threads():
+def test_products_of_the_user_keep_their_threads():
     seen = []
 
     def product(v):

@@ -1,4 +1,4 @@
-"""Every deterministic theorem, step by step, in arithmetic exact enough to see it hold."""
+"""Every deterministic theorem, step by step, in arithmetic exact enough to check it."""
 
 from decimal import Decimal
 
@@ -60,7 +60,7 @@ def test_lyapunov_decreases_by_theorem_rate(method, phi, kappa, ratio, seed, man
     eigenvalues, singular = np.linalg.eigvalsh(H), np.linalg.svd(M, compute_uv=False)
     problem = ExactProblem(H, M, PHIS[phi], rng.standard_normal(COLUMNS), 1.5 * rng.standard_normal(ROWS))
     module, settings_of, arguments = SIDES[method]
-    slack = 1e-13 * kappa  # the float eigenvalues of H are exact to that
+    slack = 1e-13 * kappa  # the accuracy of the float eigenvalues of H
     p = decimals(
         settings_of(
             L=eigenvalues[-1] * (1 + slack),
@@ -79,5 +79,5 @@ def test_lyapunov_decreases_by_theorem_rate(method, phi, kappa, ratio, seed, man
         state = module.step(p, problem, state)
         before, psi = psi, p.lyapunov(problem.saddle, **arguments(p, state))
         assert 0 <= psi <= shrink * before
-        if psi < Decimal(10) ** -DIGITS:  # the solution to its last digit
+        if psi < Decimal(10) ** -DIGITS:  # the solution is exact to the last digit
             break

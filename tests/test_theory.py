@@ -1,4 +1,4 @@
-"""The parameter records against the relations that the paper's proofs use, and the counts they predict."""
+"""The parameters satisfy the relations that the paper's proofs use, and predict the right counts."""
 
 import math
 
@@ -25,7 +25,7 @@ def equal(a, b):
 
 
 @given(CONSTANTS)
-def test_x_dapd(orders):
+def test_x_dapd_satisfies_the_relations_of_its_proof(orders):
     L, mu, s_max, s_min = constants(orders)
     p = theory.x_dapd(L=L, mu=mu, s_max=s_max, s_min=s_min)
     assert p.alpha == min(0.2, s_max / s_min * math.sqrt(mu / (8 * L)))
@@ -44,7 +44,7 @@ def test_x_dapd(orders):
 
 
 @given(CONSTANTS)
-def test_y_dapd(orders):
+def test_y_dapd_satisfies_the_relations_of_its_proof(orders):
     L, mu, s_max, s_min = constants(orders)
     p = theory.y_dapd(L=L, mu=mu, s_max=s_max, s_min=s_min)
     assert equal(p.xi, max(1.0, s_max / s_min * math.sqrt(mu / L / 2)))
@@ -103,7 +103,7 @@ def test_predicted_count_is_the_first_that_suffices(accuracy):
     assert theory.iterations(p, 1.0) == 0
 
 
-def test_one_step_where_pi_is_one():
+def test_one_step_suffices_if_pi_is_one():
     assert theory.iterations(theory.papc(L=1.0, mu=1.0, s_max=1.0, s_min=1.0), 1e-6) == 1
 
 
@@ -112,7 +112,7 @@ def test_papc_without_full_rank_has_no_predicted_count():
 
 
 @pytest.mark.parametrize("method", ["x-dapd", "y-dapd", "papc"])
-def test_a_run_keeps_to_the_predicted_count(method):
+def test_a_run_needs_at_most_the_predicted_count(method):
     problem = quadratic_problem(dapd.NonNegative(), kappa=30.0, ratio=6.0)
     bound = dapd.METHODS[method].from_theory(problem)
     count = theory.iterations(bound.parameters, 1e-6)

@@ -1,4 +1,4 @@
-"""Each method as its paper prints it: every product and gradient computed where it stands. Yields (x, y)."""
+"""Each method as printed in its paper, with every product and gradient computed anew. Yields (x, y)."""
 
 import numpy as np
 

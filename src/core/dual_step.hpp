@@ -54,7 +54,7 @@ inline Ends even_columns(Index columns, int threads) {
   return ends;
 }
 
-// Rows cut between units so that each thread has about the same weight; weight(i) is that of the rows before i.
+// Rows cut between units; each thread has about the same weight; weight(i) is that of the rows before i.
 template <class T, class Weight>
 Ends even_rows(const Phi<T>& phi, Range rows, int threads, Weight weight, Index multiple = 1) {
   const Index first = phi.unit_at(rows.start), last = phi.unit_at(rows.stop);

@@ -103,7 +103,7 @@ class TermsGradient final : public Gradient<T> {
       f_.matrix->times(x, base, out, own);
       base = out;
     }
-    // a piece at a time, so that what one loop writes is near for the next
+    // a piece at a time, so what one loop writes is near for the next
     constexpr Index PIECE = 1024;
     for (Index start = own.start; start < own.stop; start += PIECE) {
       entries(x, base, out, {start, std::min(start + PIECE, own.stop)});

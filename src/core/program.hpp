@@ -151,6 +151,26 @@ class Runner {
         actions_[k - 1].joined = now.joined + 1;
       }
     }
+    work_per_look_ = work_per_look();
+  }
+
+  // Whether the caller's thread looks at the watch before action k.
+  bool looks(std::size_t k) const {
+    if (shared_by_ > 1) return actions_[k].meet;
+    return k == 0 || actions_[k].instruction->kind != Instruction::COMBINE;
+  }
+
+  // Multiplications from one look to the next, on average.
+  double work_per_look() const {
+    double work = 0, count = 0;
+    for (std::size_t k = 0; k < actions_.size(); ++k) {
+      const Instruction& step = *actions_[k].instruction;
+      count += looks(k);
+      if (step.kind == Instruction::COMBINE) work += static_cast<double>(size(step.out) * step.terms.size());
+      if (step.kind == Instruction::GRADIENT) work += f_->work() / f_->phases();
+      if (step.kind == Instruction::DUAL_STEP) work += map_->work() / map_->phases();
+    }
+    return work / std::max(1.0, count);
   }
 
   // What threads have done to a register since they last met.
@@ -178,8 +198,11 @@ class Runner {
       for (std::size_t k = 0; k < program_.next.size(); ++k) after[k] = uses[program_.next[k]];
       uses = after;
     }
-    // at least once per step, so that no thread is a whole step ahead when the team halts
-    if (std::none_of(actions_.begin(), actions_.end(), [](const Action& a) { return a.meet; })) actions_[0].meet = true;
+    // at least once per step, so no thread is a whole step ahead when the team halts
+    if (!actions_.empty() &&
+        std::none_of(actions_.begin(), actions_.end(), [](const Action& a) { return a.meet; })) {
+      actions_[0].meet = true;
+    }
   }
 
   bool conflicts(const Action& action, const std::vector<Use>& uses) const {
@@ -224,7 +247,7 @@ class Runner {
     std::vector<T*> reg = registers_, after(reg.size());
     const std::vector<Range> own_columns{{map_->column_ends[rank], map_->column_ends[rank + 1]}};
     const std::vector<Range>& own_rows = map_->row_ranges[rank];
-    Clock clock{watch, work() / std::max<double>(1, static_cast<double>(program_.instructions.size()))};
+    Clock clock{watch, work_per_look_};
     unsigned turns[2] = {0, 0};  // gradients and dual steps so far
     Index done = 0;
     for (; done < steps; ++done) {
@@ -234,7 +257,7 @@ class Runner {
         const bool oracle = action.instruction->kind != Instruction::COMBINE;
         // The caller's thread decides for all, and only where the others must wait for it: then none of them has
         // gone on to the next step, and each gives up this one.
-        if (rank == 0 && (team ? action.meet : oracle) && clock.up()) {
+        if (rank == 0 && looks(k) && clock.up()) {
           if (team) team->halt();
           complete = false;
           break;
@@ -316,6 +339,7 @@ class Runner {
   std::vector<T> factors_;
   std::vector<Action> actions_;
   int shared_by_ = 0;
+  double work_per_look_ = 0;
 };
 
 }  // namespace dapd

@@ -13,7 +13,7 @@ from dapd.model.composed import Conjugate, Stack
 from dapd.model.problem import Problem
 from dapd.model.proximal import L1, Box, GroupBall, Interval, NonNegative, Phi, Zero
 from dapd.model.smooth import Function, LeastSquares, Logistic, PseudoHuber, Quadratic, Separable, Smooth
-from dapd.operators.base import ColumnBlocks
+from dapd.operators.columns import ColumnBlocks
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.solving.certificate import Certificate
@@ -24,7 +24,7 @@ from dapd.spectrum.estimate import Spectrum, SpectrumWarning, estimate_spectrum
 
 __version__ = "0.1.0"
 
-LAZY = ("experiments", "lower_bounds", "reproduce", "testing")  # loaded when first asked for
+LAZY = ("experiments", "lower_bounds", "reproduce", "testing")  # imported on first use
 
 __all__ = [
     "L1",

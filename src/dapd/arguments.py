@@ -1,4 +1,4 @@
-"""Checks on what callers pass: each error names the argument, what was found and what to do."""
+"""Checks of arguments: each error names the argument, what was found and what to do."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class TimeUp(Exception):
 
 
 def near_miss(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the closest known word, else the list of known ones."""
+    """Return `; did you mean 'x'?` with the closest known word, or a list of the known words."""
     known = list(known)
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
 
 
 def named(call: Callable[P, R]) -> Callable[P, R]:
-    """Make an unknown keyword an error that names the near miss."""
+    """Make an unknown keyword argument an error that suggests the closest name."""
     known = [name for name in inspect.signature(call).parameters if name not in ("self", "cls")]
     label = call.__qualname__.removesuffix(".__init__")
 
@@ -49,7 +49,7 @@ def named(call: Callable[P, R]) -> Callable[P, R]:
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn at the line of the caller's that led here, however deep in the package this is."""
+    """Warn with the line of the user's code that called the package, at any depth."""
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "dapd":
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]  # the condition above sees None
@@ -57,7 +57,7 @@ def warn(message: str, category: type[Warning]) -> None:
 
 
 def unmasked(name: str, value: Any) -> Array:
-    """Return `value` as an array, unless it is masked: NumPy would drop the mask without a word."""
+    """Return `value` as an array; raise TypeError if it is masked, since NumPy would silently drop the mask."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill or remove the masked entries first")
     return np.asarray(value)
@@ -78,7 +78,7 @@ def real(name: str, value: Any, *, empty: bool = False) -> Array:
         if empty:
             return array
         raise ValueError(f"{name} is empty (shape {array.shape}); give it at least one entry")
-    # min and max are nan or infinite just when an entry is, and need no temporary
+    # min and max are nan or infinite if and only if an entry is, and need no temporary array
     low, high = array.min(), array.max()
     if not (np.isfinite(low) and np.isfinite(high)):
         raise ValueError(f"{name} holds NaN or infinite entries; remove or replace them")
@@ -90,7 +90,7 @@ def real(name: str, value: Any, *, empty: bool = False) -> Array:
 
 
 def vector(name: str, value: Any, size: int | None = None) -> Array:
-    """Return a private copy of `value` as a vector of the given size."""
+    """Return a copy of `value` as a vector of the given size."""
     array = np.array(real(name, value, empty=size == 0))
     if array.ndim != 1:
         raise ValueError(f"{name} must be a vector, found shape {array.shape}")

@@ -1,4 +1,4 @@
-"""What stands for an array: NumPy's, JAX's, or any other with + − * and a namespace."""
+"""Array types: NumPy's, JAX's, or any other with + − * and an array namespace."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import numpy as np
 
 Array = Any
-Primal = Annotated[Array, "primal"]  # in a method's State: as long as x
-Dual = Annotated[Array, "dual"]  # in a method's State: as long as y
+Primal = Annotated[Array, "primal"]  # a field of a method's State that is as long as x
+Dual = Annotated[Array, "dual"]  # a field of a method's State that is as long as y
 
 
 def namespace(v: Array) -> Any:
@@ -17,7 +17,7 @@ def namespace(v: Array) -> Any:
 
 
 def in_dtype(array: Array, shape: tuple[int, ...], source: str, dtype: np.dtype[Any]) -> Array:
-    """`array` in the problem's dtype, its shape checked: a float64 f must not turn float32 iterates into float64."""
+    """`array` in the dtype of the problem, with its shape checked: float32 iterates stay float32 if f is float64."""
     found = getattr(array, "shape", None)
     if found != shape:
         what = type(array).__name__ if found is None else f"shape {found}"

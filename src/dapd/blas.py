@@ -1,4 +1,4 @@
-"""One BLAS thread for small work: more of them gain little there, and wait for each other on a busy machine."""
+"""One BLAS thread for small work: more threads gain little, and wait for each other on a busy machine."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from threading import Lock
 from typing import Any
 
 SMALL = 1 << 16  # multiplications up to which BLAS uses one thread anyway
-MANY = 2e10  # multiplications from which several threads are worth it
+MANY = 2e10  # multiplications from which several threads pay off
 
 _lock = Lock()
-_inside: list[Any] = []  # one entry per caller inside; the first holds what has to be restored
+_inside: list[Any] = []  # one entry per active caller, all the same; the last caller restores the limit with it
 
 
 @contextmanager
 def single_blas(multiplications: float, most: float = float("inf")) -> Iterator[None]:
-    """Limit BLAS to one thread for work of this size, up to `most`; the last of several callers lifts the limit."""
+    """Limit BLAS to one thread for work of this size, up to `most`; the last active caller lifts the limit."""
     if not SMALL <= multiplications < most:
         yield
         return
@@ -35,6 +35,6 @@ def single_blas(multiplications: float, most: float = float("inf")) -> Iterator[
 
 @cache
 def _controller() -> Any:
-    from threadpoolctl import ThreadpoolController  # takes 20 ms to look around, and small problems do without
+    from threadpoolctl import ThreadpoolController  # the import takes 20 ms, and small problems do not need it
 
     return ThreadpoolController()

@@ -39,25 +39,27 @@ def reproduce(
         bool, typer.Option("--full/--quick", help="The paper's budgets, or smaller ones that take a few minutes.")
     ] = False,
     out: Annotated[
-        Path, typer.Option(help="Where report, pictures and CSV go. Runs that are already there are not repeated.")
+        Path, typer.Option(help="Folder for report, plots and CSV. Runs that are already there are not repeated.")
     ] = Path("report"),
     seeds: Annotated[
         int | None, typer.Option(min=1, help=f"Seeds of the tables: {FULL_SEEDS} with --full, else {QUICK_SEEDS}.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes, one thread each; one a core by default.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes with one thread each; one per core by default.")
+    ] = None,
 ) -> None:
-    """Compute the paper's figures and tables again, beside the published ones."""
+    """Compute the paper's figures and tables again, next to the published ones."""
     try:
         items = paper.choose(names or [])
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="NAMES") from None
     if out.exists() and not out.is_dir():
         raise typer.BadParameter(f"{out} is a file; give a folder", param_hint="--out")
-    # said now, not after hours of computing
+    # reported now, not after hours of computing
     missing = [name for name in ("clarabel", "matplotlib") if importlib.util.find_spec(name) is None]
     if missing:
         raise typer.BadParameter(
-            f"needs {' and '.join(missing)}; pip install 'dapd[experiments]'", param_hint="reproduce"
+            f"needs {' and '.join(missing)}; run pip install 'dapd[experiments]'", param_hint="reproduce"
         )
     console = Console()
     seeds = seeds or (FULL_SEEDS if full else QUICK_SEEDS)
@@ -75,14 +77,16 @@ def reproduce(
 
             records = paper.complete(runs, out / "runs", jobs=jobs, show=show)
     except KeyboardInterrupt:
-        console.print("Interrupted. The same command goes on from here.")
+        console.print("Interrupted. Run the same command to continue.")
         raise typer.Exit(130) from None
     logged = sessions.read(out / "runs")
     outcome = paper.Outcome(items, records, quick=not full, seeds=seeds, sessions=logged)
     place = out
     if not full and paper.is_full(out / "index.html"):
         place = out / "quick"
-        console.print(f"{out / 'index.html'} is a full report and stays; the quick one goes to {place}", soft_wrap=True)
+        console.print(
+            f"{out / 'index.html'} is a full report and is kept; the quick one goes to {place}", soft_wrap=True
+        )
     page = paper.write_report(outcome, place)
     _summary(console, outcome)
     console.print(f"Took {monotonic() - began:.0f} s. Report: {page}", highlight=False, soft_wrap=True)
@@ -95,7 +99,7 @@ def info() -> None:
     for name, text in machine.versions().items():
         table.add_row(name, text)
     table.add_row("processor", f"{machine.processor()}, {machine.cores()} cores")
-    # several libraries may bring a BLAS of their own
+    # several libraries may come with their own BLAS
     limits = {pool["internal_api"]: pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
     threads = {"native": available(), **limits}
     table.add_row("threads", ", ".join(f"{name} {count}" for name, count in threads.items()))
@@ -106,7 +110,7 @@ def info() -> None:
 
 
 def _core() -> str:
-    """Which build of the native core a solve loads, and which others it could; or why there is none."""
+    """The build of the native core that a solve loads and the others that it could load, or why there is none."""
     found = native.variants()
     if not found:
         return (
@@ -142,29 +146,29 @@ def _summary(console: Console, outcome: paper.Outcome) -> None:
 
 
 class _Lines:
-    """Off a terminal: a line a finished run, but not more often than one can read."""
+    """Without a terminal: one line per finished run, but not more often than one can read."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self.began = monotonic()
-        self.said = -10.0
+        self.last_line = -10.0
 
     def show(self, progress: paper.Progress) -> None:
-        """Print a line."""
+        """Print a line for a finished run."""
         now = monotonic() - self.began
-        if progress.finished is None or (now < self.said + 2.0 and progress.runs_done < progress.runs):
+        if progress.finished is None or (now < self.last_line + 2.0 and progress.runs_done < progress.runs):
             return
-        self.said = now
+        self.last_line = now
         left = now * (progress.total / progress.done - 1) if progress.done else 0.0
         self.console.print(
-            f"{progress.runs_done}/{progress.runs}  {progress.finished}  ({now:.0f} s, about {left:.0f} s to go)",
+            f"{progress.runs_done}/{progress.runs}  {progress.finished}  ({now:.0f} s, about {left:.0f} s left)",
             highlight=False,
             soft_wrap=True,
         )
 
 
 class _Bar:
-    """On a terminal: a bar with the time to go."""
+    """On a terminal: a bar with the remaining time."""
 
     def __init__(self, bar: Bar) -> None:
         self.bar = bar
@@ -181,6 +185,6 @@ def _display(console: Console) -> Iterator[_Bar | _Lines]:
     if not console.is_terminal:
         yield _Lines(console)
         return
-    columns = (BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn(), TextColumn("to go"))
+    columns = (BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn(), TextColumn("left"))
     with Bar(*columns, TimeRemainingColumn(), console=console) as bar:
         yield _Bar(bar)

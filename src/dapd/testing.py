@@ -1,4 +1,4 @@
-"""Checkers for your own operators and functions: each raises AssertionError with the numbers that don't fit."""
+"""Checkers for your own operators and functions: each raises AssertionError with the numbers that disagree."""
 
 from __future__ import annotations
 
@@ -47,32 +47,32 @@ def check_gradient(f: Function, x: Array, *, trials: int = 10, tol: float = 1e-5
         point = x + rng.standard_normal() * d
         h = 1e-5 * max(1.0, float(np.linalg.norm(point)))
         slope = (f.value(point + h * d) - f.value(point - h * d)) / (2 * h)
-        kept = point.copy()
+        before = point.copy()
         claimed = float(np.asarray(f.grad(point)) @ d)
-        if not np.array_equal(point, kept):
+        if not np.array_equal(point, before):
             raise AssertionError("grad changed its argument")
-        # what rounding in `value` leaves of the difference
+        # the effect of rounding in `value` on the difference
         noise = 1e-15 * abs(f.value(point)) / h
         if not abs(slope - claimed) <= tol * (abs(slope) + abs(claimed) + 1) + 10 * noise:
-            raise AssertionError(f"along a direction value rises by {slope:.9g} but grad says {claimed:.9g}")
+            raise AssertionError(f"the slope of value along a direction is {slope:.9g}, but grad gives {claimed:.9g}")
 
 
 @named
 def check_prox(phi: HasProx, size: int, *, trials: int = 20, tol: float = 1e-8, seed: int = 0) -> None:
-    """Check that prox(v, s) minimises φ + ‖· − v‖²/(2s), by its neighbours and by firm nonexpansiveness."""
+    """Check that prox(v, s) minimises φ + ‖· − v‖²/(2s), by other points and by firm nonexpansiveness."""
     rng = np.random.default_rng(seed)
     for _ in range(whole("trials", trials, least=1)):
         step = float(np.exp(rng.uniform(-3, 3)))
         v, w = 3 * rng.standard_normal(size), 3 * rng.standard_normal(size)
-        kept = v.copy()
+        before = v.copy()
         p, q = phi.prox(v, step), phi.prox(w, step)
-        if not np.array_equal(v, kept):
+        if not np.array_equal(v, before):
             raise AssertionError("prox changed its argument")
         if np.shape(p) != (size,):
             raise AssertionError(f"prox returned shape {np.shape(p)}, expected {(size,)}")
         gap = float((p - q) @ (v - w) - (p - q) @ (p - q))
         if gap < -tol * (1 + float((v - w) @ (v - w))):
-            raise AssertionError(f"prox is not firmly nonexpansive (by {gap:.3g}): it is the prox of no convex φ")
+            raise AssertionError(f"prox is not firmly nonexpansive (by {gap:.3g}): it is not the prox of a convex φ")
         value = phi.value(p)
         if np.isnan(value):
             continue
@@ -83,15 +83,19 @@ def check_prox(phi: HasProx, size: int, *, trials: int = 20, tol: float = 1e-8, 
             return float(phi.value(y) + (y - v) @ (y - v) / (2 * step))
 
         least = merit(p)
-        # random neighbours mostly leave the domain of an indicator; what lies between two proxes does not, and of the
-        # neighbours in one entry some do not
+        # random neighbours are mostly outside the domain of an indicator; points between two proxes are inside, and so
+        # are some neighbours that differ in one entry
         others = (q, *(phi.prox(v, other * step) for other in (0.5, 2.0)), phi.prox(2 * v, step), phi.prox(p, step))
         between = [p + h * (other - p) for other in others for h in (1e-3, 1e-1, 1.0)]
-        beside = [p + h * unit for unit in np.eye(size)[rng.integers(0, size, 3)] for h in (-1e-1, -1e-3, 1e-3, 1e-1)]
+        in_one_entry = [
+            p + h * unit for unit in np.eye(size)[rng.integers(0, size, 3)] for h in (-1e-1, -1e-3, 1e-3, 1e-1)
+        ]
         around = [p + h * rng.standard_normal(size) for h in (1e-3, 1e-1, 1.0)]
-        for near in (*between, *beside, *around):
+        for near in (*between, *in_one_entry, *around):
             if merit(near) < least - tol * (1 + abs(least)):
-                raise AssertionError(f"prox gives {least:.9g}, but another point {merit(near):.9g}: it is no minimiser")
+                raise AssertionError(
+                    f"prox gives {least:.9g}, but another point gives {merit(near):.9g}: it is not the minimiser"
+                )
 
 
 @named
@@ -100,7 +104,7 @@ def check_strong_convexity(
 ) -> None:
     """Check μ‖d‖² ≤ (∇f(x+d) − ∇f(x))ᵀd and ‖∇f(x+d) − ∇f(x)‖² ≤ L·(∇f(x+d) − ∇f(x))ᵀd for random d.
 
-    A pass is no proof; a failure shows that `mu` is too large or `L` too small.
+    Passing is not a proof; a failure shows that `mu` is too large or `L` too small.
     """
     rng = np.random.default_rng(seed)
     radius = number("radius", radius, above=0.0)

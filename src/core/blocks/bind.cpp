@@ -1,4 +1,4 @@
-// The block-coordinate loops as Python classes; the records come from engines/native_blocks.py, which checks them.
+// The block-coordinate loops as Python classes; the records come from engines/block_tables.py, which checks them.
 #include "bind.hpp"
 
 #include <nanobind/stl/string.h>
@@ -139,8 +139,9 @@ class PythonBlockLoop {
   // `work` is the multiplications of an iteration, `joint_rows` the length of Ac.
   PythonBlockLoop(nb::tuple problem, nb::tuple more, nb::dict parameters, nb::tuple plan, double work,
                   Index joint_rows)
-      : problem_(make_problem<T>(keep_, problem)), loop_(Traits<T>::make(keep_, problem_, more, parameters, make_plan(plan))),
-        joint_rows_(joint_rows), at_once_(static_cast<Index>(std::max(1.0, ENOUGH / std::max(work, 1.0)))) {}
+      : problem_(make_problem<T>(keep_, problem)),
+        loop_(Traits<T>::make(keep_, problem_, more, parameters, make_plan(plan))), joint_rows_(joint_rows),
+        at_once_(static_cast<Index>(std::max(1.0, ENOUGH / std::max(work, 1.0)))) {}
 
   // Iterations in the arrays of the state; returns how many were done in the seconds. `progress` counts iterations,
   // block products and block gradients, and is true even if Ctrl-C ends the call.

@@ -6,7 +6,7 @@
 
 namespace dapd {
 
-enum class Loss : std::uint8_t { NONE, SQUARE, LOGISTIC, PSEUDO_HUBER };  // the same numbers as in native_blocks.py
+enum class Loss : std::uint8_t { NONE, SQUARE, LOGISTIC, PSEUDO_HUBER };  // the same numbers as in block_tables.py
 inline constexpr std::uint8_t LOSSES = 4;
 
 template <class T>

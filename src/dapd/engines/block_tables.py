@@ -14,7 +14,8 @@ from dapd.engines.protocol import NotNative
 from dapd.model.lowered import speaks_for
 from dapd.model.smooth import Function
 from dapd.model.terms import Terms
-from dapd.operators.base import Dense, Sparse, cut
+from dapd.operators.base import Dense, Sparse
+from dapd.operators.columns import split_columns
 
 LINE = 64  # bytes of a cache line
 SHORT = 16  # columns with fewer entries than this are not padded to whole lines
@@ -209,10 +210,10 @@ def tabulate_joint(f: Function, blocks: list[slice], dtype: Any) -> tuple[BlockF
     loss_of_x = part.loss, part.e, part.target
     if part.A is not None:
         target = None if part.target is None else part.target.astype(dtype)
-        joint = JointFunction(part.loss, part.e, pack(cut(part.A, blocks), dtype), target)
+        joint = JointFunction(part.loss, part.e, pack(split_columns(part.A, blocks), dtype), target)
         loss_of_x = 0, 0.0, None
     elif part.H is not None:
-        joint = JointFunction(0, 0.0, pack(cut(part.H, blocks), dtype), None)
+        joint = JointFunction(0, 0.0, pack(split_columns(part.H, blocks), dtype), None)
     loss, e, target = loss_of_x
     rest = [
         _Part(loss, e, _own(part.diagonal, b), _own(part.linear, b), target=None if target is None else target[b])

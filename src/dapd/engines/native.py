@@ -167,12 +167,7 @@ def program_of(method: Method, state: type, dual: list[bool]) -> Program:
     try:
         return trace(type(method).update, method.parameters, state, dual)
     except NotLinear as reason:
-        raise NotNative(f"the step of {method.name} is not a short list of linear operations: {reason}") from None
-    except Exception as error:  # a symbol is no array; an error of the step's own comes again when Python runs it
-        raise NotNative(
-            f"the step of {method.name} is not linear between its questions to the oracle "
-            f"({type(error).__name__}: {error})"
-        ) from error
+        raise NotNative(f"the step of {method.name} is not a short list of linear operations: {reason}") from reason
 
 
 class DualStep:

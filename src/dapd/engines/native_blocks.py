@@ -24,7 +24,7 @@ from dapd.methods.block import BlockMethod
 from dapd.methods.x_sbc import XSBC
 from dapd.methods.x_sbc_nonseparable import XSBCNonseparable
 from dapd.methods.y_sbc import YSBC
-from dapd.operators.base import pieces
+from dapd.operators.columns import column_matrices
 
 LOOPS: dict[type[BlockMethod], str] = {XSBC: "XSbc", YSBC: "YSbc", XSBCNonseparable: "XSbcNonseparable"}
 DEFINING = ("first", "update", "refresh", "rebase", "drawn")  # a subclass with another of these has another iteration
@@ -56,7 +56,7 @@ class BlockRunner:
         self.method = method
         problem, blocks, dtype = method.problem, method.blocks, method.problem.dtype
         kind = _native_twin(type(method))
-        matrices = pieces(problem.M, blocks)
+        matrices = column_matrices(problem.M, blocks)
         if matrices is None:
             raise NotNative(f"{problem.M!r} is only available as a product")
         M, joint = pack(matrices, dtype), nothing_joint(blocks, dtype)

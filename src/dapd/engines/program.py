@@ -155,7 +155,12 @@ def trace(step: Callable[[Any, Any, Any], Any], parameters: Any, state: type, du
     """The program of `step`; raises NotLinear with the reason if there is none."""
     traced = Trace()
     fields = [Symbol(traced, of_y) for of_y in dual]
-    after = step(parameters, traced, state(*fields))
+    try:
+        after = step(parameters, traced, state(*fields))
+    except NotLinear:
+        raise
+    except Exception as error:  # a symbol is no array; an error of the step's own comes again when Python runs it
+        raise NotLinear(f"{type(error).__name__}: {error}") from error
     results = list(after) if isinstance(after, tuple) else [after]
     if len(results) != len(fields) or not all(isinstance(result, Symbol) for result in results):
         raise NotLinear("it returns something else than a state of vectors")
@@ -219,7 +224,7 @@ class _Builder:
 
     def _ordered(self) -> list[tuple[Symbol, dict[Symbol, float]] | Call]:
         """Combinations and calls; between two calls, the combinations as long as y come first."""
-        done: dict[tuple[tuple[int, float], ...], Symbol] = {}  # forms that are computed already
+        done: dict[tuple[bool, tuple[tuple[int, float], ...]], Symbol] = {}  # forms that are computed already
         alias: dict[Symbol, Symbol] = {}
         ordered: list[tuple[Symbol, dict[Symbol, float]] | Call] = []
         segment: list[tuple[Symbol, dict[Symbol, float]]] = []
@@ -237,7 +242,8 @@ class _Builder:
                 if len(form) == 1 and next(iter(form.values())) == 1.0:
                     alias[event] = next(iter(form))
                     continue
-                key = tuple(sorted((id(atom), factor) for atom, factor in form.items()))
+                # an empty form is zero, and there are zeros of two lengths
+                key = event.dual, tuple(sorted((id(atom), factor) for atom, factor in form.items()))
                 if key in done:
                     alias[event] = done[key]
                 else:

@@ -26,16 +26,17 @@ def compressed_sensing(
     Parameters
     ----------
     seed : int
+        Seed of the random numbers.
     n, m : int
         Rows and columns of M.
     nonzeros : int
-        Entries of the hidden x that are one; b = Mx.
+        Number of entries of the hidden x that are one; b = Mx.
     coupling_condition : float
         s_max²/s_min², with s_max = 1.
     condition : float
         L/μ of the objective.
     blocks : int, optional
-        Equal blocks of x.
+        The number of blocks of x.
     """
     whole("nonzeros", nonzeros, least=1)
     rng = np.random.default_rng(seed)

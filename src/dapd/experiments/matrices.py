@@ -8,7 +8,7 @@ from dapd.arrays import Array
 
 
 def spread(rng: np.random.Generator, count: int, low: float, high: float) -> Array:
-    """Uniform draws mapped affinely onto [low, high], both ends attained (where there are two or more)."""
+    """Uniform draws mapped affinely onto [low, high], both ends attained (if there are two or more)."""
     drawn = rng.uniform(size=count)
     return low + (drawn - drawn.min()) / (np.ptp(drawn) or 1.0) * (high - low)
 

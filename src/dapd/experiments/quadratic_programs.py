@@ -31,12 +31,13 @@ def qp_l1(
     Parameters
     ----------
     seed : int
+        Seed of the random numbers.
     m, n : int
         Columns and rows of M, n ≤ m.
     L, mu, s_max, s_min : float
         The ranges of the spectra.
     nu : float
-        The bound, weight of ‖y‖₁.
+        The bound, which is the weight of ‖y‖₁.
     """
     _sizes(m, n=n)
     rng = np.random.default_rng(seed)
@@ -60,14 +61,15 @@ def qp_inequality(
 ) -> Problem:
     """Make the paper's QP with inequalities, min ½xᵀHx − cᵀx subject to Mx ≤ b, from a solution chosen beforehand.
 
-    The first `active` rows hold with equality at x*, where y* > 0; the others have b = Mx* + |ε·Mx*| with ε Gaussian,
+    The first `active` rows hold with equality at x* and have y* > 0. The others have b = Mx* + |ε·Mx*| with ε Gaussian,
     and y* = 0. Each part of M has its singular values on [s_min, s_max].
 
     Parameters
     ----------
     seed : int
+        Seed of the random numbers.
     m, active, inactive : int
-        Columns and rows of either part of M, active + inactive ≤ m.
+        Columns of M, and rows of its two parts; active + inactive ≤ m.
     L, mu, s_max, s_min : float
         The ranges of the spectra.
     """

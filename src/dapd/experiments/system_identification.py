@@ -1,4 +1,4 @@
-"""System identification: the sparse matrix of a linear system from a trajectory that is disturbed now and then."""
+"""System identification: find the sparse matrix of a linear system from a trajectory with occasional disturbances."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ def system_identification(
     """Make the paper's non-smooth estimator (NSE), min f(X) + penalty·Σ_t ‖s_t − X s_{t−1}‖₂.
 
     f is PseudoHuber; x holds the columns of X one after the other, and M = −(S₀ᵀ ⊗ I), b = −vec(S₁) with
-    S₀ = (s_0 … s_{T−1}), S₁ = (s_1 … s_T), so that Mx − b is s_t − X s_{t−1}, group by group. The solution is not known
-    in closed form, and is not the system that made the trajectory: `dapd.experiments.reference` finds it.
+    S₀ = (s_0 … s_{T−1}), S₁ = (s_1 … s_T), so group t of Mx − b is s_t − X s_{t−1}. The solution is not known in closed
+    form, and differs from the system that made the trajectory: `dapd.experiments.reference` finds it.
 
     Parameters
     ----------
     seed : int
+        Seed of the random numbers.
     p, T : int
         Order of the system and length of the trajectory, T ≤ p.
     condition : float
@@ -42,7 +43,7 @@ def system_identification(
     """
     length = whole("T", T, least=1)
     if length > whole("p", p, least=1):
-        raise ValueError(f"T must be <= p, or else the rows of M are dependent; found T = {length} and p = {p}")
+        raise ValueError(f"T must be <= p, otherwise the rows of M are dependent; found T = {length} and p = {p}")
     if not 0.0 <= number("disturbed", disturbed) <= 1.0:
         raise ValueError(f"disturbed must be a probability, found {disturbed:g}; choose it in [0, 1]")
     S = trajectory(np.random.default_rng(seed), p, length, disturbed)
@@ -51,9 +52,9 @@ def system_identification(
 
 
 def trajectory(rng: np.random.Generator, p: int, length: int, disturbed: float) -> Array:
-    """The states s_0 … s_length, one a row, of a random system with about 20 % nonzero entries and ‖X‖₂ = 1."""
+    """The states s_0 … s_length, one per row, of a random system with about 20 % nonzero entries and ‖X‖₂ = 1."""
     X = np.where(rng.uniform(size=(p, p)) < 0.2, rng.standard_normal((p, p)), 0.0)
-    X /= np.linalg.norm(X, 2) or 1.0  # a tiny system may have drawn no entry at all
+    X /= np.linalg.norm(X, 2) or 1.0  # a tiny system may have no nonzero entry at all
     states = [rng.standard_normal(p)]
     for _ in range(length):
         s = states[-1]

@@ -1,4 +1,4 @@
-"""The paper's hard instances: problems on which no first-order method can be fast, and how close each one comes."""
+"""The paper's hard instances, on which no first-order method can be fast, and how close methods come to the bound."""
 
 from dapd.lower_bounds.instances import HardProblem, affine, block, dimension
 from dapd.lower_bounds.landscape import Landscape, landscape

@@ -1,12 +1,12 @@
-"""What the three hard instances share: the zero-chain matrix A, its geometric solution, and the bound it gives.
+"""What the three hard instances share: the zero-chain matrix A, its geometric solution and the lower bound.
 
-A has 1 on the antidiagonal and −1 beside it, so A² is the second-difference matrix and each product with it shows a
-method one more coordinate. With v > 0 and q + 1/q = 2 + v,
+A has 1 on the antidiagonal and −1 next to it, so A² is the second-difference matrix. Each product with it reveals one
+more coordinate to a method. With v > 0 and q + 1/q = 2 + v,
 
     (A² + vI) y = (1 − q) e₁   has the solution   y_i = (q^i − q^{2n+2−i}) / (1 + q^{2n+1}),
 
 which is geometric up to the boundary. The source is Li and Grigas (2026), appendix on lower bounds, which works with
-q^i alone; the exact solution lets the bounds here hold in every dimension (see docs/lower_bounds.md).
+q^i only; with the exact solution the bounds here hold in every dimension (see docs/lower_bounds.md).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import scipy.sparse as sp
 from dapd.arguments import number, vector, whole
 from dapd.arrays import Array
 
-LOSS = 1 / math.sqrt(8)  # what the theorems give away for a chain that ends: half of it is left after n rounds
+LOSS = 1 / math.sqrt(8)  # what the theorems lose because the chain is finite: half of it is left after n rounds
 
 
 def index_type(n: int) -> type[np.signedinteger[Any]]:
-    """The smallest integers that count the entries of A."""
+    """The smallest integer type that can index the entries of A."""
     return np.int32 if 2 * n - 1 <= np.iinfo(np.int32).max else np.int64
 
 
@@ -43,22 +43,22 @@ def zero_chain(n: int) -> Any:
 
 
 def representable(name: str, value: float) -> float:
-    """Return a number made of the constants once doubles hold it."""
+    """Return `value`; raise ValueError if doubles cannot represent it."""
     if not 0 < value < math.inf:
-        raise ValueError(f"{name} = {value:g} is out of the range of doubles; choose constants of nearer magnitudes")
+        raise ValueError(f"{name} = {value:g} is out of the range of doubles; choose constants closer in magnitude")
     return value
 
 
 def distance_to_one(v: float, ratio: str) -> float:
-    """1 − q for the root q < 1 of q + 1/q = 2 + v, without cancellation; `ratio` names what makes v small."""
+    """1 − q for the root q < 1 of q + 1/q = 2 + v, without cancellation; `ratio` is the name of what makes v small."""
     gap = 2 / (1 + math.sqrt(1 + 4 / v))
     if 1 - gap == 1:
-        raise ValueError(f"{ratio} is too large for doubles: 1 − q = {gap:.2g} makes q = 1; take it smaller")
+        raise ValueError(f"{ratio} is too large for doubles: 1 − q = {gap:.2g} makes q = 1; choose a smaller one")
     return gap
 
 
 class Chain:
-    """y of n entries with (A² + vI)y = (1 − q)e₁, and what else is made of it."""
+    """The solution y of (A² + vI)y = (1 − q)e₁ with n entries, and vectors derived from it."""
 
     def __init__(self, v: float, n: int, ratio: str) -> None:
         self.n = n
@@ -90,19 +90,19 @@ class Chain:
 
 
 class Bounded:
-    """A lower bound ‖y^k − y*‖ ≥ scale·q^{(k + lag)/(2N)} over the rounds k that the dimension allows.
+    """A lower bound ‖y^k − y*‖ ≥ scale·q^{(k + lag)/(2N)} for the rounds k that the dimension allows.
 
-    A round is one product with M or with Mᵀ (with a block of either, where there are N blocks) at points that earlier
-    rounds reached. Gradients are free, which in the paper cost a round; the first of them brings in h, so that k
-    products reach as far as k + N of the paper's rounds.
+    A round is one product with M or Mᵀ (with a block of either if there are N blocks) at points that earlier rounds
+    reached. Gradients are free here, but cost a round in the paper. The first gradient brings in h, so k products reach
+    as far as k + N of the paper's rounds.
     """
 
     y_star: Any
     theta: float  # −log q
     N: int = 1  # copies of the chain
-    scale: float  # what the theorem multiplies the power of q with
-    lag: int  # rounds in which the chain moves ahead of the count
-    reach: int  # greatest k that the dimension allows
+    scale: float  # factor of the power of q in the theorem
+    lag: int  # rounds by which the chain is ahead of the count
+    reach: int  # largest k that the dimension allows
     concavity: float  # of the dual function: s_min²/L
 
     @overload
@@ -112,16 +112,16 @@ class Bounded:
     def bound(self, k: Array, *, gap: bool = False) -> Any: ...
 
     def bound(self, k: Any, *, gap: bool = False) -> Any:
-        """What no method can be below after k rounds from zero: ‖y^k − y*‖, or with `gap` the duality gap.
+        """A lower bound on ‖y^k − y*‖ after k rounds from zero, or with `gap` on the duality gap, for every method.
 
-        0 where k is more than the dimension of the instance lets the theorem speak of.
+        It is 0 if k is larger than the theorem covers in this dimension.
 
         Parameters
         ----------
         k : int or array of int
-            Rounds, see `dapd.lower_bounds.rounds`.
+            The number of rounds, see `dapd.lower_bounds.rounds`.
         gap : bool
-            Bound the duality gap instead, by concavity/2 times the square.
+            Bound the duality gap instead: concavity/2 times the square.
         """
         rounds = np.asarray(k)
         if rounds.dtype.kind not in "iu" or np.any(rounds < 0):
@@ -132,50 +132,50 @@ class Bounded:
         return float(value) if value.ndim == 0 else value
 
     def iterations_needed(self, eps: float, *, gap: bool = False) -> int:
-        """The least k with bound(k) ≤ eps: no method of the class has ‖y^k − y*‖ ≤ eps (or the gap) sooner.
+        """The smallest k with bound(k) ≤ eps: no method of the class reaches ‖y^k − y*‖ ≤ eps (or the gap) sooner.
 
         Parameters
         ----------
         eps : float
-            Absolute, as in the theorems.
+            The accuracy, absolute as in the theorems.
         gap : bool
-            The accuracy is that of the duality gap.
+            Whether `eps` is an accuracy of the duality gap.
         """
         eps = number("eps", eps, above=0.0)
         distance = math.sqrt(2 * eps / self.concavity) if gap else eps
         k = max(0, math.ceil(2 * self.N * math.log(self.scale / distance) / self.theta - self.lag))
         if k > self.reach:
             raise ValueError(
-                f"eps = {eps:g} is out of this instance's reach: it takes {k} rounds, and the theorem speaks of "
-                f"{self.reach} in this dimension; make it larger by {k - self.reach} (see required_dimension)"
+                f"eps = {eps:g} is out of reach of this instance: it takes {k} rounds, and the theorem covers "
+                f"{self.reach} in this dimension; increase it by {k - self.reach} (see required_dimension)"
             )
         return k
 
     def tail(self, k: int) -> float:
-        """‖y*‖ over the coordinates that k rounds can't have reached: bound(k) ≤ tail(k) ≤ ‖y^k − y*‖.
+        """‖y*‖ over the coordinates that k rounds cannot reach: bound(k) ≤ tail(k) ≤ ‖y^k − y*‖.
 
-        It holds for every k. On `affine` and `block` the best y of the span attains it.
+        It holds for every k. On `affine` and `block` the best y in the span attains it.
         """
         unseen = self._unseen
         least, more = divmod(self._revealed_by(whole("k", k, least=0)), self.N)
         a, b = (float(unseen[min(j, len(unseen) - 1)]) for j in (least, least + 1))
-        # the squared tail is convex in the index, so that equal shares are the best use of the rounds
+        # the squared tail is convex in the index, so the best use of the rounds is an equal number per copy
         return math.sqrt(more * b + (self.N - more) * a)
 
     def revealed(self, y: Array) -> int:
-        """How many coordinates of the chain (of all N) y has reached: the last nonzero entry, by its place."""
+        """How many coordinates of the chain y has reached, up to the last nonzero entry; summed over all N chains."""
         chains = self._chain_of(vector("y", y, self.y_star.size)).reshape(self.N, -1)
         places = np.arange(1, chains.shape[1] + 1)
         return int(np.max(np.where(chains != 0, places, 0), axis=1).sum())
 
     @property
     def chain_length(self) -> int:
-        """Coordinates of all N chains."""
+        """The number of coordinates of all N chains."""
         return int(self._chain_of(self.y_star).size)
 
     @cached_property
     def _unseen(self) -> Array:
-        """‖(y*_{j+1}, …)‖² of one copy, for j = 0, 1, …, all."""
+        """‖(y*_{j+1}, …)‖² of one copy, for every j from 0."""
         chain = self._chain_of(self.y_star)
         square = chain[: chain.size // self.N] ** 2
         return np.append(np.cumsum(square[::-1])[::-1], 0.0)
@@ -185,5 +185,5 @@ class Bounded:
         return y
 
     def _revealed_by(self, k: int) -> int:
-        """Coordinates that k rounds can reach: one round for a copy's first, since h is free, then two for each."""
+        """Coordinates that k rounds can reach: one round for the first of a copy, since h is free, then two each."""
         return min(k, (k + self.N) // 2)

@@ -1,4 +1,4 @@
-"""A coupling that counts the rounds spent on it."""
+"""A coupling that counts the rounds spent on its products."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Instance = HardProblem | ConvexConcave
 
 
 class Tally:
-    """Rounds so far."""
+    """The number of rounds so far."""
 
     rounds = 0
 
 
 class Counted(Operator):
-    """A map known by its products alone; each is a round for every block of columns in it."""
+    """A matrix-free map; each product counts one round per block of columns."""
 
     def __init__(self, inner: Operator, blocks: list[slice], tally: Tally) -> None:
         self.inner, self.blocks, self.tally = inner, blocks, tally
@@ -36,11 +36,11 @@ class Counted(Operator):
         return self.inner.adjoint(y)
 
     def divides(self, blocks: list[slice]) -> bool:
-        """As the map itself does."""
+        """Whether the original map divides into these blocks."""
         return self.inner.divides(blocks)
 
     def columns(self, block: slice) -> Operator:
-        """The columns, counted together with the rest."""
+        """The columns; their products add to the same count."""
         start, stop, _ = block.indices(self.shape[1])
         parts = [slice(max(start, own.start) - start, min(stop, own.stop) - start) for own in self.blocks]
         touched = [part for part in parts if part.start < part.stop]
@@ -48,7 +48,7 @@ class Counted(Operator):
 
 
 def counted(instance: Instance) -> tuple[Instance, Tally]:
-    """The same instance with a coupling that counts."""
+    """The same instance with a coupling that counts its products, and the count."""
     tally, twin = Tally(), copy.copy(instance)
     blocks = [slice(0, instance.M.shape[1])]
     if isinstance(instance, HardProblem) and instance.blocks is not None:

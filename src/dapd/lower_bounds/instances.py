@@ -14,23 +14,23 @@ from dapd.model.problem import Problem
 from dapd.model.smooth import Quadratic
 from dapd.spectrum.estimate import Spectrum
 
-ACCURACY = 1e-6  # relative to ‖y*‖: how far the bound speaks when n is left out
-MOST = 10**8  # rows that are made unasked: about 30 GB
+ACCURACY = 1e-6  # relative to ‖y*‖: the accuracy that the bound reaches if n is not given
+MOST = 10**8  # rows that are made without an explicit n: about 30 GB
 RATIO = "(L/mu)·(s_max/s_min)²"
 
 
 class HardProblem(Bounded, Problem):
     """min (L/2)‖x₁‖² + (μ/2)‖x₂‖² − hᵀx₂ subject to −s_min·x₁ + ŝAx₂ = 0, in N copies; h = ŝ(1 − q)𝟙.
 
-    A `Problem` that knows its solution (`x_star`, `y_star`), its `spectrum`, and what no method can beat: `bound`,
-    `iterations_needed` and `tail`. In the paper's letters it has `alpha`, `q` and `s_hat` (ŝ).
+    A `Problem` with its solution (`x_star`, `y_star`), its `spectrum` and lower bounds for every method: `bound`,
+    `iterations_needed` and `tail`. It has the paper's `alpha`, `q` and `s_hat` (ŝ).
     """
 
     def __init__(self, L: float, mu: float, s_max: float, s_min: float, n: int | None, N: int) -> None:
         L, mu, s_max, s_min = _constants(L, mu, s_max, s_min)
         N = whole("N", N, least=1)
         if n is None:
-            n = affordable(N * dimension(L=L, mu=mu, s_max=s_max, s_min=s_min), ACCURACY, "pass n= of your choice")
+            n = affordable(N * dimension(L=L, mu=mu, s_max=s_max, s_min=s_min), ACCURACY, "pass n=")
         n = whole("n", n, least=N)
         if n % N:
             raise ValueError(f"n must be a multiple of N = {N}, found {n}; use {n - n % N} or {n - n % N + N}")
@@ -61,7 +61,7 @@ class HardProblem(Bounded, Problem):
         self.reach = n - N
 
     def required_dimension(self, k: int) -> int:
-        """The n for which the paper's theorem speaks of k rounds: N·max{2 log_{1/q}((2 + 2√2)α), 1 + k/N}, rounded up.
+        """The n for which the paper's theorem covers k rounds: N·max{2 log_{1/q}((2 + 2√2)α), 1 + k/N}, rounded up.
 
         The 1 is the gradient that the paper counts. The first term covers the difference between y* and the geometric
         q^i. With the exact y* it is not needed: `bound` holds for every k ≤ n − N.
@@ -82,7 +82,7 @@ def affine(*, L: float, mu: float, s_max: float, s_min: float, n: int | None = N
     s_max, s_min : float
         The singular values of M lie in (s_min, s_max]; s_max ≥ √5·s_min > 0.
     n : int, optional
-        Rows of M; x has 2n entries. Where left out, just enough for the bound to reach 1e-6·‖y*‖.
+        Rows of M; x has 2n entries. By default just enough for the bound to reach 1e-6·‖y*‖.
     """
     return HardProblem(L, mu, s_max, s_min, n, 1)
 
@@ -91,37 +91,37 @@ def affine(*, L: float, mu: float, s_max: float, s_min: float, n: int | None = N
 def block(*, L: float, mu: float, s_max: float, s_min: float, n: int | None = None, N: int) -> HardProblem:
     """Make the instance on which block-coordinate methods need Ω(N(s̄_max/s_min)√(L/μ) log(1/ε)) block rounds.
 
-    N copies of `affine`, one for each block of x; a round touches one block.
+    It consists of N copies of `affine`, one per block of x; a round touches one block.
 
     Parameters
     ----------
     L, mu : float
-        Of each f_i.
+        Smoothness and strong convexity of each f_i.
     s_max, s_min : float
-        s̄_max, the bound on each block's norm (here also on ‖M‖), and the least singular value of M.
+        s̄_max, the bound on the norm of each block (here also on ‖M‖), and the least singular value of M.
     n : int, optional
         Rows of M, a multiple of N; x has 2n entries.
     N : int
-        Blocks.
+        The number of blocks.
     """
     return HardProblem(L, mu, s_max, s_min, n, N)
 
 
 @named
 def dimension(*, L: float, mu: float, s_max: float, s_min: float, eps: float = ACCURACY) -> int:
-    """An n for which the bound of `affine` speaks down to eps·‖y*‖: 2 log_{1/q}(1/(√8·eps)), rounded up, and two."""
+    """An n for which the bound of `affine` reaches eps·‖y*‖: 2 log_{1/q}(1/(√8·eps)), rounded up, plus 2."""
     constants = _constants(L, mu, s_max, s_min)
     rate = -math.log1p(-distance_to_one(1 / _alpha(*constants), RATIO))
-    # one for the free gradient, and one so that rounding in iterations_needed can't ask for it
+    # one for the free gradient, and one because iterations_needed may round up
     return max(2, 2 + math.ceil(2 * math.log(LOSS / number("eps", eps, above=0.0)) / rate))
 
 
 def affordable(rows: int, eps: float, advice: str) -> int:
-    """Return the rows that were computed for eps, unless nobody can have meant so many."""
+    """Return `rows`, the number computed for eps; raise ValueError if there are too many to make without asking."""
     if rows > MOST:
         raise ValueError(
             f"n would be {rows:,} for the bound to reach eps = {eps:g}, and more than {MOST:,} rows are not made "
-            f"unasked; {advice}"
+            f"by default; {advice}"
         )
     return rows
 
@@ -132,7 +132,7 @@ def half_width(s_max: float, s_min: float) -> float:
 
 
 def half_ratio(s_max: float, s_min: float) -> float:
-    """ŝ/s_min, once its fourth power is a number."""
+    """ŝ/s_min; raise ValueError if doubles cannot represent its fourth power."""
     ratio = representable("s_max/s_min", s_max / s_min)
     width = math.sqrt((ratio - 1) * (ratio + 1)) / 2
     representable("(s_max/s_min)⁴", width * width * width * width)
@@ -140,12 +140,12 @@ def half_ratio(s_max: float, s_min: float) -> float:
 
 
 def coupling(s_max: Any, s_min: Any) -> tuple[float, float]:
-    """Return s_max and s_min once they meet s_max ≥ √5·s_min > 0."""
+    """Return s_max and s_min; raise ValueError unless s_max ≥ √5·s_min > 0."""
     s_max, s_min = number("s_max", s_max, above=0.0), number("s_min", s_min, above=0.0)
     if s_max < math.sqrt(5) * s_min * (1 - 1e-12):
         raise ValueError(
             f"s_max must be >= √5·s_min for the theorems, found s_max = {s_max:g} and s_min = {s_min:g}; "
-            f"take s_max = {math.sqrt(5) * s_min:.6g} or more"
+            f"choose s_max = {math.sqrt(5) * s_min:.6g} or more"
         )
     return s_max, s_min
 

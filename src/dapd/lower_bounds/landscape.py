@@ -25,11 +25,11 @@ class Landscape:
     """Iterations of each method over the grid; print it, or `plot` it."""
 
     methods: tuple[str, ...]
-    conditions: Array  # L/μ, one a row
-    ratios: Array  # s_max/s_min, one a column
+    conditions: Array  # L/μ, one per row
+    ratios: Array  # s_max/s_min, one per column
     eps: float
-    iterations: Array  # method × condition × ratio; nan where the limit came first
-    times: Array  # the same in "times the optimum"
+    iterations: Array  # method × condition × ratio; nan if the limit came first
+    times: Array  # the same as multiples of the optimum
 
     @property
     def winner(self) -> Array:
@@ -38,7 +38,7 @@ class Landscape:
 
     @property
     def best(self) -> Array:
-        """How many times the optimum the winner takes; inf where no method arrived."""
+        """How many times the optimum the winner takes; inf if no method reached eps."""
         return np.min(np.nan_to_num(self.times, nan=np.inf), axis=0)
 
     def exponent(self, method: str, along: Literal["condition", "ratio"], *, at: int = 0) -> float:
@@ -47,10 +47,10 @@ class Landscape:
         Parameters
         ----------
         method : str
-            As in `methods`.
+            One of `methods`.
         along : "condition" (L/μ) or "ratio" (s_max/s_min)
         at : int
-            Row or column of the grid where the other is fixed.
+            The row or column of the grid at which the other one is fixed.
         """
         if method not in self.methods:
             raise ValueError(f"no method {method!r} in this landscape{near_miss(method, self.methods)}")
@@ -60,12 +60,15 @@ class Landscape:
         axis, line = (self.conditions, counts[:, at]) if along == "condition" else (self.ratios, counts[at])
         arrived = np.isfinite(line)
         if arrived.sum() < 2:
-            raise ValueError(f"{method} arrived at {arrived.sum()} points of this line; a slope needs two or more")
+            raise ValueError(f"{method} reached eps at {arrived.sum()} points of this line; a slope needs at least two")
         return float(np.polyfit(np.log(axis[arrived]), np.log(line[arrived]), 1)[0])
 
     def table(self) -> Table:
-        """The winner and its times the optimum, as a rich table."""
-        table = Table("L/μ \\ s_max/s_min", title=f"Who wins to ε = {self.eps:g}, and in how many times the optimum")
+        """The winner, and how many times the optimum it takes, as a rich table."""
+        table = Table(
+            "L/μ \\ s_max/s_min",
+            title=f"The fastest method to ε = {self.eps:g}, and how many times the optimum it takes",
+        )
         for ratio in self.ratios:
             table.add_column(f"{ratio:.3g}", justify="right")
         for row, condition in enumerate(self.conditions):
@@ -84,7 +87,7 @@ class Landscape:
         return as_text(self.table())
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the map: colour is the winner's times the optimum, the words are its name. Needs matplotlib."""
+        """Draw the map: the text names the winner, the colour shows its times the optimum. Needs matplotlib."""
         import matplotlib.pyplot as plt
 
         if ax is None:
@@ -113,7 +116,7 @@ def landscape(
     eps: float = 1e-3,
     max_iterations: int = 1_000_000,
 ) -> Landscape:
-    """Run methods on `affine` over a grid; the dimension at each point is just enough for the bound to reach eps.
+    """Run methods on `affine` over a grid; at each point the dimension is just large enough for the bound to reach eps.
 
     Parameters
     ----------
@@ -124,7 +127,7 @@ def landscape(
     eps : float
         Accuracy in y, relative to ‖y*‖, below 1/√8.
     max_iterations : int
-        For each method at each point.
+        The limit for each method at each point.
     """
     rows, columns = vector("conditions", conditions), vector("ratios", ratios)
     eps = number("eps", eps, above=0.0)
@@ -135,7 +138,7 @@ def landscape(
     for i, condition in enumerate(rows):
         for j, ratio in enumerate(columns):
             constants = {"L": float(condition), "mu": 1.0, "s_max": float(ratio), "s_min": 1.0}
-            n = affordable(dimension(**constants, eps=eps), eps, "take a smaller grid")
+            n = affordable(dimension(**constants, eps=eps), eps, "choose a smaller grid")
             instance = affine(**constants, n=n)
             for m, method in enumerate(methods):
                 run = race(method, instance, eps, limit)

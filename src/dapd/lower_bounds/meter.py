@@ -1,4 +1,4 @@
-"""Rounds, counted: what an iteration of a method spends, and how many it takes to an accuracy."""
+"""Count rounds: how many an iteration of a method spends, and how many a method needs to reach an accuracy."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from dapd.lower_bounds.instances import HardProblem, block
 from dapd.methods import METHODS, Method
 from dapd.methods.block import BlockMethod
 
-Runner = Callable[[Any], Iterable[tuple[Array, Array]]]  # from an instance, its iterates (x, y), the start among them
+Runner = Callable[[Any], Iterable[tuple[Array, Array]]]  # from an instance to iterates (x, y), the start first
 AnyMethod = str | Runner
 
-WATCHED = 100  # products with all of M that the meter watches, or as much by blocks
-SEED = 0  # for the methods that draw, so that a report can be repeated
-SPACING = 1.02  # between two recorded points of a curve
+WATCHED = 100  # products with all of M over which the mean is taken, or as many by blocks
+SEED = 0  # for the random methods, so a report can be repeated
+SPACING = 1.02  # ratio of two recorded iterations of a curve
 
 
 class Walk(NamedTuple):
-    """A method on its way through an instance."""
+    """A method that runs on an instance."""
 
     label: str
     points: Iterator[tuple[Array, Array]]
@@ -37,12 +37,12 @@ class Run(NamedTuple):
     """How a method did on an instance."""
 
     method: str
-    iterations: int | None  # to the accuracy; None where it was not reached
-    rounds: float  # that were spent on them
-    times: float  # rounds over the rounds that the bound asks for: "times the optimum"
+    iterations: int | None  # to the accuracy; None if it was not reached
+    rounds: float  # spent on these iterations
+    times: float  # rounds divided by what the bound needs: "times the optimum"
     at: Array  # rounds of the curve's points
     error: Array  # ‖y − y*‖/‖y*‖ there
-    ended: bool  # the method stopped of itself before it was there
+    ended: bool  # the method stopped by itself before it reached the accuracy
 
 
 def walk(method: AnyMethod, instance: Instance) -> Walk:
@@ -68,13 +68,13 @@ def _known(name: str) -> type[Method]:
 def _bind(name: str, instance: Instance) -> Any:
     kind = _known(name)
     if not isinstance(instance, HardProblem):
-        raise TypeError(f"method {name!r} solves problems with b; for {instance!r} give extragradient")
+        raise TypeError(f"method {name!r} solves problems with b; for {instance!r} use extragradient")
     drawn: dict[str, Any] = {"seed": SEED} if issubclass(kind, BlockMethod) else {}
     return kind.from_theory(instance, spectrum=instance.spectrum, **drawn)
 
 
 def _checked(label: str, points: Any, instance: Instance) -> Iterator[tuple[Array, Array]]:
-    """The points of a user's function, once the first is what all should be."""
+    """The points that a user's function yields; the first one is checked."""
     rows, columns = instance.M.shape
     wanted = f"{label} must yield pairs (x, y) of {columns} and {rows} entries, the start first"
     if not isinstance(points, Iterable):
@@ -88,24 +88,24 @@ def _checked(label: str, points: Any, instance: Instance) -> Iterator[tuple[Arra
         yield first[0], first[1]
         yield from points
         return
-    raise ValueError(f"{wanted}; it ended without any")
+    raise ValueError(f"{wanted}; it yielded none")
 
 
 @named
 def rounds(method: AnyMethod, instance: Instance | None = None) -> float:
     """How many rounds of the linear-span model one iteration spends: its products with M and with Mᵀ.
 
-    Gradients are free, which can only flatter a method. A round of `block` touches one block, so that a product with
-    all of M spends N there. Where a method draws, this is the expectation for one of `dapd.METHODS`, and for a
-    function the mean of some iterations.
+    Gradients are free, which can only favour a method. A round of `block` touches one block, so a product with all of M
+    counts N rounds there. For a random method this is the expectation if it is one of `dapd.METHODS`, and the mean over
+    some iterations if it is a function.
 
     Parameters
     ----------
     method : str or function
         A name of `dapd.METHODS`, or a function that takes the instance and yields (x, y), first the start (zero), then
-        once an iteration. Its products must be those of `instance.M`: `forward`, `adjoint`, `dual_step` or `columns`.
+        once per iteration. It must use the products of `instance.M`: `forward`, `adjoint`, `dual_step` or `columns`.
     instance : HardProblem or ConvexConcave, optional
-        Where to count; a small `affine` one where left out, for block-coordinate methods a `block` of four.
+        The instance to count on; by default a small `affine`, or a `block` of four for block-coordinate methods.
     """
     if not isinstance(method, str):
         small = block(L=10.0, mu=1.0, s_max=3.0, s_min=1.0, n=64, N=1)
@@ -113,13 +113,13 @@ def rounds(method: AnyMethod, instance: Instance | None = None) -> float:
         return _mean(walk(method, instance), instance.N)
     by_blocks = issubclass(_known(method), BlockMethod)
     N = instance.N if instance is not None else 4 if by_blocks else 1
-    # what an iteration spends depends on the number of blocks alone
+    # the cost of an iteration depends only on the number of blocks
     instance = block(L=10.0, mu=1.0, s_max=3.0, s_min=1.0, n=8 * N, N=N)
     return _expected(_bind(method, instance)) if by_blocks else _mean(walk(method, instance), N)
 
 
 def _expected(method: BlockMethod) -> float:
-    """The mean over the coin, of probability 1/N: an iteration spends as much whichever blocks it draws."""
+    """The mean over the coin, which has probability 1/N; the cost does not depend on the blocks drawn."""
     N, spent, before = method.round, dict[bool, int](), 0
     for k, _ in enumerate(method):
         if k > 0:
@@ -130,38 +130,38 @@ def _expected(method: BlockMethod) -> float:
     return spent[True] / N + (1 - 1 / N) * spent.get(False, 0)
 
 
-def _mean(on_the_way: Walk, N: int) -> float:
-    """The mean over as many iterations as it takes."""
+def _mean(walking: Walk, N: int) -> float:
+    """The mean over enough iterations to make WATCHED products with all of M."""
     spent: list[int] = []
-    for _ in itertools.islice(on_the_way.points, WATCHED * N + 1):
-        spent.append(on_the_way.spent())
+    for _ in itertools.islice(walking.points, WATCHED * N + 1):
+        spent.append(walking.spent())
         if spent[-1] - spent[0] >= WATCHED * N:
             break
     steps = len(spent) - 1
     if steps < 1:
-        raise ValueError(f"{on_the_way.label} ended at its start; rounds need an iteration to watch")
+        raise ValueError(f"{walking.label} ended at its start; it must make at least one iteration")
     if spent[-1] == spent[0]:
         raise ValueError(
-            f"{on_the_way.label} made no product with instance.M in {steps} iterations, so that nothing can be "
-            "counted; multiply with instance.M.forward and .adjoint, between one yield and the next"
+            f"{walking.label} made no product with instance.M in {steps} iterations, so nothing can be "
+            "counted; multiply with instance.M.forward and .adjoint between two yields"
         )
-    return (spent[-1] - spent[0]) / (steps * on_the_way.iterations_per_step)
+    return (spent[-1] - spent[0]) / (steps * walking.iterations_per_step)
 
 
 def needed(instance: Instance, eps: float) -> int:
-    """Rounds that the bound asks for to eps·‖y*‖, at least one."""
+    """The number of rounds that the bound requires to reach eps·‖y*‖; raise ValueError if it is none."""
     start = float(np.linalg.norm(instance.y_star))
     k = instance.iterations_needed(number("eps", eps, above=0.0) * start)
     if k == 0:
         raise ValueError(
             f"eps must be < {instance.bound(0) / start:.3g} on this instance, found {eps:g}; "
-            "to reach that the bound asks for no round"
+            "the bound requires no round to reach it"
         )
     return k
 
 
 def distinct(labels: Sequence[str]) -> list[str]:
-    """The labels, numbered where they are not distinct."""
+    """The labels, numbered if they are not distinct."""
     return [
         f"{label} ({labels[: i + 1].count(label)})" if labels.count(label) > 1 else label
         for i, label in enumerate(labels)
@@ -171,16 +171,16 @@ def distinct(labels: Sequence[str]) -> list[str]:
 def race(method: AnyMethod, instance: Instance, eps: float, limit: int) -> Run:
     """Run a method from zero until ‖y − y*‖ ≤ eps·‖y*‖, for at most `limit` iterations."""
     optimum = needed(instance, eps)
-    on_the_way = walk(method, instance)
+    walking = walk(method, instance)
     whole = float(np.linalg.norm(instance.y_star))
-    a_step = on_the_way.iterations_per_step
+    stride = walking.iterations_per_step
     curve: list[tuple[int, float]] = []
     here = (0, math.inf)
     iteration, recorded, over = 0, 0, False
-    for iteration, (_, y) in zip(itertools.count(0, a_step), on_the_way.points, strict=False):
+    for iteration, (_, y) in zip(itertools.count(0, stride), walking.points, strict=False):
         error = float(np.linalg.norm(y - instance.y_star)) / whole
-        over = not eps < error < math.inf or iteration + a_step > limit
-        here = on_the_way.spent(), error
+        over = not eps < error < math.inf or iteration + stride > limit
+        here = walking.spent(), error
         if not curve or iteration >= SPACING * recorded:
             curve.append(here)
             recorded = iteration
@@ -192,12 +192,12 @@ def race(method: AnyMethod, instance: Instance, eps: float, limit: int) -> Run:
     reached = error <= eps
     if reached and spent == 0:
         raise ValueError(
-            f"{on_the_way.label} arrived without a product with instance.M, so that nothing can be counted; "
+            f"{walking.label} reached eps without a product with instance.M, so nothing can be counted; "
             "multiply with instance.M.forward and .adjoint"
         )
     at, errors = np.array(curve).T
     return Run(
-        method=on_the_way.label,
+        method=walking.label,
         iterations=iteration if reached else None,
         rounds=spent if reached else math.nan,
         times=spent / optimum if reached else math.nan,

@@ -24,13 +24,13 @@ DETERMINISTIC = ("x-dapd", "y-dapd", "papc", "apapc", "capd", "condat-vu")
 
 @dataclass(frozen=True)
 class Report:
-    """How near each method comes to the bound; print it, or `plot` it."""
+    """How close each method comes to the bound; print it, or `plot` it."""
 
     instance: Instance
     eps: float  # relative to ‖y*‖
-    needed: int  # rounds that the bound asks for
+    needed: int  # rounds that the bound requires
     runs: tuple[Run, ...]  # fastest first
-    landscape: Landscape | None  # where a grid was asked for
+    landscape: Landscape | None  # if a grid was given
 
     def table(self) -> Table:
         """The runs as a rich table."""
@@ -61,7 +61,7 @@ class Report:
         for run in self.runs:
             why = "ended early" if run.ended else "not reached"
             result = why if run.iterations is None else f"{run.times:.3g} times the optimum"
-            # rounds on a log scale have no place for the start
+            # a log scale cannot show the start
             ax.loglog(run.at[1:], run.error[1:], label=f"{run.method}: {result}")
         start = float(np.linalg.norm(self.instance.y_star))
         k = np.unique(np.geomspace(1, self.instance.reach, 400).astype(int))
@@ -86,27 +86,27 @@ def report(
     max_iterations: int = 1_000_000,
     grid: tuple[Sequence[float], Sequence[float]] | None = None,
 ) -> Report:
-    """Run methods on a hard instance and hold the rounds they take against the bound.
+    """Run methods on a hard instance and compare the rounds they take with the bound.
 
     Parameters
     ----------
     methods : sequence of str or function
         Names of `dapd.METHODS`, or functions that take the instance and yield (x, y), as for `rounds`.
     instance : HardProblem or ConvexConcave, optional
-        Where left out, `affine` with L/μ = 1000 and s_max/s_min = 10, of a dimension in which the bound reaches eps.
+        By default `affine` with L/μ = 1000 and s_max/s_min = 10, large enough for the bound to reach eps.
     eps : float
-        Accuracy in y, relative to ‖y*‖, below bound(0)/‖y*‖ (which is 1/√8 on `affine` and `block`); the instance's
-        dimension must reach it.
+        Accuracy in y, relative to ‖y*‖, below bound(0)/‖y*‖ (which is 1/√8 on `affine` and `block`); the dimension of
+        the instance must be large enough for it.
     max_iterations : int
-        For each method.
+        The limit for each method.
     grid : pair of sequences, optional
-        L/μ and s_max/s_min, for a map of which method wins where (see `landscape`).
+        Values of L/μ and of s_max/s_min for a map of the fastest method (see `landscape`).
     """
     if isinstance(methods, str) or callable(methods):
         raise TypeError(f"methods must be a sequence, found {methods!r}; write [{methods!r}]")
     if instance is None:
         constants = {"L": 1000.0, "mu": 1.0, "s_max": 10.0, "s_min": 1.0}
-        instance = affine(**constants, n=affordable(dimension(**constants, eps=eps), eps, "take a larger eps"))
+        instance = affine(**constants, n=affordable(dimension(**constants, eps=eps), eps, "choose a larger eps"))
     limit = whole("max_iterations", max_iterations, least=1)
     optimum = needed(instance, eps)
     runs = [race(method, instance, eps, limit) for method in methods]

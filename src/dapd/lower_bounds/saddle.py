@@ -1,4 +1,4 @@
-"""The hard instance of min_x max_y f(x) + yᵀMx − g(y), neither side strongly convex, and extragradient to meet it."""
+"""The hard instance of min_x max_y f(x) + yᵀMx − g(y), neither side strongly convex, and the extragradient method."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class ConvexConcave(Bounded):
     x = (x₁, x₂) and y = (y₁, y₂) have 2l entries each.
 
     α and β (`alpha`, `beta`) are the paper's: q is the root nearest 1 of its quartic, which factors into
-    (q + 1/q − 2)² − α(q + 1/q − 2) + β = 0. The second root of that quadratic cancels against h, so that y₂* is the
-    exact solution of a single chain.
+    (q + 1/q − 2)² − α(q + 1/q − 2) + β = 0. The second root of that quadratic cancels against h, so y₂* is the exact
+    solution of a single chain.
     """
 
     def __init__(self, L_x: float, L_y: float, s_max: float, s_min: float, l: int) -> None:  # noqa: E741 - the paper's ℓ
@@ -52,7 +52,7 @@ class ConvexConcave(Bounded):
         self.reach = self.l - 4
 
     def _solution(self, chain: Chain, width: float, rest: float) -> tuple[Array, Array]:
-        """(x*, y*) from the rows of the optimality system one after the other; `rest` is 1 − w."""
+        """(x*, y*) from the rows of the optimality system, one after the other; `rest` is 1 − w."""
         y2, slope = chain.solution(), chain.slope()
         end = self.s_hat * width * chain.gap / self.L_x
         x1 = self.s_min / self.L_x * rest * y2
@@ -83,10 +83,10 @@ class ConvexConcave(Bounded):
         return gradient
 
     def required_dimension(self, k: int) -> int:
-        """The l for which the paper's theorem speaks of k rounds: max{2 log_{1/q}((2 + 2√2)(7 + α)/β), k + 4}.
+        """The l for which the paper's theorem covers k rounds: max{2 log_{1/q}((2 + 2√2)(7 + α)/β), k + 4}.
 
-        Its proof needs k + 3 where its statement has k + 1, and it counts a gradient that is free here. The first term
-        covers the difference between y₂* and the geometric q^i; with the exact y₂* it is not needed, and `bound` holds
+        The proof needs k + 3 although the statement has k + 1, and it counts a gradient that is free here. The first
+        term covers the difference between y₂* and the geometric q^i. With the exact y₂* it is not needed: `bound` holds
         for every k ≤ l − 4.
         """
         k = whole("k", k, least=1)
@@ -97,7 +97,7 @@ class ConvexConcave(Bounded):
         return y[self.l :]
 
     def _revealed_by(self, k: int) -> int:
-        return k // 2 + 2  # two of them are those of h, for free
+        return k // 2 + 2  # the two entries of h are free
 
     def __repr__(self) -> str:
         constants = f"L_x={self.L_x:.3g}, L_y={self.L_y:.3g}, s_max={self.s_max:.3g}, s_min={self.s_min:.3g}"

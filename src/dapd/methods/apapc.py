@@ -1,4 +1,4 @@
-"""Accelerated PAPC for Mx = b: the intermediate method that x-DAPD extends by a prox."""
+"""Accelerated PAPC for Mx = b: the method that x-DAPD extends by a prox."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class State(NamedTuple):
 
 
 def init(p: Parameters, o: Any, x: Array, y: Array) -> State:
-    """x_f⁰ = x⁰."""
+    """Start with x_f⁰ = x⁰."""
     return State(x, x, y, o.adjoint(y))
 
 

@@ -1,4 +1,4 @@
-"""What every method offers to people and to the engines; the mathematics is in each method's own file."""
+"""What all methods have in common; the mathematics of each method is in its own file."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ METHODS: dict[str, type[Method]] = {}
 class Method:
     """A method bound to a problem and its parameters.
 
-    Iterate by hand with `for state in method`; `method.point(state)` is the (x, y) that it stands for. To bring your
-    own, subclass this, set the class attributes below and add the class to `dapd.METHODS` under its name.
+    Iterate by hand with `for state in method`; `method.point(state)` is the (x, y) of a state. To add your own method,
+    subclass this, set the class attributes below and add the class to `dapd.METHODS` under its name.
     """
 
     name: ClassVar[str]
-    title: ClassVar[str]  # for people
+    title: ClassVar[str]  # the name in tables and plots
     reference: ClassVar[str]
     any_phi: ClassVar[bool] = True  # False: φ ≡ 0 only
-    needs_s_min: ClassVar[bool] = True  # its parameters use s_min, so φ ≢ 0 asks for full row rank
+    needs_s_min: ClassVar[bool] = True  # its parameters use s_min, so φ ≢ 0 requires full row rank
     record: ClassVar[type]  # the NamedTuple of its parameters
-    settings: ClassVar[Callable[..., Any]]  # the parameters by theory, from L, mu, s_max and s_min
+    settings: ClassVar[Callable[..., Any]]  # the parameters of the theorem, from L, mu, s_max and s_min
     first: ClassVar[Callable[..., Any]]  # the module's init(p, o, x, y)
     update: ClassVar[Callable[..., Any]]  # the module's step(p, o, s)
 
@@ -45,10 +45,10 @@ class Method:
         self.parameters: Any = parameters
         self.x0 = self._start("x0", x0, problem.columns)
         self.y0 = self._start("y0", y0, problem.rows)
-        self.oracle: Any = self._ask()
+        self.oracle: Any = self._make_oracle()
 
-    def _ask(self) -> Any:
-        """The oracle."""
+    def _make_oracle(self) -> Any:
+        """The oracle that `step` gets."""
         return Oracle(self.problem)
 
     def _start(self, name: str, value: Any, size: int) -> Array:
@@ -58,7 +58,7 @@ class Method:
 
     @classmethod
     def check(cls, problem: Problem) -> None:
-        """Raise an error that says what this method cannot have, and which can."""
+        """Raise ValueError if this method cannot solve the problem, naming methods that can."""
         if not cls.any_phi and not problem.phi.is_zero:
             able = ", ".join(name for name, method in METHODS.items() if method.any_phi)
             raise ValueError(
@@ -67,7 +67,7 @@ class Method:
 
     @classmethod
     def spectrum_of(cls, problem: Problem, given: Spectrum | None, *, deadline: float = math.inf) -> Spectrum:
-        """What the method must know of M: as given, known or estimated; an error if the theory cannot use it."""
+        """The spectrum of M that the method needs: given, stored or estimated; raise if the theory cannot use it."""
         given = given or problem.spectrum
         if not cls.needs_s_min:
             return estimate_norm(problem.M, deadline=deadline) if given is None else given
@@ -75,9 +75,9 @@ class Method:
         if spectrum.s_min == 0:
             raise ValueError(
                 f"M ({problem.rows} × {problem.columns}) does not have full row rank (its least singular value is 0, "
-                f"or can't be told from 0 beside s_max = {spectrum.s_max:.3g}), and with φ = "
+                f"or too close to 0 relative to s_max = {spectrum.s_max:.3g}), and with φ = "
                 f"{type(problem.phi).__name__} the theory needs it. Remove dependent rows, use method='papc' (which "
-                "converges without a rate), or pass spectrum=dapd.Spectrum(s_max, s_min) with an s_min of your choice"
+                "converges without a rate), or pass spectrum=dapd.Spectrum(s_max, s_min) with your own s_min"
             )
         return spectrum
 
@@ -99,7 +99,7 @@ class Method:
 
     @property
     def round(self) -> int:
-        """Iterations that touch as much of M as one pass over it."""
+        """The number of iterations that use as much of M as one pass over it."""
         return 1
 
     def init(self) -> Any:
@@ -107,16 +107,16 @@ class Method:
         return type(self).first(self.parameters, self.oracle, self.x0, self.y0)
 
     def step(self, state: Any) -> Any:
-        """The next state; this one stays as it is."""
+        """The next state; `state` is not changed."""
         return type(self).update(self.parameters, self.oracle, state)
 
     @staticmethod
     def point(state: Any) -> tuple[Array, Array]:
-        """The (x, y) that a state stands for."""
+        """The (x, y) of a state."""
         return state.x, state.y
 
     def run(self, state: Any, steps: int) -> Any:
-        """The state `steps` later, in plain Python."""
+        """The state after `steps` more steps, in Python."""
         for _ in range(steps):
             state = self.step(state)
         return state
@@ -129,7 +129,7 @@ class Method:
 
 
 def copy_of(state: Any) -> Any:
-    """A state with arrays of its own."""
+    """A copy of a state and of its arrays."""
     return type(state)(*(part.copy() if isinstance(part, np.ndarray) else part for part in state))
 
 

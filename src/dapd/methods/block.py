@@ -15,11 +15,11 @@ from dapd.methods.draw import COIN, DUAL, PRIMAL, Plan, draw, key_of
 from dapd.model.problem import Problem
 from dapd.spectrum.estimate import Spectrum, with_block_norm
 
-REFRESH = 1_000  # rounds of N iterations after which maintained products are computed anew: rounding must not add up
+REFRESH = 1_000  # rounds of N iterations after which updated products are recomputed, so rounding errors do not add up
 
 
 class Draw(NamedTuple):
-    """What an iteration draws."""
+    """The random choices of one iteration."""
 
     i: int  # block of the dual step
     j: int  # block of the primal step
@@ -29,14 +29,14 @@ class Draw(NamedTuple):
 class BlockMethod(Method):
     """A block-coordinate method for Mx = b.
 
-    `run` updates a state in place; `step`, and so iteration by hand, works on a copy. Draws depend only on the seed and
-    the iteration.
+    `run` updates a state in place; `step`, and so iteration by hand, works on a copy. The random choices depend only on
+    the seed and the iteration.
     """
 
     any_phi = False
     separable: ClassVar[bool] = True  # needs f(x) = Σ f_i(x_i)
     refresh: ClassVar[Callable[..., None]]  # the module's refresh(p, o, s), in place
-    rebase: ClassVar[Callable[..., None]] = staticmethod(lambda s: None)  # what else it does between steps, in place
+    rebase: ClassVar[Callable[..., None]] = staticmethod(lambda s: None)  # other work between steps, in place
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class BlockMethod(Method):
         self.shared = bool(shared_sample)
         super().__init__(problem, parameters, x0=x0, y0=y0)
 
-    def _ask(self) -> Any:
+    def _make_oracle(self) -> Any:
         blocks = self.problem.blocks or []
         if len(blocks) != self.parameters.N:
             raise ValueError(f"parameters are for N = {self.parameters.N} blocks, but the problem has {len(blocks)}")
@@ -64,7 +64,7 @@ class BlockMethod(Method):
 
     @classmethod
     def check(cls, problem: Problem) -> None:
-        """Blocks, φ ≡ 0 and (but for one method) a separable f."""
+        """Require blocks, φ ≡ 0 and, except for one method, a separable f."""
         super().check(problem)
         if problem.blocks is None:
             raise ValueError(
@@ -73,19 +73,19 @@ class BlockMethod(Method):
             )
         if not problem.M.divides(problem.blocks):
             raise ValueError(
-                f"method {cls.name!r} needs products with one block of M, and one of {problem.M!r} would cost all of "
-                "it; give dapd.ColumnBlocks([M1, …, MN]), one map a block"
+                f"method {cls.name!r} needs products with one block of M, but with {problem.M!r} each costs as much as "
+                "all of M; give dapd.ColumnBlocks([M1, …, MN]), one map per block"
             )
         if cls.separable and problem.parts is None:
             raise ValueError(
                 f"method {cls.name!r} needs f(x) = Σ f_i(x_i) over the blocks, and {type(problem.f).__name__} is not "
-                "known to separate so; write it as dapd.Separable([f1, …, fN]), or use "
+                "known to be separable; write it as dapd.Separable([f1, …, fN]), or use "
                 "method='x-sbc-dapd-nonseparable', or 'x-dapd' and 'y-dapd' without blocks"
             )
 
     @classmethod
     def spectrum_of(cls, problem: Problem, given: Spectrum | None, *, deadline: float = math.inf) -> Spectrum:
-        """With the norm of the blocks."""
+        """The spectrum of M with the norm of its blocks."""
         found = super().spectrum_of(problem, given, deadline=deadline)
         return with_block_norm(found, problem.M, problem.blocks or [], deadline=deadline)
 
@@ -108,7 +108,7 @@ class BlockMethod(Method):
 
     @classmethod
     def by_theory(cls, problem: Problem, spectrum: Spectrum, **choice: bool) -> Any:
-        """The parameters of the theorem, for a spectrum that knows s_bar_max; sharp=True where it leaves a choice."""
+        """The parameters of the theorem, for a spectrum with s_bar_max; sharp=True minimises Pi if possible."""
         return cls.settings(
             L=problem.f.L,
             mu=problem.f.mu,
@@ -120,7 +120,7 @@ class BlockMethod(Method):
 
     @property
     def round(self) -> int:
-        """N iterations touch as much as one pass over M."""
+        """N iterations use as much of M as one pass over it."""
         return len(self.blocks)
 
     def _rebase(self, period: int) -> int:
@@ -128,14 +128,14 @@ class BlockMethod(Method):
         return period
 
     def drawn(self, k: int) -> Draw:
-        """The draws of iteration k."""
+        """The random choices of iteration k."""
         N = len(self.blocks)
         i = draw(self.plan.key, k, DUAL, N)
         j = i if self.plan.shared else draw(self.plan.key, k, PRIMAL, N)
         return Draw(i, j, draw(self.plan.key, k, COIN, N) == 0)
 
     def run(self, state: Any, steps: int) -> Any:
-        """The state `steps` later, in the same arrays."""
+        """The state after `steps` more iterations, in the same arrays."""
         p, o = self.parameters, self.oracle
         for k in range(state.k, state.k + steps):
             type(self).update(p, o, state, self.drawn(k))
@@ -146,10 +146,10 @@ class BlockMethod(Method):
         return state._replace(k=state.k + steps)
 
     def step(self, state: Any) -> Any:
-        """The next state; this one stays as it is."""
+        """The next state; `state` is not changed."""
         return self.run(copy_of(state), 1)
 
     @staticmethod
     def point(state: Any) -> tuple[Array, Array]:
-        """Copies of x and y, since `run` goes on in the state's arrays."""
+        """Copies of x and y, since `run` changes the arrays of the state."""
         return state.x.copy(), state.y.copy()

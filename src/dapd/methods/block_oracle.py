@@ -9,13 +9,14 @@ import numpy as np
 from dapd.arrays import Array, in_dtype
 from dapd.model.problem import Problem
 from dapd.model.smooth import Function
-from dapd.operators.base import Operator, as_operator, pieces
+from dapd.operators.base import Operator, as_operator
+from dapd.operators.columns import column_matrices
 
 
 class BlockOracle:
-    """What a block-coordinate `step` may ask of a problem, in the problem's precision."""
+    """The operations that a block-coordinate `step` may use, in the precision of the problem."""
 
-    products = 0  # with all of M at once: none
+    products = 0  # with all of M at once: none here
 
     def __init__(self, problem: Problem, functions: list[Function] | None) -> None:
         assert problem.blocks is not None
@@ -28,13 +29,13 @@ class BlockOracle:
     @cached_property
     def operators(self) -> list[Operator]:
         """M_1, …, M_N."""
-        matrices = pieces(self.M, self.blocks)
+        matrices = column_matrices(self.M, self.blocks)
         if matrices is None:
             return [self.M.columns(block) for block in self.blocks]
         return [as_operator(matrix) for matrix in matrices]
 
     def reset(self) -> None:
-        """Count anew."""
+        """Set the counts to zero."""
         self.counts[:] = 0
 
     @property
@@ -48,13 +49,13 @@ class BlockOracle:
         return int(self.counts[1])
 
     def grad(self, i: int, z: Array) -> Array:
-        """∇f_i(z), z the block."""
+        """∇f_i(z), where z is the block."""
         assert self.functions is not None
         self.counts[1] += 1
         return self._own(self.functions[i].grad(z), z.shape, f"the gradient of f_{i + 1}")
 
     def partial(self, i: int, z: Array) -> Array:
-        """∇_i f(z), z all of the variables."""
+        """∇_i f(z), where z is the whole vector."""
         self.counts[1] += 1
         return self._own(
             self.f.block_grad(z, self.blocks[i]), z[self.blocks[i]].shape, f"f.block_grad of block {i + 1}"
@@ -76,7 +77,7 @@ class BlockOracle:
         return np.concatenate([self.grad(i, z[block]) for i, block in enumerate(self.blocks)])
 
     def image(self, v: Array) -> Array:
-        """Mv; zero costs nothing."""
+        """Mv; if v is zero, it makes no product."""
         total = np.zeros_like(self.b)
         if v.any():
             for i, block in enumerate(self.blocks):
@@ -84,7 +85,7 @@ class BlockOracle:
         return total
 
     def gram(self, y: Array) -> Array:
-        """MMᵀy; zero costs nothing."""
+        """MMᵀy; if y is zero, it makes no product."""
         total = np.zeros_like(self.b)
         if y.any():
             for i in range(len(self.blocks)):

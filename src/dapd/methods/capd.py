@@ -1,4 +1,4 @@
-"""CAPD: accelerated PAPC on a Chebyshev polynomial of MᵀM, an inner loop of fixed length; for Mx = b."""
+"""CAPD: accelerated PAPC on a Chebyshev polynomial of MᵀM, with an inner loop of fixed length; for Mx = b."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Parameters = theory.Capd
 
 
 def chebyshev(p: Parameters, o: Any, x: Array) -> tuple[Array, Array]:
-    """N Chebyshev iterations towards Mx = b: return d with x + Mᵀd their result, and Mᵀd."""
+    """N Chebyshev iterations towards Mx = b: return d and Mᵀd, where x + Mᵀd is their result."""
     r, Mtr = o.dual_step(x, -o.b, 0.0)  # Mx − b and Mᵀ of it
     gamma = -p.nu / 2
     q, Mtq = -1 / p.nu * r, -1 / p.nu * Mtr
@@ -54,5 +54,5 @@ class CAPD(Method):
 
     @property
     def iterations_per_step(self) -> int:
-        """N inner iterations."""
+        """The number of inner iterations."""
         return int(self.parameters.N)

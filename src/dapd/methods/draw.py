@@ -1,4 +1,4 @@
-"""Random blocks that depend only on the seed and the iteration, so a run is the same however it is cut into chunks."""
+"""Random blocks that depend only on the seed and the iteration, so chunks of any length give the same run."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ GOLDEN = 0x9E3779B97F4A7C15
 FIRST = 0xBF58476D1CE4E5B9
 SECOND = 0x94D049BB133111EB
 
-# what a draw of one iteration is for
+# the purpose of a draw within an iteration
 DUAL, PRIMAL, COIN = 0, 1, 2
-DRAWS = 4  # counters kept for each iteration
+DRAWS = 4  # counters per iteration
 
 
 class Plan(NamedTuple):
-    """What decides the draws and the refreshes of a run, besides the iteration."""
+    """What determines the draws and the refreshes of a run, besides the iteration."""
 
     key: int
     shared: bool  # j = i
-    period: int  # iterations between exact refreshes of the maintained products
-    rebase: int  # iterations between those of powers that are kept apart, if there are any
+    period: int  # iterations between two recomputations of the updated products
+    rebase: int  # iterations after which a power that is stored separately is multiplied in, if there is one
 
 
 def mix(word: int) -> int:
@@ -31,7 +31,7 @@ def mix(word: int) -> int:
 
 
 def draw(key: int, iteration: int, purpose: int, count: int) -> int:
-    """A block among 0, …, count − 1 (count < 2³²)."""
+    """A random block from 0, …, count − 1 (count < 2³²)."""
     word = mix((key + GOLDEN * (DRAWS * iteration + purpose)) & WORD)
     return ((word >> 32) * count) >> 32
 

@@ -1,4 +1,4 @@
-"""What a method's `step` may ask of a problem, evaluated by NumPy and counted: the reference for every engine."""
+"""The operations that a `step` may use, evaluated by NumPy and counted: the reference for every engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DualStep = Callable[[Array, Array, float], tuple[Array, Array]]
 
 
 class Oracle:
-    """Gradients and dual steps in the problem's precision."""
+    """Gradients and dual steps in the precision of the problem."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -25,15 +25,15 @@ class Oracle:
         self.b = problem.b.astype(problem.dtype)
         self.gradients = 0
         self.products = 0  # with M and with Mᵀ, each counted
-        self.block_products = 0  # never any here
-        self.deadline = math.inf  # on the performance counter: a step that takes long is given up then
+        self.block_products = 0  # none here
+        self.deadline = math.inf  # a value of time.perf_counter(); dual steps after it raise TimeUp
 
     def use(self, dual_step: DualStep) -> None:
-        """Take dual steps this way from now on: one pass over M is faster than two products."""
+        """Use this function for dual steps: one pass over M is faster than two products."""
         self._dual_step = dual_step
 
     def reset(self) -> None:
-        """Count anew."""
+        """Set the counts to zero."""
         self.gradients = self.products = 0
 
     def grad(self, x: Array) -> Array:
@@ -49,7 +49,7 @@ class Oracle:
         return self._dual_step(v, base, step)
 
     def adjoint(self, y: Array) -> Array:
-        """Mᵀy, only for the first state; zero costs nothing."""
+        """Mᵀy, only for the first state; if y is zero, it makes no product."""
         problem = self.problem
         if not y.any():
             return np.zeros(problem.columns, problem.dtype)

@@ -20,7 +20,7 @@ class State(NamedTuple):
 
 
 def init(p: Parameters, o: Any, x: Array, y: Array) -> State:
-    """Any x⁰ and y⁰."""
+    """Start from any x⁰ and y⁰."""
     return State(x, y, o.adjoint(y))
 
 

@@ -1,4 +1,4 @@
-"""x-DAPD: acceleration on the primal side, for problems where the conditioning of f dominates."""
+"""x-DAPD: acceleration on the primal side, for problems in which the conditioning of f dominates."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class State(NamedTuple):
     """One iterate."""
 
     x: Primal
-    z: Primal  # x with momentum, where the gradient is taken
+    z: Primal  # x with momentum, the point of the gradient
     y: Dual
     Mty: Primal  # Mᵀy
 
 
 def init(p: Parameters, o: Any, x: Array, y: Array) -> State:
-    """x⁰ = z⁰."""
+    """Start with z⁰ = x⁰."""
     return State(x, x, y, o.adjoint(y))
 
 

@@ -1,4 +1,4 @@
-"""x-SBC-DAPD: x-DAPD, one random block of M in the dual step and one in the primal step."""
+"""x-SBC-DAPD: x-DAPD with one random block of M in the dual step and one in the primal step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class State(NamedTuple):
     """One iterate."""
 
     x: Array
-    z: Array  # x with momentum, where the gradient is taken
+    z: Array  # x with momentum, the point of the gradient
     g: Array  # ∇f(z)
     y: Array
     Mx_hat: Array  # M(ξz − (ξ−1)x)
@@ -23,7 +23,7 @@ class State(NamedTuple):
 
 
 def init(p: Parameters, o: Any, x: Array, y: Array) -> State:
-    """x⁰ = z⁰."""
+    """Start with z⁰ = x⁰."""
     return State(x.copy(), x.copy(), o.all_grads(x), y.copy(), o.image(x), 0)
 
 
@@ -40,7 +40,7 @@ def step(p: Parameters, o: Any, s: State, drawn: Draw) -> None:
 
 
 def refresh(p: Parameters, o: Any, s: State) -> None:
-    """Mx̂ afresh."""
+    """Recompute Mx̂."""
     s.Mx_hat[:] = o.image(p.xi * s.z - (p.xi - 1) * s.x)
 
 

@@ -16,20 +16,20 @@ Parameters = theory.XSbcNonseparable
 
 
 class State(NamedTuple):
-    """One iterate, in variables of which one block changes per iteration.
+    """One iterate, in variables of which only one block changes per iteration.
 
     With e = z − x, an iteration that moves block j by d is e⁺ = γe + ((1+γ)ω − 1)d and z⁺ = z + γe + (1+γ)ωd. So
-    c = z + γ/(1−γ)·e changes only in block j, and so does e once the power of γ is kept apart, e = scale·ε:
+    c = z + γ/(1−γ)·e changes only in block j. So does ε in e = scale·ε, where scale is the power of γ:
 
         z = c − γ/(1−γ)·scale·ε,    x = c − 1/(1−γ)·scale·ε,    x̂ = c + (ξ − 1/(1−γ))·scale·ε.
     """
 
-    c: Array  # where x and z come to rest if no block moves any more
+    c: Array  # the limit of x and z if no block moves any more
     e: Array  # ε
     y: Array
     Mc: Array
     Me: Array
-    scale: Array  # one number, the power of γ that ε lacks
+    scale: Array  # one number, the power of γ in e = scale·ε
     reach: float  # 1/(1 − γ)
     k: int  # iterations so far
 
@@ -45,7 +45,7 @@ class State(NamedTuple):
 
 
 def init(p: Parameters, o: Any, x: Array, y: Array) -> State:
-    """x⁰ = z⁰ = v⁰, so e = 0."""
+    """Start with z⁰ = v⁰ = x⁰, so e = 0."""
     Mx = o.image(x)
     return State(x.copy(), np.zeros_like(x), y.copy(), Mx, np.zeros_like(Mx), np.ones(1), 1 / (1 - p.gamma), 0)
 
@@ -72,14 +72,14 @@ def step(p: Parameters, o: Any, s: State, drawn: Draw) -> None:
 
 
 def rebase(s: State) -> None:
-    """The power of γ back into ε."""
+    """Multiply ε by the power of γ, and reset that to 1."""
     for part in (s.e, s.Me):
         part *= float(s.scale[0])
     s.scale[0] = 1.0
 
 
 def refresh(p: Parameters, o: Any, s: State) -> None:
-    """Mc and Mε afresh."""
+    """Recompute Mc and Mε."""
     s.Mc[:], s.Me[:] = o.image(s.c), o.image(s.e)
 
 
@@ -99,7 +99,7 @@ class XSBCNonseparable(BlockMethod):
 
     @classmethod
     def check(cls, problem: Problem) -> None:
-        """Block partial gradients, tried once."""
+        """Also require partial gradients of a block, which are tried once."""
         super().check(problem)
         block = (problem.blocks or [])[0]
         found = np.shape(problem.f.block_grad(np.zeros(problem.columns, problem.dtype), block))
@@ -107,7 +107,7 @@ class XSBCNonseparable(BlockMethod):
             raise ValueError(f"f.block_grad(x, {block}) has shape {found}, expected {(block.stop - block.start,)}")
 
     def _rebase(self, period: int) -> int:
-        """Iterations after which the power of γ goes back into e, well before it underflows."""
+        """The number of iterations after which the power of γ is multiplied into ε, well before it underflows."""
         if not 0 < self.parameters.gamma < 1:
             raise ValueError(f"parameters.gamma must lie between 0 and 1, found {self.parameters.gamma:g}")
         least = float(np.finfo(self.problem.dtype).tiny) ** 0.5

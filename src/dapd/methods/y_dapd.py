@@ -1,4 +1,4 @@
-"""y-DAPD: acceleration on the dual side, for problems where the conditioning of M dominates."""
+"""y-DAPD: acceleration on the dual side, for problems in which the conditioning of M dominates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class State(NamedTuple):
 
 
 def init(p: Parameters, o: Any, x: Array, y: Array) -> State:
-    """y⁰ = w⁰ = u⁰."""
+    """Start with w⁰ = u⁰ = y⁰."""
     Mty = o.adjoint(y)
     return State(x, y, y, Mty, Mty)
 

@@ -24,7 +24,7 @@ class State(NamedTuple):
 
 
 def init(p: Parameters, o: Any, x: Array, y: Array) -> State:
-    """y⁰ = w⁰ = u⁰."""
+    """Start with w⁰ = u⁰ = y⁰."""
     g = o.all_grads(x)
     return State(x.copy(), g, y.copy(), y.copy(), o.image(x - p.t * g), o.gram(y), 0)
 
@@ -46,7 +46,7 @@ def step(p: Parameters, o: Any, s: State, drawn: Draw) -> None:
 
 
 def refresh(p: Parameters, o: Any, s: State) -> None:
-    """M(x − t∇f(x)) afresh; MMᵀy is at every move of y."""
+    """Recompute M(x − t∇f(x)); MMᵀy is recomputed whenever y moves."""
     s.forward[:] = o.image(s.x - p.t * s.g)
 
 

@@ -45,7 +45,7 @@ class Conjugate(Phi):
         self.size = getattr(g, "size", None)
 
     def value(self, y: Array) -> float:
-        """g*(y); nan where g has no `conjugate` of its own."""
+        """g*(y); nan if g has no `conjugate` of its own."""
         known = getattr(self.g, "conjugate", None)
         return np.nan if known is None else known(y)
 

@@ -12,7 +12,8 @@ from dapd.arrays import Array
 from dapd.model import ask
 from dapd.model.proximal import Phi, Zero
 from dapd.model.smooth import Function, Separable
-from dapd.operators.base import ColumnBlocks, as_operator
+from dapd.operators.base import as_operator
+from dapd.operators.columns import ColumnBlocks
 from dapd.spectrum.estimate import Spectrum
 
 
@@ -35,17 +36,17 @@ class Problem:
     f : Function
         Smooth and strongly convex: Quadratic, PseudoHuber, LeastSquares, Logistic, Separable or Smooth.
     M : array, sparse matrix, Kronecker, ColumnBlocks, or anything with shape, matvec and rmatvec
-        Kept without a copy: leave it unchanged while the problem lives. It may be zero, or have no rows: then f alone
-        is minimised.
+        Kept without a copy: leave it unchanged while the problem lives. It may be zero, or have no rows: then
+        the problem is to minimise f.
     b : vector, one entry for each row of M
     phi : Phi
         Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack.
     blocks : int or list of slices, optional
         How x divides into consecutive blocks.
     x_star, y_star : vector, optional
-        The solution where it is known, for the history's relative error.
+        The solution if it is known, for the history's relative error.
     spectrum : Spectrum, optional
-        Bounds on the singular values of M where they are known, so that no solve estimates them.
+        Bounds on the singular values of M if they are known, so no solve estimates them.
     """
 
     @named
@@ -68,7 +69,7 @@ class Problem:
             raise TypeError(f"phi must be a dapd.Phi, found {type(phi).__name__}; subclass dapd.Phi or use Conjugate")
         if spectrum is not None and not isinstance(spectrum, Spectrum):
             raise TypeError(f"spectrum must be a dapd.Spectrum, found {type(spectrum).__name__}")
-        self._spectrum = spectrum
+        self.spectrum = spectrum
         self.M = as_operator(M, empty=True)
         self.rows, self.columns = self.M.shape
         self.b: Array = vector("b", b, self.rows)
@@ -99,13 +100,6 @@ class Problem:
         return f.sized(self.columns)
 
     @cached_property
-    def spectrum(self) -> Spectrum | None:
-        """The bounds that were given. If M is zero, any will do: it has no positive singular value."""
-        if self._spectrum is None and not self.M.row_norms.any():
-            return Spectrum(1.0, 1.0)
-        return self._spectrum
-
-    @cached_property
     def sizes(self) -> Sizes:
         """What residuals are compared with, as far as it does not depend on the point."""
         norms = np.where(self.M.row_norms > 0, self.M.row_norms, 1.0)
@@ -119,11 +113,11 @@ class Problem:
 
     @cached_property
     def parts(self) -> list[Function] | None:
-        """f_1, …, f_N where f(x) = Σ f_i(x_i) over the blocks; None where it is not known to separate."""
+        """f_1, …, f_N with f(x) = Σ f_i(x_i) over the blocks; None if f is not known to separate."""
         return None if self.blocks is None else self.f.split(self.blocks)
 
     def objective(self, x: Array) -> float:
-        """f(x) + φ*(Mx − b): inf where x breaks a constraint, however little."""
+        """f(x) + φ*(Mx − b): inf if x breaks a constraint, however little."""
         return self.f.value(x) + self.phi.conjugate(self.M.forward(x) - self.b)
 
     def with_solution(self, x_star: Any, y_star: Any = None) -> Problem:

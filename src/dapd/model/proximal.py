@@ -15,14 +15,14 @@ from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, Piece, Pieces, speaks_f
 
 
 def support(z: Array, lower: Any, upper: Any) -> float:
-    """sup{zᵀy : lower ≤ y ≤ upper}; infinite bounds cost nothing where z is zero."""
+    """sup{zᵀy : lower ≤ y ≤ upper}; infinite bounds cost nothing if z is zero."""
     lower, upper = np.broadcast_to(lower, z.shape), np.broadcast_to(upper, z.shape)
     up, down = z > 0, z < 0
     return float(np.sum(upper[up] * z[up]) + np.sum(lower[down] * z[down]))
 
 
 def indicator(inside: Any) -> float:
-    """0 where the condition holds, inf otherwise."""
+    """0 if the condition holds, inf otherwise."""
     return 0.0 if inside else np.inf
 
 
@@ -62,7 +62,7 @@ class Phi:
         return dual / primal if self.row_steps else float(np.linalg.norm(dual) / np.linalg.norm(primal))
 
     def value(self, y: Array) -> float:
-        """φ(y), inf outside the domain; nan where unknown."""
+        """φ(y), inf outside the domain; nan if unknown."""
         return np.nan
 
     def prox(self, v: Array, step: Any) -> Array:
@@ -70,7 +70,7 @@ class Phi:
         raise TypeError(f"{type(self).__name__} has no prox(v, step); a φ needs one")
 
     def conjugate(self, z: Array) -> float:
-        """φ*(z) = sup_y zᵀy − φ(y); nan where unknown."""
+        """φ*(z) = sup_y zᵀy − φ(y); nan if unknown."""
         return np.nan
 
     def conjugate_near(self, v: Array, step: Any) -> float:
@@ -79,7 +79,7 @@ class Phi:
         return float(np.sum(p * ((v - p) / step))) - float(self.value(p))
 
     def recession(self, d: Array) -> float:
-        """Lim φ(y + td)/t for t → ∞; nan where unknown."""
+        """Lim φ(y + td)/t for t → ∞; nan if unknown."""
         return np.nan
 
     def lowered(self, rows: int) -> Pieces | None:
@@ -139,7 +139,7 @@ class NonNegative(_ByRows):
     """Indicator of y ≥ 0: the constraint Mx ≤ b."""
 
     def value(self, y: Array) -> float:
-        """0 where y ≥ 0."""
+        """0 if y ≥ 0."""
         return indicator(within(y, 0, np.inf))
 
     def prox(self, v: Array, step: Any) -> Array:
@@ -160,7 +160,7 @@ class NonNegative(_ByRows):
 
 
 class Box(_ByRows):
-    """Indicator of lower ≤ y ≤ upper (numbers or vectors, infinite where unbounded)."""
+    """Indicator of lower ≤ y ≤ upper (numbers or vectors, infinite if unbounded)."""
 
     @named
     def __init__(self, lower: Any, upper: Any) -> None:
@@ -310,7 +310,7 @@ class GroupBall(Phi):
         return xp.sqrt(xp.bincount(self._owner, v * v, **known).astype(v.dtype))
 
     def value(self, y: Array) -> float:
-        """0 where every group lies in its ball, up to the rounding of its norm."""
+        """0 if every group lies in its ball, up to the rounding of its norm."""
         return indicator(within(self._norms(y), 0, self.radius))
 
     def prox(self, v: Array, step: Any) -> Array:
@@ -340,14 +340,14 @@ class GroupBall(Phi):
 
 
 def _shrink(v: Array, low: Any, high: Any) -> Array:
-    """V − clip(v, low, high), written so that it is exactly zero in between, infinite bounds included."""
+    """V − clip(v, low, high), written to be exactly zero in between, infinite bounds included."""
     xp = namespace(v)
     zero = 0 * v
     return xp.maximum(v - high, zero) + xp.minimum(v - low, zero)
 
 
 def _like(value: Any, v: Array) -> Any:
-    """A vector in v's dtype, so that float32 stays float32; Python numbers already do."""
+    """A vector in v's dtype, so float32 stays float32; Python numbers already do."""
     return value.astype(v.dtype) if isinstance(value, np.ndarray) and value.dtype != v.dtype else value
 
 

@@ -57,7 +57,7 @@ class Function:
         return self._terms("block_grad(x, block); give Smooth one, or use a full method").block_gradient(x, block)
 
     def split(self, blocks: list[slice]) -> list[Function] | None:
-        """f_1, …, f_N where f(x) = Σ f_i(x_i) over these blocks; None where f is not known to separate."""
+        """f_1, …, f_N with f(x) = Σ f_i(x_i) over these blocks; None if f is not known to separate."""
         return None
 
     def sized(self, variables: int) -> Function:
@@ -81,18 +81,18 @@ class Quadratic(Function):
     Parameters
     ----------
     H : vector (the diagonal), dense or sparse symmetric matrix, or LinearOperator
-        Positive definite; kept without a copy where it is an array of floats already.
+        Positive definite; kept without a copy if it is an array of floats already.
     c : vector, optional
-        Zero where left out.
+        Zero by default.
     mu, L : float, optional
-        Bounds on the eigenvalues of H; computed where left out, needed for a LinearOperator.
+        Bounds on the eigenvalues of H; computed by default, needed for a LinearOperator.
     """
 
     @named
     def __init__(self, H: Any, c: Any = None, *, mu: float | None = None, L: float | None = None) -> None:
         if isinstance(H, LinearOperator):
             if mu is None or L is None:
-                raise ValueError("mu and L must be given when H is a LinearOperator: they can't be computed safely")
+                raise ValueError("mu and L must be given when H is a LinearOperator: they cannot be computed safely")
             self.H: Any = H
         elif sp.issparse(H):
             self.H = as_sparse("H", H)
@@ -108,7 +108,7 @@ class Quadratic(Function):
             if mu is None and low <= 0:
                 raise ValueError(
                     f"H must be positive definite for f to be strongly convex (mu > 0); its least eigenvalue "
-                    f"is {low:.3g} (or can't be told from zero). Add a ridge to H, or pass mu= if you know it"
+                    f"is {low:.3g} (or cannot be told from zero). Add a ridge to H, or pass mu= if you know it"
                 )
             mu, L = low if mu is None else mu, high if L is None else L
         self._constants(mu, L)
@@ -136,7 +136,7 @@ class PseudoHuber(Function):
     @classmethod
     @named
     def with_condition(cls, kappa: float) -> PseudoHuber:
-        """Choose e so that L/mu = kappa."""
+        """The function with L/mu = kappa."""
         return cls((number("kappa", kappa, above=1.0) - 1) ** -0.5)
 
     def split(self, blocks: list[slice]) -> list[Function]:
@@ -201,14 +201,14 @@ class Logistic(Function):
 class Separable(Function):
     """Σ f_i(x_i), x cut into consecutive blocks, one function each.
 
-    `sizes` gives the length of each block where a function does not know it (PseudoHuber); a Problem with
+    `sizes` gives the length of each block if a function does not know it (PseudoHuber); a Problem with
     `blocks=` fills them in.
     """
 
     @named
     def __init__(self, functions: Sequence[Function], *, sizes: Sequence[int] | None = None) -> None:
         if not functions:
-            raise ValueError("functions is empty; give one function a block")
+            raise ValueError("functions is empty; give one function per block")
         for f in functions:
             if not isinstance(f, Function):
                 raise TypeError(f"functions must be dapd functions, found {type(f).__name__}; wrap it in dapd.Smooth")
@@ -249,7 +249,7 @@ class Separable(Function):
         return namespace(x).concat([f.grad(piece) for f, piece in self._pieces(x)])
 
     def split(self, blocks: list[slice]) -> list[Function] | None:
-        """The functions themselves, where the blocks are theirs."""
+        """The functions themselves, if the blocks are theirs."""
         return list(self.functions) if blocks == self.blocks else None
 
     def block_grad(self, x: Array, block: slice) -> Array:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.arguments import consecutive, named, real
+from dapd.arguments import real
 from dapd.arrays import Array
 from dapd.operators.sizes import magnitudes, norms_of_rows
 
-PANEL = 1 << 18  # entries of M converted at a time when x has another dtype than M
-SKETCHES = 8  # products from which the norms of the rows of a matrix-free map are estimated
+PANEL = 1 << 18  # entries of M that are converted at a time if x and M have different dtypes
+SKETCHES = 8  # products used to estimate the row norms of a matrix-free map
 
 
 class Operator:
@@ -25,17 +25,17 @@ class Operator:
 
     @cached_property
     def memory(self) -> dict[str, Any]:
-        """What was found out about the map, such as its singular values, for the next who asks."""
+        """Stored facts about the map, such as its singular values, so they are computed only once."""
         return {}
 
     @property
     def probes(self) -> int:
-        """Products that `dense` spends; 0 where the matrix is at hand."""
+        """The number of products that `dense` makes; 0 if the matrix is stored."""
         return min(self.shape)
 
     @property
     def work(self) -> int:
-        """Multiplications of a product with M; 0 where that is not known."""
+        """The number of multiplications in a product with M; 0 if unknown."""
         return 0
 
     def forward(self, x: Array) -> Array:
@@ -53,17 +53,17 @@ class Operator:
 
     @cached_property
     def row_norms(self) -> Array:
-        """‖M_i‖₂ of each row; estimated from products with random signs where the entries are not known."""
+        """‖M_i‖₂ of each row; estimated from products with random signs if the entries are not known."""
         signs = np.random.default_rng(0).choice([-1.0, 1.0], (SKETCHES, self.shape[1]))
         squares = sum(self.forward(v.astype(self.dtype)).astype(np.float64) ** 2 for v in signs)
         return np.asarray(np.sqrt(squares / SKETCHES))
 
     def row_sizes(self, x: Array) -> Array | None:
-        """Σ_j |M_ij x_j| of each row; None where the entries are not known."""
+        """Σ_j |M_ij x_j| of each row; None if the entries are not known."""
         return None
 
     def column_sizes(self, y: Array) -> Array | None:
-        """Σ_i |M_ij y_i| of each column; None where the entries are not known."""
+        """Σ_i |M_ij y_i| of each column; None if the entries are not known."""
         return None
 
     def columns(self, block: slice) -> Operator:
@@ -71,11 +71,11 @@ class Operator:
         return _Columns(self, block)
 
     def divides(self, blocks: list[slice]) -> bool:
-        """Whether a product with one of these blocks of columns costs no more than that block."""
+        """Whether a product with one of these blocks of columns uses only that block, not all of M."""
         return self.probes == 0
 
     def dense(self) -> Array:
-        """The matrix itself, one product for each row or column."""
+        """The matrix as an array, by one product per row or per column."""
         rows, columns = self.shape
         matrix = np.empty(self.shape)
         if rows <= columns:
@@ -91,11 +91,11 @@ class Operator:
         return Dense(self.dense()).outer()
 
     def lowered(self) -> tuple[Any, ...] | None:
-        """A record of arrays that the native core can read, its kind first; None if only Python knows the products."""
+        """A record for the native core, its kind first; None if the products are only available in Python."""
         return None
 
     def sparse(self) -> Any:
-        """The matrix as CSR if it is at hand and sparse, else None."""
+        """The matrix as CSR if it is stored as a sparse matrix, else None."""
         return None
 
     def transposed(self) -> Operator:
@@ -107,16 +107,16 @@ class Operator:
 
 
 class _Explicit(Operator):
-    """A map whose matrix is at hand."""
+    """A map whose matrix is stored."""
 
     @property
     def probes(self) -> int:
-        """None."""
+        """0, since the matrix is stored."""
         return 0
 
 
 class Dense(_Explicit):
-    """A NumPy array, kept without a copy."""
+    """A NumPy array, not copied."""
 
     def __init__(self, matrix: Array) -> None:
         self.matrix = matrix
@@ -125,7 +125,7 @@ class Dense(_Explicit):
 
     @property
     def work(self) -> int:
-        """One for each entry."""
+        """One per entry."""
         return int(self.matrix.size)
 
     def forward(self, x: Array) -> Array:
@@ -157,7 +157,7 @@ class Dense(_Explicit):
         return magnitudes(self.matrix.T, y)
 
     def _panels(self) -> Iterator[slice]:
-        """Row panels, so that a product in another precision never converts all of M at once."""
+        """Panels of rows, so a product in another precision never converts all of M at once."""
         height = max(1, PANEL // self.shape[1])
         return (slice(k, k + height) for k in range(0, self.shape[0], height))
 
@@ -180,7 +180,7 @@ class Dense(_Explicit):
         return total
 
     def lowered(self) -> tuple[Any, ...]:
-        """("dense", entries in C order, whether they are those of the transpose)."""
+        """("dense", entries in C order, whether they belong to the transpose)."""
         if self.matrix.flags.f_contiguous and not self.matrix.flags.c_contiguous:
             return "dense", as_entries(self.matrix.T), True
         return "dense", as_entries(self.matrix), False
@@ -191,7 +191,7 @@ class Dense(_Explicit):
 
 
 class Sparse(_Explicit):
-    """A SciPy sparse matrix or array, held as CSR; the transpose is a view of it."""
+    """A SciPy sparse matrix or array, stored as CSR; the transpose is a view of it."""
 
     def __init__(self, matrix: Any) -> None:
         self.matrix = matrix
@@ -201,7 +201,7 @@ class Sparse(_Explicit):
 
     @property
     def work(self) -> int:
-        """One for each stored entry."""
+        """One per stored entry."""
         return int(self.matrix.nnz)
 
     def forward(self, x: Array) -> Array:
@@ -282,89 +282,8 @@ class MatrixFree(Operator):
         return array.reshape(size)
 
 
-class ColumnBlocks(Operator):
-    """(M_1 … M_N) side by side, each of any kind; the blocks of x follow."""
-
-    @named
-    def __init__(self, blocks: Sequence[Any]) -> None:
-        if len(blocks) == 0:
-            raise ValueError("blocks is empty; give at least one matrix")
-        self.operators = [as_operator(block, name=f"blocks[{i}]") for i, block in enumerate(blocks)]
-        rows = {operator.shape[0] for operator in self.operators}
-        if len(rows) > 1:
-            raise ValueError(f"blocks have different numbers of rows: {sorted(rows)}")
-        self.blocks = consecutive(operator.shape[1] for operator in self.operators)
-        self.shape = (rows.pop(), self.blocks[-1].stop)
-        self.dtype = np.result_type(*(operator.dtype for operator in self.operators))
-
-    @property
-    def probes(self) -> int:
-        """Those of the blocks."""
-        return sum(operator.probes for operator in self.operators)
-
-    def forward(self, x: Array) -> Array:
-        """Σ M_i x_i."""
-        total = np.zeros(self.shape[0], np.result_type(self.dtype, x))
-        for operator, block in zip(self.operators, self.blocks, strict=True):
-            total += operator.forward(x[block])
-        return total
-
-    def adjoint(self, y: Array) -> Array:
-        """M_iᵀy, joined."""
-        return np.concatenate([operator.adjoint(y) for operator in self.operators])
-
-    @cached_property
-    def row_norms(self) -> Array:
-        """From those of the blocks."""
-        total = np.zeros(self.shape[0])
-        for operator in self.operators:
-            total = np.hypot(total, operator.row_norms)
-        return total
-
-    def row_sizes(self, x: Array) -> Array:
-        """Σ over the blocks; |M_i x_i| of a block whose entries are not known."""
-        total = np.zeros(self.shape[0])
-        for operator, block in zip(self.operators, self.blocks, strict=True):
-            sizes = operator.row_sizes(x[block])
-            total += abs(operator.forward(x[block])) if sizes is None else sizes
-        return total
-
-    def column_sizes(self, y: Array) -> Array | None:
-        """Those of the blocks, joined; None where the entries of one are not known."""
-        parts = [operator.column_sizes(y) for operator in self.operators]
-        known = [part for part in parts if part is not None]
-        return np.concatenate(known) if len(known) == len(parts) else None
-
-    def divides(self, blocks: list[slice]) -> bool:
-        """Also where the blocks are these."""
-        return super().divides(blocks) or blocks == self.blocks
-
-    def columns(self, block: slice) -> Operator:
-        """The block's own matrix where the blocks agree."""
-        for operator, own in zip(self.operators, self.blocks, strict=True):
-            if own == block:
-                return operator
-        return super().columns(block)
-
-    def dense(self) -> Array:
-        """The blocks side by side in one array."""
-        return np.concatenate([operator.dense() for operator in self.operators], axis=1)
-
-    def sparse(self) -> Any:
-        """The blocks side by side if all of them are sparse."""
-        matrices = [operator.matrix for operator in self.operators if isinstance(operator, Sparse)]
-        return sp.hstack(matrices, format="csr") if len(matrices) == len(self.operators) else None
-
-    def outer(self) -> Array:
-        """Σ M_i M_iᵀ."""
-        total = np.zeros((self.shape[0],) * 2)
-        for operator in self.operators:
-            total += operator.outer()
-        return total
-
-
 class _Columns(Operator):
-    """A block of columns of a map that is known by its products alone."""
+    """A block of columns of a matrix-free map."""
 
     def __init__(self, inner: Operator, block: slice) -> None:
         start, stop, _ = block.indices(inner.shape[1])
@@ -373,7 +292,7 @@ class _Columns(Operator):
         self.dtype = inner.dtype
 
     def forward(self, x: Array) -> Array:
-        """M applied to x set into zeros."""
+        """M applied to x, padded with zeros."""
         full = np.zeros(self.inner.shape[1], x.dtype)
         full[self.block] = x
         return self.inner.forward(full)
@@ -384,7 +303,7 @@ class _Columns(Operator):
 
 
 class _Transpose(Operator):
-    """Mᵀ of a map that is known by its products alone."""
+    """Mᵀ of a matrix-free map."""
 
     def __init__(self, inner: Operator) -> None:
         self.inner = inner
@@ -403,7 +322,7 @@ class _Transpose(Operator):
 def as_operator(M: Any, *, name: str = "M", empty: bool = False) -> Operator:
     """Return M as an Operator: an array, a sparse matrix, or anything with shape, matvec and rmatvec.
 
-    It must have a column, and a row unless `empty`.
+    It must have at least one column, and at least one row unless `empty`.
     """
     if isinstance(M, Operator):
         return M
@@ -420,20 +339,20 @@ def as_operator(M: Any, *, name: str = "M", empty: bool = False) -> Operator:
 
 
 def as_sparse(name: str, M: Any, *, empty: bool = False) -> Any:
-    """Return a checked CSR array; the caller's own where it is one already."""
+    """Return M as a checked CSR array, without a copy if it is one already."""
     _shape(name, M.shape, empty=empty)
     matrix = sp.csr_array(M)
     real(f"{name}.data", matrix.data if matrix.nnz else np.zeros(1))
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64)
     if not matrix.has_canonical_format:
-        matrix = matrix.copy()  # the caller's may share these arrays
+        matrix = matrix.copy()  # the arrays may be shared with the given matrix
         matrix.sum_duplicates()
     return matrix
 
 
 def as_entries(matrix: Array, dtype: Any = None) -> Array:
-    """The array as the core reads it, in C order, aligned, in this machine's byte order; a copy only if it must be."""
+    """The array as the core needs it: in C order, aligned, in native byte order; a copy only if necessary."""
     wanted = np.dtype(dtype or matrix.dtype).newbyteorder("=")
     return np.require(matrix, wanted, ["C", "A"])
 
@@ -444,29 +363,8 @@ def csr_record(matrix: Any) -> tuple[Any, ...]:
     return "csr", as_entries(matrix.indptr, wide), as_entries(matrix.indices, wide), as_entries(matrix.data)
 
 
-def cut(matrix: Any, blocks: list[slice]) -> list[Any]:
-    """The blocks of columns of an array or a sparse matrix."""
-    by_column = matrix.tocsc() if sp.issparse(matrix) else matrix
-    return [by_column[:, block] for block in blocks]
-
-
-def pieces(M: Operator, blocks: list[slice]) -> list[Any] | None:
-    """The blocks of M as arrays or sparse matrices; None where M is known by its products alone."""
-    if isinstance(M, (Dense, Sparse)):
-        return cut(M.matrix, blocks)
-    if not isinstance(M, ColumnBlocks):
-        return None
-    matrices = [operator.matrix for operator in M.operators if isinstance(operator, (Dense, Sparse))]
-    if len(matrices) < len(M.operators):
-        return None
-    if M.blocks == blocks:
-        return matrices
-    sparse = any(sp.issparse(matrix) for matrix in matrices)
-    return cut(sp.hstack(matrices).tocsc() if sparse else np.concatenate(matrices, axis=1), blocks)
-
-
 def matrix_of(name: str, value: Any, *, empty: bool = False) -> Array:
-    """A checked two-dimensional array of floats; the caller's own where it is one already."""
+    """Return a checked two-dimensional array of floats, without a copy if it is one already."""
     array = real(name, value, empty=empty)
     _shape(name, array.shape, empty=empty)
     return array
@@ -480,7 +378,7 @@ def _shape(name: str, shape: Sequence[int], *, empty: bool = False) -> None:
 
 
 def _float(dtype: Any) -> np.dtype[Any]:
-    """float32 stays, everything else is float64."""
+    """float32 stays float32, everything else becomes float64."""
     return np.dtype(np.float32 if dtype == np.float32 else np.float64)
 
 

@@ -1,4 +1,4 @@
-"""How large the rows of a matrix are, a sheet of it at a time, so no copy of all of it is made."""
+"""The sizes of the rows of a matrix, computed one sheet at a time to avoid a copy of the whole matrix."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 from dapd.arrays import Array
 
-SHEET = 1 << 18  # entries at a time
+SHEET = 1 << 18  # entries per sheet
 
 
 def norms_of_rows(matrix: Array) -> Array:
-    """The norms of the rows, without over- or underflow of their squares."""
+    """The norms of the rows, without overflow or underflow of their squares."""
     peak = float(max(abs(matrix.min(initial=0.0)), abs(matrix.max(initial=0.0)))) or 1.0
     norms = np.zeros(len(matrix))
     for rows, columns in _sheets(matrix):
@@ -22,7 +22,7 @@ def norms_of_rows(matrix: Array) -> Array:
 
 
 def magnitudes(matrix: Array, v: Array) -> Array:
-    """|A||v|, a sheet of A at a time."""
+    """|A||v|, one sheet of A at a time."""
     v = abs(v)
     if matrix.size <= SHEET:
         return abs(matrix) @ v
@@ -33,7 +33,7 @@ def magnitudes(matrix: Array, v: Array) -> Array:
 
 
 def _sheets(matrix: Array) -> Iterator[tuple[slice, slice]]:
-    """Sheets of a matrix that are contiguous where it is."""
+    """Sheets of a matrix: panels of rows or of columns, whichever are contiguous."""
     rows, columns = matrix.shape
     if matrix.flags.c_contiguous or not matrix.flags.f_contiguous:
         height = max(1, SHEET // columns)

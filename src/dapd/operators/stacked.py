@@ -1,4 +1,4 @@
-"""Maps on top of one another, and rows of an identity, which cost no matrix."""
+"""Maps stacked on top of each other, and rows of an identity, which need no matrix."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ class Identity(Operator):
         columns, start = whole("columns", columns, least=1), whole("start", start, least=0)
         rows = columns - start if rows is None else whole("rows", rows, least=1)
         if start + rows > columns or rows < 1:
-            raise ValueError(f"rows start at {start} and are {rows}, but there are {columns} columns")
+            raise ValueError(
+                f"{rows} rows from column {start} on need more than {columns} columns; reduce rows or start"
+            )
         self.shape, self.start = (rows, columns), start
-        self.dtype = np.dtype(np.float32)  # ones are exact in any precision, so the other rows decide
+        self.dtype = np.dtype(np.float32)  # ones are exact in any precision, so the other rows decide the dtype
 
     @property
     def _own(self) -> slice:
@@ -35,20 +37,20 @@ class Identity(Operator):
 
     @property
     def probes(self) -> int:
-        """None: the matrix is known."""
+        """0, since the matrix is known."""
         return 0
 
     @property
     def work(self) -> int:
-        """One for each row."""
+        """One per row."""
         return self.shape[0]
 
     def forward(self, x: Array) -> Array:
-        """Some entries of x."""
+        """The entries start … start + rows − 1 of x."""
         return x[self._own].copy()
 
     def adjoint(self, y: Array) -> Array:
-        """These entries, among zeros."""
+        """The entries of y at these positions, zeros elsewhere."""
         full = np.zeros(self.shape[1], y.dtype)
         full[self._own] = y
         return full
@@ -59,11 +61,11 @@ class Identity(Operator):
         return np.ones(self.shape[0])
 
     def row_sizes(self, x: Array) -> Array:
-        """|x|, in these entries."""
+        """|x| at these entries."""
         return abs(x[self._own])
 
     def column_sizes(self, y: Array) -> Array:
-        """|y|, among zeros."""
+        """|y| at these entries, zeros elsewhere."""
         return self.adjoint(abs(y))
 
     def sparse(self) -> Any:
@@ -80,7 +82,7 @@ class Identity(Operator):
 
 
 class RowBlocks(Operator):
-    """M_1 … M_N on top of one another, each of any kind: rows of different kinds in one coupling."""
+    """M_1 … M_N on top of each other, each of any kind: rows of different kinds in one coupling."""
 
     @named
     def __init__(self, blocks: Sequence[Any]) -> None:
@@ -96,16 +98,16 @@ class RowBlocks(Operator):
 
     @property
     def probes(self) -> int:
-        """Those of the blocks."""
+        """The number of products that `dense` makes, summed over the blocks."""
         return sum(operator.probes for operator in self.operators)
 
     @property
     def work(self) -> int:
-        """Those of the blocks."""
+        """The number of multiplications, summed over the blocks."""
         return sum(operator.work for operator in self.operators)
 
     def forward(self, x: Array) -> Array:
-        """M_i x, joined."""
+        """M_i x for all blocks, concatenated."""
         return np.concatenate([operator.forward(x) for operator in self.operators])
 
     def adjoint(self, y: Array) -> Array:
@@ -117,17 +119,17 @@ class RowBlocks(Operator):
 
     @cached_property
     def row_norms(self) -> Array:
-        """Those of the blocks, joined."""
+        """The row norms of the blocks, concatenated."""
         return np.concatenate([operator.row_norms for operator in self.operators])
 
     def row_sizes(self, x: Array) -> Array | None:
-        """Those of the blocks, joined; None if the entries of one are not known."""
+        """The row sizes of the blocks, concatenated; None if the entries of one are not known."""
         parts = [operator.row_sizes(x) for operator in self.operators]
         known = [part for part in parts if part is not None]
         return np.concatenate(known) if len(known) == len(parts) else None
 
     def column_sizes(self, y: Array) -> Array:
-        """Σ over the blocks; |M_iᵀy_i| of a block whose entries are not known."""
+        """The sum over the blocks; |M_iᵀy_i| for a block whose entries are not known."""
         total = np.zeros(self.shape[1])
         for operator, block in zip(self.operators, self.blocks, strict=True):
             sizes = operator.column_sizes(y[block])
@@ -135,7 +137,7 @@ class RowBlocks(Operator):
         return total
 
     def sparse(self) -> Any:
-        """The blocks on top of one another if all of them are sparse."""
+        """The blocks on top of each other if all of them are sparse, else None."""
         matrices = [operator.sparse() for operator in self.operators]
         return None if any(matrix is None for matrix in matrices) else sp.vstack(matrices, format="csr")
 
@@ -144,7 +146,7 @@ class RowBlocks(Operator):
         return np.concatenate([operator.dense() for operator in self.operators])
 
     def lowered(self) -> tuple[Any, ...] | None:
-        """("stacked", (rows, record), …), if all blocks are dense, CSR or an identity."""
+        """("stacked", (rows, record), …) if all blocks are dense, CSR or an identity, else None."""
         parts = [(operator.shape[0], operator.lowered()) for operator in self.operators]
         fit = all(part is not None and part[0] in ("dense", "csr", "identity") for _, part in parts)
         return ("stacked", *parts) if fit else None

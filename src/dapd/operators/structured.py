@@ -1,4 +1,4 @@
-"""Couplings with a structure of their own: Kronecker products and block-diagonal matrices."""
+"""Couplings with structure: Kronecker products and block-diagonal matrices."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from dapd.operators.sizes import SHEET, norms_of_rows
 
 
 class Kronecker(Operator):
-    """A ⊗ B, never formed: (A ⊗ B)x = (A X Bᵀ) with x the rows of X one after the other.
+    """A ⊗ B, never formed: (A ⊗ B)x = (A X Bᵀ) where x holds the rows of X one after the other.
 
     In the column-by-column convention, vec(BXAᵀ) = (A ⊗ B) vec(X).
 
     Parameters
     ----------
     A : dense matrix
-    B : dense matrix, or a whole number k for the k × k identity
+        The first factor.
+    B : dense matrix or int
+        The second factor; an integer k stands for the k × k identity.
     """
 
     @named
@@ -38,7 +40,7 @@ class Kronecker(Operator):
 
     @property
     def work(self) -> int:
-        """Those of the product with A, and with B."""
+        """The multiplications of the product with A plus those with B."""
         (p, q), width = self.A.shape, self.shape[1] // self.A.shape[1]
         return int(p * q * width + (0 if self.B is None else p * self.B.size))
 
@@ -60,7 +62,7 @@ class Kronecker(Operator):
 
     @cached_property
     def row_norms(self) -> Array:
-        """The products of those of the factors."""
+        """The products of the row norms of the factors."""
         other = np.ones(self.shape[0] // len(self.A)) if self.B is None else norms_of_rows(self.B)
         return np.outer(norms_of_rows(self.A), other).ravel()
 
@@ -75,7 +77,7 @@ class Kronecker(Operator):
         return (Y if self.B is None else Y @ abs(self.B)).ravel()
 
     def factors(self) -> list[Dense]:
-        """The factors that are not an identity: the singular values of A ⊗ B are the products of theirs."""
+        """The factors that are not an identity; the singular values of A ⊗ B are the products of theirs."""
         return [Dense(factor) for factor in (self.A, self.B) if factor is not None]
 
 
@@ -85,7 +87,7 @@ class BlockDiagonal(Operator):
     Parameters
     ----------
     blocks : list of matrices, or an array of shape (N, rows, columns)
-        Such an array is kept without a copy where it is one of floats already, in C order.
+        The blocks. An array of floats in C order is not copied.
     """
 
     @named
@@ -99,9 +101,9 @@ class BlockDiagonal(Operator):
         self.row_blocks = consecutive(matrix.shape[0] for matrix in given)
         self.column_blocks = consecutive(matrix.shape[1] for matrix in given)
         self.shape = (self.row_blocks[-1].stop, self.column_blocks[-1].stop)
-        # all entries in one piece of memory, block after block
-        kept = isinstance(blocks, np.ndarray) and blocks.flags.c_contiguous and blocks.dtype == self.dtype
-        joined = blocks if kept else np.concatenate([matrix.ravel() for matrix in given], dtype=self.dtype)
+        # all entries in contiguous memory, block after block
+        usable = isinstance(blocks, np.ndarray) and blocks.flags.c_contiguous and blocks.dtype == self.dtype
+        joined = blocks if usable else np.concatenate([matrix.ravel() for matrix in given], dtype=self.dtype)
         self.entries: Array = np.asarray(joined).reshape(-1)
         places = consecutive(matrix.size for matrix in given)
         self.matrices = [self.entries[at].reshape(m.shape) for at, m in zip(places, given, strict=True)]
@@ -110,28 +112,28 @@ class BlockDiagonal(Operator):
 
     @property
     def work(self) -> int:
-        """One for each entry of a block."""
+        """One per entry of the blocks."""
         return int(self.entries.size)
 
     def forward(self, x: Array) -> Array:
-        """M_i x_i, joined."""
+        """M_i x_i for all blocks, concatenated."""
         if self._stack is not None:
             return (self._stack @ x.reshape(len(self._stack), -1, 1)).ravel()
         return np.concatenate([m @ x[block] for m, block in zip(self.matrices, self.column_blocks, strict=True)])
 
     def adjoint(self, y: Array) -> Array:
-        """M_iᵀ y_i, joined."""
+        """M_iᵀ y_i for all blocks, concatenated."""
         if self._stack is not None:
             return (y.reshape(len(self._stack), 1, -1) @ self._stack).ravel()
         return np.concatenate([y[block] @ m for m, block in zip(self.matrices, self.row_blocks, strict=True)])
 
     @cached_property
     def row_norms(self) -> Array:
-        """Those of the blocks, joined."""
+        """The row norms of the blocks, concatenated."""
         return np.concatenate([norms_of_rows(matrix) for matrix in self.matrices])
 
     def row_sizes(self, x: Array) -> Array:
-        """|M_i||x_i|, joined."""
+        """|M_i||x_i| for all blocks, concatenated."""
         if self._stack is None:
             return np.concatenate(
                 [abs(m) @ abs(x[at]) for m, at in zip(self.matrices, self.column_blocks, strict=True)]
@@ -140,14 +142,14 @@ class BlockDiagonal(Operator):
         return np.concatenate([(abs(self._stack[at]) @ columns[at]).ravel() for at in self._sheets()])
 
     def column_sizes(self, y: Array) -> Array:
-        """|M_i|ᵀ|y_i|, joined."""
+        """|M_i|ᵀ|y_i| for all blocks, concatenated."""
         if self._stack is None:
             return np.concatenate([abs(y[at]) @ abs(m) for m, at in zip(self.matrices, self.row_blocks, strict=True)])
         rows = abs(y).reshape(len(self._stack), 1, -1)
         return np.concatenate([(rows[at] @ abs(self._stack[at])).ravel() for at in self._sheets()])
 
     def _sheets(self) -> Iterator[slice]:
-        """Blocks a few at a time, so no copy of all of M is made."""
+        """A few blocks at a time, to avoid a copy of all of M."""
         together = max(1, SHEET // self.matrices[0].size)
         return (slice(k, k + together) for k in range(0, len(self.matrices), together))
 
@@ -156,11 +158,11 @@ class BlockDiagonal(Operator):
         return scipy.linalg.block_diag(*self.matrices)
 
     def lowered(self) -> tuple[Any, ...]:
-        """("block-diagonal", entries, where each block begins in them, in the rows and in the columns)."""
+        """("block-diagonal", entries, and the start of each block in them, in the rows and in the columns)."""
         ends = [[0, *(block.stop for block in blocks)] for blocks in (self.row_blocks, self.column_blocks)]
         at = np.cumsum([0, *(matrix.size for matrix in self.matrices)])
         return "block-diagonal", as_entries(self.entries), *(np.array(e, np.int64) for e in (at, *ends))
 
     def parts(self) -> list[Dense]:
-        """The blocks, whose singular values together are those of the whole."""
+        """The blocks; together, their singular values are those of the whole matrix."""
         return [Dense(matrix) for matrix in self.matrices]

@@ -1,4 +1,4 @@
-"""The paper's figures and tables, computed again and set beside the published ones."""
+"""The paper's figures and tables, computed again and compared with the published ones."""
 
 from dapd.reproduce.catalogue import ITEMS, Figure, Table, choose
 from dapd.reproduce.outcome import Outcome

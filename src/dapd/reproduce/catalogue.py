@@ -1,16 +1,17 @@
-"""Every figure and table of the paper's experiments: which runs it takes, and what the paper says about it.
+"""Every figure and table of the paper's experiments: the runs it needs, and what the paper says about it.
 
 Where the full budgets come from:
 
 - tables: stated, 100,000 and 500,000 iterations.
 - Figure 2 and its variants with j = i: stated, 2,000 points 40,000 block products apart, which are 200,000 iterations.
-- Figure 3: a panel took 2.05 and 2.18 times as long as a seed of the table beside it, so 2 · 500,000.
-- KKT residuals: they are to fall below 1e-11, which takes y-DAPD some 215,000 iterations, so 250,000.
-- Figure 1: the same runs as those. By its running time alone, beside a seed of the tables, it would be 160,000.
-- the long run: 7.5 times Figure 1's running time, so 1,200,000 by the same reckoning; rounded up to 1,500,000.
-- quadratic programs: nothing in the paper tells; ours, two to three times what y-DAPD takes to 1e-10.
+- Figure 3: its panels took 2.05 and 2.18 times as long as one seed of the matching tables, so 2 · 500,000.
+- KKT residuals: they must fall below 1e-11, which takes y-DAPD about 215,000 iterations, so 250,000.
+- Figure 1: the same runs as for the KKT residuals. Its running time, compared with one seed of the tables, suggests
+  160,000.
+- the long run: 7.5 times the running time of Figure 1, so 1,200,000 by the same estimate; rounded up to 1,500,000.
+- quadratic programs: not stated; we use two to three times what y-DAPD needs to reach 1e-10.
 
-The quick budgets are ours: what a few minutes on two cores allow.
+The quick budgets are our own: they take a few minutes on two cores.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Panel:
     seed: int = 0
 
     def runs(self, *, quick: bool) -> list[Run]:
-        """One run a method; block methods get the same number of products with blocks."""
+        """One run per method; block methods get the same number of products with blocks."""
         budget = self.quick if quick else self.full
         blocks = EXPERIMENTS[self.experiment].blocks
         return [
@@ -56,7 +57,7 @@ class Figure:
     measure: str = "error"
 
     def runs(self, *, quick: bool, seeds: int) -> list[Run]:
-        """Those of its panels."""
+        """The runs of its panels."""
         return [run for panel in self.panels for run in panel.runs(quick=quick)]
 
 
@@ -73,7 +74,7 @@ class Table:
     notes: Mapping[str, str] = field(default_factory=dict)  # by method: what may explain a difference
 
     def runs(self, *, quick: bool, seeds: int) -> list[Run]:
-        """One run a method and seed."""
+        """One run per method and seed."""
         iterations = self.quick if quick else self.full
         return [Run(self.experiment, method, seed, iterations) for seed in range(seeds) for method in self.methods]
 
@@ -85,30 +86,30 @@ _BLOCK_AXES = ("products", "iterations", "seconds")
 # what the paper observes, in our words
 _MUCH_FASTER = "y-DAPD is first by far."
 _CST_ORDER = "In order: y-DAPD, PAPC, CAPD. (The paper does not rank x-DAPD here.)"
-_SIDES = "The method accelerated on the side that is worse conditioned is ahead of the other deterministic ones."
-_PROGRESS = "By blocks the favoured side gets further for the same number of block products."
+_SIDES = "The method accelerated on the worse conditioned side is ahead of the other deterministic methods."
+_PROGRESS = "With blocks, the favoured side makes more progress with the same number of block products."
 _CATCH_UP = "CAPD starts behind PAPC and catches up with it in the long run (checked: overtakes it)."
-_LINEARLY = "The KKT residual falls linearly to below 1e-11 (checked: that of y-DAPD, the fastest)."
-_KKT_ORDER = "Ours, for the paper states no order in this measure: y-DAPD first; then PAPC and x-DAPD, unranked."
-_MINOR = "One sample for both steps (j = i) or two makes little difference."
+_LINEARLY = "The KKT residual falls linearly to below 1e-11 (checked for y-DAPD, the fastest)."
+_KKT_ORDER = "Our own, since the paper states no order in this measure: y-DAPD first; then PAPC and x-DAPD, unranked."
+_MINOR = "Drawing one sample for both steps (j = i) instead of two makes little difference."
 _EQUAL = "x-DAPD and PAPC are about equal."
 _Y_THEN_BOTH = "In order: y-DAPD; then x-DAPD and PAPC, about equal."
 _GUROBI = (
-    "The paper measured by a Gurobi solution whose own stationarity residual is {}; ours is measured by a reference "
-    "solved to rounding, so that the error can go on falling."
+    "The paper compares with a Gurobi solution whose own stationarity residual is {}; we compare with a reference "
+    "that is exact to rounding, so the error can keep falling."
 )
 _APART = (
-    "The paper's own table has them apart as well: after 500,000 iterations PAPC is at 4.0e-2 … 8.4e-2 and y-DAPD at "
+    "The paper's own table separates them too: after 500,000 iterations PAPC is at 4.0e-2 … 8.4e-2 and y-DAPD at "
     "1.4e-1 … 1.9e-1"
 )
 _DRAWS = (
-    "A possible cause, not a proven one: conditioning differs by orders of magnitude from seed to seed, and the "
-    "paper's seeds are other draws of the same law."
+    "A possible cause, not a proven one: the conditioning varies by orders of magnitude between seeds, and the "
+    "paper's seeds are other draws from the same distribution."
 )
 
 
 def _cst(full: int, level: float, experiment: str, *more: Claim) -> Panel:
-    """Compressed sensing, ranked by who reaches a level first."""
+    """Compressed sensing, with methods ranked by which reaches a level first."""
     order = Order(_CST_ORDER, (("y-dapd",), ("papc",), ("capd",)), level)
     return Panel(
         experiment, _CST_METHODS, full, 100_000, (First(_MUCH_FASTER, "y-dapd", 1e-3, factor=FAR), order, *more)
@@ -116,7 +117,7 @@ def _cst(full: int, level: float, experiment: str, *more: Claim) -> Panel:
 
 
 def _kkt(experiment: str) -> Panel:
-    """The same by KKT residuals, without CAPD, which the paper leaves out for want of a y."""
+    """Compressed sensing by KKT residuals, without CAPD: the paper leaves it out because it has no y."""
     claims = (
         FallsLinearly(_LINEARLY, "y-dapd", 1e-3, 1e-11),
         Order(_KKT_ORDER, (("y-dapd",), ("papc", "x-dapd")), 1e-6),
@@ -125,16 +126,16 @@ def _kkt(experiment: str) -> Panel:
 
 
 def _blocks(experiment: str, side: str, level: float, pairs: Mapping[str, float]) -> Panel:
-    """Compressed sensing in blocks; `pairs`: block methods shown with j = i beside, and where to compare the two."""
+    """Compressed sensing in blocks; `pairs`: block methods also shown with j = i, and the level to compare them at."""
     favoured, rest = f"{side}-sbc-dapd", tuple(name for name in _CST_METHODS if name != f"{side}-dapd")
     other = next(name for name in _SBC_METHODS if "sbc" in name and name != favoured)
     shared = {name: (name, name + SHARED) if pairs else (name,) for name in (favoured, other)}
     ranking = (shared[favoured], (f"{side}-dapd",), (*rest, *shared[other]))
-    told = f"In order: {side}-SBC-DAPD, {side}-DAPD, then all the others, unranked."
+    order_text = f"In order: {side}-SBC-DAPD, {side}-DAPD, then all the others, unranked."
     claims: list[Claim] = [
         First(_SIDES, f"{side}-dapd", level, over=rest),
         First(_PROGRESS, favoured, level, over=(*_CST_METHODS, other)),
-        Order(told, ranking, level),
+        Order(order_text, ranking, level),
     ]
     claims += [Alike(_MINOR, name, name + SHARED, at, factor=1.5) for name, at in pairs.items()]
     methods = _SBC_METHODS if not pairs else (*shared["x-sbc-dapd"], *shared["y-sbc-dapd"], *_CST_METHODS)
@@ -163,7 +164,7 @@ FIGURES = (
                 1_000_000,
                 50_000,
                 (
-                    First("Where L/μ is far above s_max²/s_min², x-DAPD is first.", "x-dapd", 3e-1),
+                    First("If L/μ is far above s_max²/s_min², x-DAPD is first.", "x-dapd", 3e-1),
                     Order("In order: x-DAPD, PAPC, y-DAPD.", (("x-dapd",), ("papc",), ("y-dapd",)), 3e-1),
                     Alike("y-DAPD is slightly slower than PAPC, and similar.", "y-dapd", "papc", 3e-1, note=_APART),
                 ),
@@ -175,7 +176,7 @@ FIGURES = (
                 1_000_000,
                 20_000,
                 (
-                    First("Where s_max²/s_min² is the larger, y-DAPD is first by far.", "y-dapd", 3e-1, factor=FAR),
+                    First("If s_max²/s_min² is larger, y-DAPD is first by far.", "y-dapd", 3e-1, factor=FAR),
                     Order(_Y_THEN_BOTH, (("y-dapd",), ("x-dapd", "papc")), 3e-1),
                     Alike(_EQUAL, "x-dapd", "papc", 1e-1),
                 ),
@@ -196,7 +197,7 @@ FIGURES = (
         "figure-shared-sample",
         "Compressed sensing in 200 blocks, with one sample for both steps (j = i)",
         (
-            # y-SBC-DAPD is slow on the first, and hardly leaves its start in this budget
+            # y-SBC-DAPD is slow on the first instance, and makes little progress in this budget
             _blocks("cst-blocks-1", "x", 3e-1, {"x-sbc-dapd": 3e-2, "y-sbc-dapd": NEAR_START}),
             _blocks("cst-blocks-2", "y", 3e-2, {"x-sbc-dapd": 1e-1, "y-sbc-dapd": 3e-2}),
         ),
@@ -234,7 +235,7 @@ FIGURES = (
 
 
 def _cst_table(number: int, residual: str) -> Table:
-    """What limits the paper's reference limits its error where that is small: for y-DAPD alone."""
+    """The paper's inexact reference limits only small errors, so only those of y-DAPD."""
     experiment = f"cst-{number}"
     notes = {"y-dapd": _GUROBI.format(residual)}
     name, title = f"table-{experiment}", EXPERIMENTS[experiment].title
@@ -256,7 +257,7 @@ ITEMS: dict[str, Item] = {item.name: item for item in (*FIGURES, *TABLES)}
 
 
 def choose(names: Iterable[str]) -> list[Item]:
-    """The items of the given names, in the catalogue's order; all of them for no name or `all`."""
+    """The items with the given names, in the order of the catalogue; all of them if there is no name or `all`."""
     names = list(names)
     for name in names:
         if name != "all" and name not in ITEMS:

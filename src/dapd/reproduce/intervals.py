@@ -1,4 +1,4 @@
-"""The tables: 95 % intervals over seeds, ours beside the paper's, and what to say where they differ."""
+"""The tables: 95 % intervals over seeds, ours and the paper's, and a remark if they differ."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dapd.reproduce.catalogue import Table
 from dapd.reproduce.published import INTERVALS
 from dapd.reproduce.runs import Record, Run, title
 
-FEWEST = 3  # seeds that make an interval
-ENOUGH = 20  # seeds that an interval needs to be held against the paper's, which has as many
+FEWEST = 3  # seeds needed to form an interval
+ENOUGH = 20  # seeds needed to compare an interval with the paper's, which has as many
 
 
 class Interval(NamedTuple):
@@ -36,12 +36,12 @@ class Row(NamedTuple):
     errors: list[float]
     ours: Interval | None  # None: too few seeds
     paper: Interval
-    agrees: bool | None  # None: not to be compared
+    agrees: bool | None  # None: not compared
     remark: str
 
 
 def log_interval(errors: Sequence[float]) -> Interval | None:
-    """The 95 % confidence interval of the mean of log10(error), as errors: Student's t; None for too few."""
+    """The 95 % confidence interval of the mean of log10(error), as errors, by Student's t; None if too few."""
     if len(errors) < FEWEST or not np.isfinite(errors).all():
         return None
     logs = np.log10(np.maximum(errors, 1e-300))
@@ -70,7 +70,7 @@ _OTHER_BUDGET = "{0.quick:,} iterations here, {0.full:,} in the paper: not compa
 def _judge(
     table: Table, method: str, errors: list[float], ours: Interval | None, paper: Interval
 ) -> tuple[bool | None, str]:
-    """Green where the intervals overlap or ours is better, red where not, None where there is too little to say."""
+    """True if the intervals overlap or ours is better, False if not, None if there are too few seeds; and a remark."""
     name, note = title(method), table.notes.get(method, "")
     if lost := sum(not math.isfinite(error) for error in errors):
         return False, f"{lost} of {len(errors)} errors are not finite: {name} diverged."
@@ -85,7 +85,7 @@ def _judge(
 
 
 def table_csv(rows: Sequence[Row]) -> str:
-    """One line a method; no times, so that two runs with one seed give the same bytes."""
+    """One line per method, without times: two runs with the same seed give the same bytes."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["method", "seeds", "low", "high", "paper_low", "paper_high", "agrees"])
@@ -97,7 +97,7 @@ def table_csv(rows: Sequence[Row]) -> str:
 
 
 def runs_csv(runs: Sequence[Run], records: Mapping[Run, Record]) -> str:
-    """Every recorded point of the runs, one a line."""
+    """Every recorded point of the runs, one per line."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     columns = ("iterations", "products", "seconds", "error", "kkt")

@@ -1,4 +1,4 @@
-"""What this runs on: versions, cores and threads."""
+"""The machine: versions, cores and processor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PACKAGES = ("dapd", "numpy", "scipy", "jax", "clarabel", "matplotlib")
 
 
 def versions() -> dict[str, str]:
-    """Python's and the packages' versions; what is not installed is said to be so."""
+    """The versions of Python and of the packages; "not installed" if a package is missing."""
     found = {"Python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -22,13 +22,13 @@ def versions() -> dict[str, str]:
 
 
 def cores() -> int:
-    """The cores that this process may use."""
+    """The number of cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def processor() -> str:
-    """The processor's own name, as far as the system tells."""
+    """The name of the processor, as far as the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""What came out: every check of the figures, the tables, the references and the clock, each counted once."""
+"""The outcome: every check of the figures, the tables, the references and the clock, each counted once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dapd.reproduce.runs import SHARED, Record, Run
 from dapd.reproduce.sessions import Session
 
 UNITS = {"iterations": "iterations", "products": "products with blocks"}
-EXACT = 1e-10  # what the residuals of a reference may be
+EXACT = 1e-10  # largest residual allowed in a reference
 
 
 class Reference(NamedTuple):
@@ -29,13 +29,13 @@ class Reference(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether it is exact enough to measure by."""
+        """Whether it is exact enough to measure errors by."""
         return self.stationarity <= EXACT and self.feasibility <= EXACT
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was run, and how."""
+    """What was run, with which budgets and seeds."""
 
     items: Sequence[Item]
     records: Mapping[Run, Record]
@@ -52,18 +52,18 @@ class Outcome:
         return list(dict.fromkeys(run for item in self.items for run in self.runs(item)))
 
     def curves(self, panel: Panel) -> list[Record]:
-        """The records of a panel, one a method."""
+        """The records of a panel, one per method."""
         return [self.records[run] for run in panel.runs(quick=self.quick)]
 
-    def verdicts(self, figure: Figure, panel: Panel, *, paper_s_count: bool = False) -> list[Verdict]:
-        """What the paper observes in a panel, each observation held against our curves.
+    def verdicts(self, figure: Figure, panel: Panel, *, papers_count: bool = False) -> list[Verdict]:
+        """The claims that the paper makes about a panel, each compared with our curves.
 
-        With `paper_s_count`, products with blocks are counted as the paper counts them, and end where the budget does.
+        With `papers_count`, products with blocks are counted as in the paper, up to the same budget.
         """
         axis = figure.axes[0]
         curves = {}
         for record in self.curves(panel):
-            scale = _paper_s_scale(record.run.method) if paper_s_count and axis == "products" else 1.0
+            scale = _papers_scale(record.run.method) if papers_count and axis == "products" else 1.0
             points = zip(getattr(record, axis), getattr(record, figure.measure), strict=True)
             end = getattr(record, axis)[-1]
             within = [(scale * at, value) for at, value in points if scale * at <= end]
@@ -71,22 +71,22 @@ class Outcome:
         return [claim.check(curves, UNITS[axis]) for claim in panel.claims]
 
     def evidence(self, figure: Figure, panel: Panel, claim: Claim) -> Hashable:
-        """What a claim is about; a claim that says the same about the same runs has the same evidence."""
+        """A key for what a claim is about; equal claims about the same runs have the same key."""
         about = claim.about(panel.methods)
         runs = frozenset(run for run in panel.runs(quick=self.quick) if run.method in about)
         return claim, runs, figure.axes[0], figure.measure
 
     def repeats(self, figure: Figure) -> set[Hashable]:
-        """Evidence that figures before this one have shown already."""
+        """Evidence that earlier figures already show."""
         before = [item for item in self.items[: list(self.items).index(figure)] if isinstance(item, Figure)]
         return {self.evidence(item, panel, claim) for item in before for panel in item.panels for claim in panel.claims}
 
     def rows(self, table: Table) -> list[Row]:
-        """A table's lines."""
+        """The rows of a table."""
         return rows(table, self.records, quick=self.quick, seeds=self.seeds)
 
     def references(self) -> list[Reference]:
-        """The references, one an experiment."""
+        """The references, one per experiment."""
         found: dict[str, list[tuple[float, float]]] = {}
         for run, record in self.records.items():
             found.setdefault(run.experiment, []).append(record.reference)
@@ -94,25 +94,25 @@ class Outcome:
         return [Reference(name, *worst[name]) for name in EXPERIMENTS if name in worst]
 
     def seconds(self, runs: Sequence[Run]) -> float:
-        """What the runs took, one core each."""
+        """The time of the runs, one core each."""
         return sum(self.records[run].wall for run in dict.fromkeys(runs))
 
     @property
     def complete(self) -> bool:
-        """Whether this is all that the paper shows, with its budgets and seeds."""
+        """Whether this covers everything that the paper shows, with its budgets and seeds."""
         return not self.quick and self.seeds >= ENOUGH and {item.name for item in self.items} == set(ITEMS)
 
     def clock(self) -> float | None:
-        """Seconds that all of it took on the clock, as measured; None where the log does not tell."""
+        """Wall-clock seconds of all runs; None if the log is incomplete."""
         return sessions.total(self.sessions, len(self.all_runs()))
 
     def faster(self) -> bool | None:
-        """Whether all of it took less time than the paper's; None where the log does not tell."""
+        """Whether all runs together were faster than the paper's; None if the log is incomplete."""
         clock = self.clock()
         return None if clock is None else clock < published.TOTAL_SECONDS
 
     def judgements(self) -> list[bool | None]:
-        """Every check, the same evidence counted once."""
+        """The result of every check; the same evidence counts once."""
         found: dict[Hashable, bool | None] = {}
         for item in self.items:
             if isinstance(item, Figure):
@@ -127,7 +127,7 @@ class Outcome:
         return list(found.values())
 
 
-def _paper_s_scale(method: str) -> float:
-    """The paper's products an iteration, beside ours."""
+def _papers_scale(method: str) -> float:
+    """The number of products per iteration that the paper counts, divided by ours."""
     theirs = published.BLOCK_PRODUCTS.get(method.removesuffix(SHARED))
     return theirs / BLOCK_PRODUCTS[method] if theirs else 1.0

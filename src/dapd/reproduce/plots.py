@@ -1,4 +1,4 @@
-"""Pictures: one colour, dash and marker a method, the same everywhere, told apart without colour too."""
+"""Plots: each method has one colour, dash and marker everywhere, and can be recognised without colour."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ def style(method: str) -> Style:
 def draw(ax: Axes, records: Sequence[Record], *, axis: str = "iterations", measure: str = "error") -> None:
     """Draw the curves of several methods into one panel, on a logarithmic scale."""
     ends = [getattr(record, axis)[-1] for record in records]
-    wide = max(ends) > 10 * min(ends)  # block methods beside others: only a logarithm shows both
+    wide = max(ends) > 10 * min(ends)  # block methods and others together: only a logarithmic axis shows both
     for k, record in enumerate(records):
         values = np.array(getattr(record, measure))
         at = np.array(getattr(record, axis), dtype=float)
-        # six marks a curve, evenly spread and not one upon the other
+        # six markers per curve, evenly spread; those of different curves do not overlap
         part = (np.arange(6) + (k + 1) / (len(records) + 1)) / 6
         marks = np.searchsorted(at, at[-1] ** part if wide else at[-1] * part)
         ax.semilogy(
             at,
-            np.where(values > 0, values, np.nan),  # a log scale has no place for an exact zero
+            np.where(values > 0, values, np.nan),  # a log scale cannot show an exact zero
             label=title(record.run.method),
             linewidth=1.6,
             markersize=4.5,
@@ -79,13 +79,13 @@ def draw(ax: Axes, records: Sequence[Record], *, axis: str = "iterations", measu
 
 
 def picture(records: Sequence[Record], *, axis: str, measure: str) -> str:
-    """One panel as SVG text; the same records give the same bytes."""
+    """One panel as SVG text; equal records give equal bytes."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
         raise ModuleNotFoundError(
-            "the figures need matplotlib, which is not installed; pip install 'dapd[experiments]'"
+            "the figures need matplotlib, which is not installed; run pip install 'dapd[experiments]'"
         ) from None
     with matplotlib.rc_context({"svg.hashsalt": "dapd", "font.size": 9}):
         figure = Figure(figsize=(5.2, 3.6), layout="constrained")

@@ -56,13 +56,13 @@ EXPERIMENTS = {
     )
 }
 
-# products with blocks of M that an iteration takes; a deterministic one takes two with each block. With MMᵀ kept,
-# moving y-SBC-DAPD's anchor takes none, so that this is less than in the paper.
+# products with blocks of M per iteration; a deterministic method makes two with each block. MMᵀ is stored, so moving
+# the anchor of y-SBC-DAPD takes no product, which makes this number smaller than in the paper.
 BLOCK_PRODUCTS = dict.fromkeys(("x-sbc-dapd", "y-sbc-dapd", "x-sbc-dapd-i", "y-sbc-dapd-i"), 4)
 
 
 def cost(run: Run) -> float:
-    """Seconds that a run takes, roughly: for the time to go alone."""
+    """Roughly how many seconds a run takes; only used to show the remaining time."""
     experiment = EXPERIMENTS[run.experiment]
     share = BLOCK_PRODUCTS.get(run.method, 0) / (2 * experiment.blocks) or 1.0
     return 0.5 + 1e-6 * experiment.microseconds * share * run.iterations

@@ -20,7 +20,7 @@ INTERVALS: dict[str, dict[str, tuple[float, float]]] = {
     "table-nse-2": {"papc": (8.28e-03, 4.27e-02), "x-dapd": (1.60e-02, 6.46e-02), "y-dapd": (1.54e-05, 3.69e-04)},
 }
 
-# wall-clock seconds of each notebook, for a figure its left and its right panel
+# wall-clock seconds of each notebook; for a figure, of its left and right panel
 SECONDS: dict[str, tuple[float, ...]] = {
     "figure-1": (15.3, 16.0),
     "figure-2": (1895.5, 1933.9),
@@ -34,14 +34,14 @@ SECONDS: dict[str, tuple[float, ...]] = {
     "table-nse-1": (855.2,),
     "table-nse-2": (4453.8,),
 }
-TOTAL_SECONDS = 13_748.9  # as the paper adds it up
+TOTAL_SECONDS = 13_748.9  # the paper's own total
 
-# ‖∇f(x) + Mᵀy‖ and ‖Mx − b‖ of the Gurobi solutions that the paper measures its compressed-sensing errors by
+# ‖∇f(x) + Mᵀy‖ and ‖Mx − b‖ of the Gurobi solutions that the paper compares with in compressed sensing
 GUROBI_RESIDUALS = {"cst-1": (4.2e-04, 1.7e-11), "cst-2": (8.0e-05, 2.4e-10)}
 
-# s_max²/s_min² of the instances in its figures, where they are drawn and not chosen; of the QP it prints the singular
-# values, 0.8771 and 1076.6
+# s_max²/s_min² of the instances in its figures, if random rather than chosen; for the QP it prints the singular values,
+# 0.8771 and 1076.6
 COUPLING_CONDITIONS = {"nse-1": 2.7e5, "nse-2": 1.3e9, "qp-inequality": (1076.6 / 0.8771) ** 2}
 
-# products with blocks that it counts an iteration of a block method
+# products with blocks that the paper counts per iteration of a block method
 BLOCK_PRODUCTS = {"x-sbc-dapd": 4, "y-sbc-dapd": 6}

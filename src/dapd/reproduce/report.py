@@ -1,4 +1,4 @@
-"""The report: every figure and table beside the paper's, in one HTML file that needs nothing else."""
+"""The report: every figure and table next to the paper's, in one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def _head(outcome: Outcome) -> str:
     judged = outcome.judgements()
     agree, differ, open_ = (judged.count(kind) for kind in (True, False, None))
     mode = (
-        f"This is the quick report: the paper's problems with smaller budgets and {_seeds(outcome.seeds)}. What needs "
-        "more is marked as not decided; <code>dapd reproduce --full</code> decides most of it."
+        f"This is the quick report: the paper's problems with smaller budgets and {_seeds(outcome.seeds)}. Checks "
+        "that need more are marked as not decided; <code>dapd reproduce --full</code> decides most of them."
         if outcome.quick
-        else f"This is the full report, with the paper's budgets as far as it tells them, and {_seeds(outcome.seeds)}."
+        else f"This is the full report, with the paper's budgets as far as it states them, and {_seeds(outcome.seeds)}."
     )
     links = "".join(f'<li><a href="#{item.name}">{escape(_title(item))}</a></li>' for item in outcome.items)
     seconds = outcome.seconds(outcome.all_runs())
@@ -68,12 +68,12 @@ def _head(outcome: Outcome) -> str:
         (f"{agree}", "checks agree"),
         (f"{differ}", "differ"),
         (f"{open_}", "not decided by this budget"),
-        (f"{seconds:,.0f} s", "of computing, one core a run"),
+        (f"{seconds:,.0f} s", "of computing, one core per run"),
     ]
     return (
         "<h1>The paper's experiments, reproduced by dapd</h1>\n"
-        f'<p class="soft">{escape(published.PAPER)}</p>\n<p>{mode} Errors are measured by references that none of the '
-        'methods shown has touched; their own residuals are at the end.</p>\n<ul class="summary">'
+        f'<p class="soft">{escape(published.PAPER)}</p>\n<p>{mode} Errors are measured against references that were '
+        'computed without any of the methods shown; their own residuals are at the end.</p>\n<ul class="summary">'
         + "".join(f"<li><b>{number}</b>{text}</li>" for number, text in cards)
         + f'</ul>\n<nav><ul>{links}<li><a href="#references">References</a></li>'
         '<li><a href="#times">Times</a></li><li><a href="#machine">Machine</a></li></ul></nav>'
@@ -89,7 +89,7 @@ def _figure(outcome: Outcome, figure: Figure, out: Path) -> str:
         parts.append(f'<p class="soft">On this instance (seed {panel.seed}) {_conditions(records[0])}.</p>')
         again = [outcome.evidence(figure, panel, claim) in before for claim in panel.claims]
         parts.append(_claims(outcome.verdicts(figure, panel), again))
-        parts.append(_by_the_paper_s_count(outcome, figure, panel))
+        parts.append(_by_the_papers_count(outcome, figure, panel))
         images = []
         for axis in figure.axes:
             svg = picture(records, axis=axis, measure=figure.measure)
@@ -104,32 +104,34 @@ def _figure(outcome: Outcome, figure: Figure, out: Path) -> str:
     return "\n".join(parts)
 
 
-def _by_the_paper_s_count(outcome: Outcome, figure: Figure, panel: Panel) -> str:
-    """What the checks give if y-SBC-DAPD's products are counted as in the paper."""
+def _by_the_papers_count(outcome: Outcome, figure: Figure, panel: Panel) -> str:
+    """What changes if the products of y-SBC-DAPD are counted as in the paper."""
     ours, theirs = (BLOCK_PRODUCTS["y-sbc-dapd"], published.BLOCK_PRODUCTS["y-sbc-dapd"])
     if "y-sbc-dapd" not in panel.methods:
         return ""
-    here, there = outcome.verdicts(figure, panel), outcome.verdicts(figure, panel, paper_s_count=True)
+    here, there = outcome.verdicts(figure, panel), outcome.verdicts(figure, panel, papers_count=True)
     changed = [new for old, new in zip(here, there, strict=True) if new.holds is not old.holds]
-    told = "; ".join(f"{MARKS[one.holds][1]}: {one.claim} {one.evidence}" for one in changed)
+    changes = "; ".join(f"{MARKS[one.holds][1]}: {one.claim} {one.evidence}" for one in changed)
     order = next(one.evidence for one, claim in zip(there, panel.claims, strict=True) if isinstance(claim, Order))
     return (
-        f'<p class="soft">y-SBC-DAPD takes {ours} products with blocks an iteration here, where MMᵀ is kept, and '
-        f"{theirs} in the paper's count. By {theirs}, "
-        + escape(f"these checks change: {told}." if changed else f"every check comes out the same ({order}).")
+        f'<p class="soft">y-SBC-DAPD takes {ours} products with blocks per iteration here, since MMᵀ is stored, and '
+        f"{theirs} in the paper's count. With {theirs}, "
+        + escape(f"these checks change: {changes}." if changed else f"every check gives the same result ({order}).")
         + "</p>"
     )
 
 
 def _shorter(records: Sequence[Record]) -> str:
-    """A footnote for methods whose iterations come in groups, the last of which may not fit the budget."""
+    """A footnote for methods with inner iterations, whose last outer iteration may not fit into the budget."""
     ends = {
         title(record.run.method): f"{record.iterations[-1]:,} of {record.run.iterations:,}"
         for record in records
         if record.iterations[-1] < record.run.iterations
     }
-    told = "; ".join(f"{name} ends after {text} iterations, its last whole outer one" for name, text in ends.items())
-    return f'<p class="soft">{escape(told)}.</p>' if told else ""
+    notes = [
+        f"{name} ends after {text} iterations, with its last complete outer iteration" for name, text in ends.items()
+    ]
+    return f'<p class="soft">{escape("; ".join(notes))}.</p>' if notes else ""
 
 
 def _image(svg: str, caption: str, records: Sequence[Record]) -> str:
@@ -145,7 +147,7 @@ def _claims(verdicts: Sequence[Verdict], again: Sequence[bool]) -> str:
     lines = []
     for verdict, repeated in zip(verdicts, again, strict=True):
         kind, mark = MARKS[verdict.holds]
-        counted = " The same runs as above: counted there." if repeated else ""
+        counted = " The same runs as above, counted there." if repeated else ""
         lines.append(
             f'<li class="{kind}{" again" if repeated else ""}"><span class="mark">{mark}</span> '
             f'{escape(verdict.claim)}<br><span class="soft">{escape(verdict.evidence)}.{counted}</span></li>'
@@ -162,7 +164,7 @@ def _table(outcome: Outcome, table: Table, out: Path) -> str:
     for row in lines:
         kind, mark = MARKS[row.agrees]
         ours = str(row.ours) if row.ours else ", ".join(f"{error:.2e}" for error in row.errors)
-        whole = ' class="number"' if row.ours or len(row.errors) == 1 else ""  # a list of errors may be broken
+        whole = ' class="number"' if row.ours or len(row.errors) == 1 else ""  # a list of errors may wrap
         body.append(
             f'<tr class="{kind}"><td>{title(row.method)}</td><td{whole} data-label="here">{ours}</td>'
             f'<td class="number" data-label="paper">{row.paper}</td>'
@@ -192,9 +194,9 @@ def _references(outcome: Outcome) -> str:
         )
     return (
         '<h2 id="references">References</h2>\n<p>Compressed sensing is solved by Newton on its KKT system, system '
-        "identification and the QP with an ℓ₁ norm by Clarabel's interior point with Newton after it, and the QP with "
-        "inequalities is built from its solution. The worst residuals over all instances shown, beside those of the "
-        f"paper’s Gurobi solutions; ours are to be at most {EXACT:.0e}, absolutely:</p>\n"
+        "identification and the QP with an ℓ₁ norm by Clarabel's interior point followed by Newton, and the QP with "
+        "inequalities is built from its solution. These are the worst residuals over all instances, next to those of "
+        f"the paper’s Gurobi solutions; ours must be at most {EXACT:.0e}, in absolute terms:</p>\n"
         + _grid(["problem", STATIONARITY, FEASIBILITY, "paper", ""], body)
     )
 
@@ -205,8 +207,8 @@ def _times(outcome: Outcome) -> str:
         for item in outcome.items
     ]
     there = sum(sum(published.SECONDS[item.name]) for item in outcome.items)
-    body.append(_time("together, a run that serves two counted once", outcome.seconds(outcome.all_runs()), there))
-    budget = "Budgets here are smaller than the paper's, so that the times don't compare. " if outcome.quick else ""
+    body.append(_time("together, shared runs counted once", outcome.seconds(outcome.all_runs()), there))
+    budget = "Budgets here are smaller than the paper's, so the times are not comparable. " if outcome.quick else ""
     made_on = ", ".join(sorted({outcome.records[run].processor for run in outcome.all_runs()}))
     return (
         f'<h2 id="times">Times</h2>\n<p>{budget}Here: the sum over runs, each on one core of {escape(made_on)}. Paper: '
@@ -224,18 +226,20 @@ def _time(part: str, here: float, paper: float) -> str:
 
 
 def _clock(outcome: Outcome) -> str:
-    """All of it on the clock, beside the paper's: a check of the full report alone."""
+    """The total wall-clock time next to the paper's: a check that only the full report has."""
     if not outcome.complete:
         return ""
     clock, paper = outcome.clock(), published.TOTAL_SECONDS
     jobs = ", ".join(sorted({str(session.jobs) for session in outcome.sessions if session.full}))
     evidence = (
-        f"Measured on the clock, this page's own drawing left out: {clock:,.0f} s here with --jobs {jobs}, "
+        f"Wall-clock time without drawing this page: {clock:,.0f} s here with --jobs {jobs}, "
         f"{paper:,.0f} s in the paper, on 16 cores"
         if clock is not None
-        else "The log of sessions does not tell of every run"
+        else "The log of sessions does not cover every run"
     )
-    return _claims([Verdict("All of it takes less time than the paper's.", outcome.faster(), evidence)], [False])
+    return _claims(
+        [Verdict("Everything together takes less time than in the paper.", outcome.faster(), evidence)], [False]
+    )
 
 
 def _grid(heads: Sequence[str], body: Sequence[str]) -> str:
@@ -265,5 +269,5 @@ def _seeds(count: int) -> str:
 
 def _conditions(record: Record) -> str:
     paper = published.COUPLING_CONDITIONS.get(record.run.experiment)
-    beside = f" (in the paper's figure {paper:.3g})" if paper else ""
-    return f"L/μ = {record.condition:.3g} and s_max²/s_min² = {record.coupling_condition:.3g}{beside}"
+    published_value = f" (in the paper's figure {paper:.3g})" if paper else ""
+    return f"L/μ = {record.condition:.3g} and s_max²/s_min² = {record.coupling_condition:.3g}{published_value}"

@@ -1,4 +1,4 @@
-"""One run: a method on an instance of an experiment for a number of iterations, kept whole on disk or not at all."""
+"""One run: a method on an instance of an experiment for a number of iterations, and its record on disk."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from dapd.reproduce import sources
 from dapd.reproduce.machine import processor
 from dapd.solving.certificate import certify
 
-DRAFT = ".draft"  # ending of a file that is being written
-STALE = 60.0  # seconds; no writing takes so long
-SHARED = "-i"  # the paper's ending for the variants that draw one block for both steps
+DRAFT = ".draft"  # suffix of a file that is being written
+STALE = 60.0  # seconds; writing a file never takes this long
+SHARED = "-i"  # the paper's suffix for the variants that draw one block for both steps
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A family of problems, one for each seed."""
+    """A family of problems, one per seed."""
 
     name: str
     title: str
     make: Callable[[int], Problem]
-    microseconds: float  # an iteration of a deterministic method, roughly: for the time to go alone
+    microseconds: float  # roughly, per iteration of a deterministic method; only used for the remaining time
     blocks: int = 1
 
 
 @dataclass(frozen=True, order=True)
 class Run:
-    """What is to be computed; equal runs are computed once, whichever figures and tables they serve."""
+    """What to compute; equal runs are computed once, even if several figures and tables use them."""
 
     experiment: str
     method: str
@@ -44,7 +44,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """A file's name."""
+        """The name of its file, without a suffix."""
         return f"{self.experiment}_{self.method}_seed-{self.seed}_{self.iterations}"
 
     def __str__(self) -> str:
@@ -53,14 +53,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Record:
-    """What came out: the curve point by point, and what the error was measured by."""
+    """The result of a run: the points of its curve, and the residuals of the reference."""
 
     run: Run
     version: str
-    sources: str  # digest of those that define the result
+    sources: str  # digest of the source files that define the result
     processor: str
     iterations: list[int]
-    products: list[float]  # with single blocks of M, each with Mᵢ or Mᵢᵀ counted
+    products: list[float]  # with single blocks of M; Mᵢ and Mᵢᵀ count one each
     seconds: list[float]
     error: list[float]  # ‖x − x*‖/‖x*‖
     kkt: list[float]  # max(stationarity, feasibility)
@@ -71,13 +71,13 @@ class Record:
 
 
 def title(method: str) -> str:
-    """The paper's name of a method."""
+    """The name of a method in the paper."""
     name = method.removesuffix(SHARED)
     return dapd.METHODS[name].title + (SHARED if name != method else "")
 
 
-def perform(run: Run, experiment: Experiment, tell: Callable[[float], None] | None = None) -> Record:
-    """Compute a run; `tell` hears which part of it is done."""
+def compute(run: Run, experiment: Experiment, show: Callable[[float], None] | None = None) -> Record:
+    """Compute a run; `show` is called with the fraction that is done."""
     began = perf_counter()
     problem = reference(experiment.make(run.seed))
     kkt = certify(problem, problem.x_star, problem.y_star)
@@ -85,10 +85,10 @@ def perform(run: Run, experiment: Experiment, tell: Callable[[float], None] | No
     options: dict[str, Any] = {"shared_sample": True} if name != run.method else {}
 
     def callback(info: dapd.Info) -> None:
-        if tell is not None:
-            tell(info.iteration / run.iterations)
+        if show is not None:
+            show(info.iteration / run.iterations)
 
-    # a first solve compiles what there is to compile, and estimates the spectrum, so that the clock sees neither
+    # a short first solve estimates the spectrum and warms the caches, so neither is part of the measured time
     spectrum = dapd.solve(problem, name, tol=0, max_iterations=experiment.blocks, seed=run.seed, **options).spectrum
     result = dapd.solve(
         problem,
@@ -104,7 +104,7 @@ def perform(run: Run, experiment: Experiment, tell: Callable[[float], None] | No
     if result.status is not dapd.Status.iteration_limit or result.history is None or result.spectrum is None:
         raise ArithmeticError(f"{run} ended early: {result.message}")
     history = result.history
-    # every iteration of a method takes as many as any other (y-SBC-DAPD: on average)
+    # every iteration of a method makes equally many products (y-SBC-DAPD: on average)
     spent = result.block_products or experiment.blocks * result.products
     return Record(
         run=run,
@@ -124,12 +124,12 @@ def perform(run: Run, experiment: Experiment, tell: Callable[[float], None] | No
 
 
 def save(record: Record, folder: Path) -> None:
-    """Write a record; a kill at any moment leaves the whole file or none."""
+    """Write a record; if the process is killed, the file is complete or absent."""
     write(folder / f"{record.run.name}.json", json.dumps(asdict(record)))
 
 
 def load(run: Run, folder: Path) -> Record | None:
-    """Read a record; None where there is none of this version of the package and of these sources."""
+    """Read a record; None if there is none, or if it belongs to another version or other sources."""
     try:
         fields = json.loads((folder / f"{run.name}.json").read_text(encoding="utf-8"))
         fields["run"] = Run(**fields["run"])
@@ -142,15 +142,15 @@ def load(run: Run, folder: Path) -> Record | None:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file so that it appears whole or not at all."""
+    """Write a file that appears completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{os.getpid()}{DRAFT}")
     draft.write_text(text, encoding="utf-8")
     draft.replace(path)
 
 
-def sweep(folder: Path) -> None:
-    """Remove the drafts of processes that were killed while they wrote; a younger one may be another's at work."""
+def remove_stale_drafts(folder: Path) -> None:
+    """Remove the drafts of killed processes; a recent draft may belong to a process that is still writing."""
     for draft in folder.glob(f"*{DRAFT}"):
         if time() - draft.stat().st_mtime > STALE:
             draft.unlink(missing_ok=True)

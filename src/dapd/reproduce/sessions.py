@@ -1,4 +1,4 @@
-"""How long the computing took on the clock, session by session: a killed one counts up to its last finished run."""
+"""The wall-clock time of the computation, per session; a killed session counts up to its last finished run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Session:
     full: bool
     jobs: int
     computed: int  # runs
-    wall: float  # seconds on the clock
+    wall: float  # wall-clock seconds
 
 
 def read(folder: Path) -> list[Session]:
@@ -32,13 +32,13 @@ def read(folder: Path) -> list[Session]:
 
 
 def total(sessions: Sequence[Session], runs: int) -> float | None:
-    """Seconds that the full runs took on the clock; None unless the log tells of as many runs as there are."""
+    """Wall-clock seconds of the full runs; None if the log covers fewer than `runs` runs."""
     full = [session for session in sessions if session.full]
     return sum(session.wall for session in full) if sum(session.computed for session in full) >= runs else None
 
 
 class Log:
-    """The present session's entry, written anew with every finished run."""
+    """The entry of the current session, rewritten after every finished run."""
 
     def __init__(self, folder: Path, *, full: bool, jobs: int) -> None:
         self.folder, self.full, self.jobs = folder, full, jobs
@@ -47,7 +47,7 @@ class Log:
         self.computed = 0
 
     def count(self) -> None:
-        """One more run is finished."""
+        """Count one more finished run."""
         self.computed += 1
         session = Session(self.began, self.full, self.jobs, self.computed, monotonic() - self.clock)
         write(_path(self.folder), json.dumps([asdict(one) for one in (*self.earlier, session)], indent=1))

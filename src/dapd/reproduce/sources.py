@@ -1,4 +1,4 @@
-"""The sources that define a result: a record made from others is not valid any more."""
+"""The source files that define a result: a record made from different ones is no longer valid."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 
 import dapd
 
-# kernels and engines are left out: tests hold them equal to the plain forms, so that a faster one voids nothing
+# the core and the engines are left out: tests show that they give the same results, so a faster one changes nothing
 DEFINING = ("theory/*.py", "methods/*.py", "experiments/**/*.py")
 
 
 @cache
 def digest() -> str:
-    """SHA-256 of the names and contents of the defining files, shortened."""
+    """The start of the SHA-256 of the names and contents of the defining files."""
     return fingerprint(Path(dapd.__file__).parent)
 
 
 def fingerprint(package: Path) -> str:
-    """The same for any folder that holds the package."""
+    """The same for any folder that contains the package."""
     total = hashlib.sha256()
     for path in sorted({path for pattern in DEFINING for path in package.glob(pattern)}):
         content = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -19,7 +19,7 @@ from dapd.spectrum.estimate import Spectrum, estimate_range, with_block_norm
 
 REPEATS, SECONDS = 3, 0.05  # a measurement is repeated so often, and for so long; the least counts
 DEPENDENT = (
-    "Chose PAPC, which converges without a rate: the rows of M are dependent (or can't be told from dependent ones), "
+    "Chose PAPC, which converges without a rate: the rows of M are dependent (or cannot be told from dependent ones), "
     "and with this φ the theorems of x-DAPD and y-DAPD need independent rows."
 )
 MARGIN = 1.2  # a gain below this is within what a measurement may err by
@@ -51,7 +51,7 @@ def choose(
     settings = [(side, side.by_theory(problem, spectrum, sharp=True)) for side in sides]
     by_blocks, parameters = min(settings, key=lambda pair: pair[1].Pi)
     rounds = parameters.Pi / len(problem.blocks or [])
-    # a round of block iterations reads M no fewer times than an iteration of the whole, so this can't pay
+    # a round of block iterations reads M no fewer times than an iteration of the whole, so this cannot pay off
     if rounds >= method.parameters.Pi:
         return whole, spectrum, [f"{why} By blocks the theorems ask {rounds / method.parameters.Pi:.2g} times as much."]
     block_method = by_blocks(problem, parameters, **start, **options)

@@ -169,12 +169,12 @@ class Loop:
         if before is None or self.tol == 0:
             return math.nan
         old, new = before.certificate.error, look.certificate.error
-        falls = math.log(old / new) if 0 < new < old else 0.0  # 0 too where the two differ by a rounding only
+        falls = math.log(old / new) if 0 < new < old else 0.0  # 0 too if the two differ only by rounding
         return (look.iteration - before.iteration) * math.log(new / self.tol) / falls if falls else math.nan
 
     def _stride(self, before: Past | None, look: Info) -> int:
-        """Steps to the next look: a part of the way so far, or fewer where the end is near."""
-        # a look costs passes over M, so that looks must be rounds apart
+        """Steps to the next look: a part of the way so far, or fewer if the end is near."""
+        # a look costs passes over M, so looks must be rounds apart
         shortest = self.method.round * (GLANCE if self.looks is None else 1)
         wait = max(shortest, self.iteration // (10 if self.looks is None else RECORD))
         remaining = self._remaining(before, look)
@@ -200,8 +200,8 @@ class Loop:
 def runs_away(residuals: list[tuple[int, float]]) -> bool:
     """Whether residuals grow as no convergent method's do: far beyond the start, and faster than any small power.
 
-    Growth alone proves nothing: on the way to a large x the residuals of a feasible problem grow with a power of the
-    iteration. Divergence is geometric, so it outgrows every power.
+    Growth by itself proves nothing: on the way to a large x the residuals of a feasible problem grow with a power of
+    the iteration. Divergence is geometric, so it outgrows every power.
     """
     if len(residuals) <= STEEP_LOOKS + 1 or not residuals[-1][1] > RUNAWAY * residuals[0][1]:
         return False

@@ -21,7 +21,7 @@ class Display:
         """Open it."""
 
     def show(self, iteration: int, seconds: float, certificate: Certificate, remaining: float) -> None:
-        """Show the last look: `remaining` is the predicted number of iterations to go, nan where unknown."""
+        """Show the last look: `remaining` is the predicted number of iterations to go, nan if unknown."""
 
     def stop(self) -> None:
         """Close it."""
@@ -81,7 +81,7 @@ class Table(Display):
     def __init__(self, console: Console, title: str) -> None:
         self.console, self.title = console, title
         self.printed = (-1, 0.0)  # iteration and time of the last row
-        self.row = ""  # the last look, where it has not been printed yet
+        self.row = ""  # the last look, if it has not been printed yet
 
     def start(self) -> None:
         """Print the head."""

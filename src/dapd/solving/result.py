@@ -41,7 +41,7 @@ SENTENCES = {
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """A solve as it went, at log-spaced iterations; `error` is ‖x − x*‖/‖x*‖ where the problem knows x*."""
+    """A solve as it went, at log-spaced iterations; `error` is ‖x − x*‖/‖x*‖ if the problem knows x*."""
 
     iterations: Array
     time: Array

@@ -25,7 +25,7 @@ from dapd.solving.progress import display
 from dapd.solving.result import SENTENCES, Result, Status
 from dapd.spectrum.estimate import Spectrum
 
-LIMIT = 1_000_000  # passes over M allowed where no limit is given
+LIMIT = 1_000_000  # passes over M allowed if no limit is given
 
 
 @named
@@ -62,30 +62,30 @@ def solve(
         limit.
     max_iterations : int, optional
         Pairs of products with M and Mᵀ (CAPD: inner iterations); block iterations for a block-coordinate method that
-        is named, rounds of N of them for one that "auto" chose. A million (rounds) where left out.
+        is named, rounds of N of them for one that "auto" chose. The default is a million (rounds).
     time_limit : float, optional
         Seconds for the whole call, set-up included; checked between steps and between products of the set-up. A call
         whose set-up takes longer returns its start.
     x0, y0 : vector, optional
-        Where to start; zero where left out.
+        Where to start; zero by default.
     spectrum : Spectrum, optional
-        Bounds on the singular values of M; where left out, the problem's own if it knows them, else estimated.
+        Bounds on the singular values of M; by default the problem's own if it has them, else estimated.
     parameters : record of `dapd.theory`, optional
         The method's parameters outright, instead of those of its theorem.
     engine : str
         "native": the C++ core, which knows every built-in f, φ and M; "python": the same steps in NumPy; "auto":
         native if it can run the problem and the method, else python. `result.engine` says which ran, and why.
     seed : int, optional
-        For the block-coordinate methods, whose draws depend on it alone; fresh, and told in the message, where left
-        out. The deterministic methods have no use for it.
+        For the block-coordinate methods, whose draws depend only on it; by default a fresh one, which the message
+        states. The deterministic methods ignore it.
     shared_sample : bool
-        For the block-coordinate methods: one block an iteration for both steps (j = i), instead of two.
+        For the block-coordinate methods: one block per iteration for both steps (j = i), instead of two.
     callback : function, optional
         Called with an `Info` at each look; a true answer stops the solve.
     progress : bool
         Show a bar on a terminal, a log table elsewhere.
     history : bool
-        Record residuals (and the error where x* is known) at log-spaced iterations, off the clock.
+        Record residuals (and the error if x* is known) at log-spaced iterations, off the clock.
     """
     began = perf_counter()
     if not isinstance(problem, Problem):
@@ -118,7 +118,7 @@ def solve(
     a_pass = bound.round if max_iterations is None or method == "auto" else 1
     limit = a_pass * (LIMIT if max_iterations is None else max_iterations)
     if spectrum is not None and not spectrum.resolved:
-        note = [*note, f"s_min = {spectrum.s_min:.2g} is a guess, so that the rate is not certain."]
+        note = [*note, f"s_min = {spectrum.s_min:.2g} is a guess, so the rate is not certain."]
     if isinstance(bound, BlockMethod):
         if seed is None:
             note = [*note, f"Blocks were drawn with seed={bound.seed}."]

@@ -1,1 +1,1 @@
-"""Singular values and eigenvalues: exact, from structure, by factorisation or by Lanczos; one file per route."""
+"""Singular values and eigenvalues: exact, from structure, by factorisation or by Lanczos; one file per approach."""

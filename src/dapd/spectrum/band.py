@@ -1,4 +1,4 @@
-"""Sparse matrices that become banded when their rows are reordered: factors whose cost is known beforehand."""
+"""Sparse matrices that are banded after their rows are reordered: the cost of a factor is known in advance."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dapd.arrays import Array
 from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
 from dapd.spectrum.factored import EPSILON, Least, Solve, inverse_process, unproven
 
-ALPHA = 1e-10  # part of s_max on the diagonal of the augmented matrix; below it σ comes as σ²/α
-TOLD = 1e-12  # part of s_max from which the augmented matrix tells a singular value from zero
+ALPHA = 1e-10  # diagonal of the augmented matrix, relative to s_max; singular values σ below it appear as σ²/α
+NONZERO = 1e-12  # smallest singular value, relative to s_max, that the augmented matrix separates from zero
 
 
 class Ordering(NamedTuple):
     """An order of the rows and columns of a symmetric matrix, and its bandwidth in that order."""
 
     position: Array  # of each row
-    width: int  # the greatest distance of an entry from the diagonal
+    width: int  # the largest distance of an entry from the diagonal
 
 
 def banded(matrix: Any) -> Ordering:
@@ -42,15 +42,15 @@ class Band:
         self.size, self.width, self.position = matrix.shape[0], ordering.width, ordering.position
         entries = matrix.tocoo()
         rows, columns = self.position[entries.row], self.position[entries.col]
-        kept = rows >= columns
+        below = rows >= columns
         self.lower = np.zeros((self.width + 1, self.size))
-        self.lower[(rows - columns)[kept], columns[kept]] = entries.data[kept]
-        # sums have at most so many terms, in forming the matrix and in factorising it
+        self.lower[(rows - columns)[below], columns[below]] = entries.data[below]
+        # a bound on the number of terms in each sum, when the matrix is formed and factorised
         self.noise = 4 * (self.width + terms + 3) * EPSILON * norm
         self.cost = band_cost(self.size, self.width)
 
     def factor(self, shift: float) -> Solve | None:
-        """Banded Cholesky."""
+        """Return v ↦ (A + shift·I)⁻¹v by banded Cholesky; None if that matrix is not positive definite."""
         shifted = self.lower.copy()
         shifted[0] += shift
         try:
@@ -68,7 +68,7 @@ class Band:
 
 
 def band_cost(size: int, width: int) -> float:
-    """Seconds to factorise a banded matrix, roughly."""
+    """Roughly how many seconds it takes to factorise a banded matrix."""
     return size * (width + 10) ** 2 / DENSE_FLOPS
 
 
@@ -102,5 +102,5 @@ def least_square_unsquared(wide: Any, s_max: float, deadline: float) -> Least | 
         solution, _ = substitute(factor, width, width, right, pivots, overwrite_b=True)
         return np.asarray(solution[ordered] / -alpha)
 
-    zero = (TOLD * s_max) ** 2
+    zero = (NONZERO * s_max) ** 2
     return unproven(inverse_process(solve, rows, delta=0.0, zero=zero, positive=False, deadline=deadline))

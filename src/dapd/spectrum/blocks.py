@@ -1,4 +1,4 @@
-"""The greatest norm of a block of columns."""
+"""The largest norm of a block of columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.operators.base import Operator, as_operator, pieces
+from dapd.operators.base import Operator, as_operator
+from dapd.operators.columns import column_matrices
 from dapd.spectrum.deadline import check_deadline
 from dapd.spectrum.exact import EPSILON
 from dapd.spectrum.record import Estimate, Spectrum
@@ -22,8 +23,8 @@ ERROR = 4 * SMALL * EPSILON  # relative, of the square
 def block_norm(
     operator: Operator, blocks: list[slice], norm: Callable[[Operator], Spectrum], deadline: float = math.inf
 ) -> tuple[float, Estimate]:
-    """The greatest norm of a block from above; `norm` finds that of a large block."""
-    matrices = pieces(operator, blocks)
+    """An upper bound on the norms of all blocks; `norm` finds that of a large block."""
+    matrices = column_matrices(operator, blocks)
     if matrices is None:
         parts, small = [operator.columns(block) for block in blocks], []
     else:
@@ -33,12 +34,12 @@ def block_norm(
     greatest = max((spectrum.s_max for spectrum in found), default=0.0)
     residual = max((spectrum.how["s_max"].residual for spectrum in found), default=ERROR)
     greatest = max(greatest, _stacked_norm(small, deadline))
-    how = Estimate("the greatest of the blocks' norms", sum(part.products for part in found), residual)
-    return greatest or 1.0, how  # any positive number is at least the norm of zero
+    how = Estimate("largest norm of the blocks", sum(part.products for part in found), residual)
+    return greatest or 1.0, how  # for a zero matrix any positive number is a bound
 
 
 def _stacked_norm(matrices: list[Any], deadline: float) -> float:
-    """The greatest norm: the Gram matrices of blocks of one shape are decomposed together."""
+    """The largest norm; the Gram matrices of blocks of the same shape are decomposed together."""
     greatest = 0.0
     for width in {matrix.shape[1] for matrix in matrices}:
         alike = [matrix for matrix in matrices if matrix.shape[1] == width]
@@ -52,7 +53,7 @@ def _stacked_norm(matrices: list[Any], deadline: float) -> float:
 
 
 def _grams(matrices: list[Any]) -> Any:
-    """The smaller Gram matrix of each."""
+    """The smaller Gram matrix of each block."""
     rows, columns = matrices[0].shape
     if sp.issparse(matrices[0]):
         doubles = [matrix.astype(np.float64) for matrix in matrices]

@@ -6,9 +6,10 @@ from time import perf_counter
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
-from dapd.operators.base import ColumnBlocks, Operator
+from dapd.operators.base import Operator
+from dapd.operators.columns import ColumnBlocks
 
-DENSE_FLOPS = 1e10  # multiplications per second of dense linear algebra, rather too few
+DENSE_FLOPS = 1e10  # multiplications per second of dense linear algebra, a low estimate
 
 
 def check_deadline(deadline: float, cost: float = 0.0) -> None:
@@ -18,7 +19,7 @@ def check_deadline(deadline: float, cost: float = 0.0) -> None:
 
 
 def timed(operator: Operator, deadline: float) -> Operator:
-    """The same map, which raises TimeUp instead of a product after the deadline."""
+    """The same map, except that products after the deadline raise TimeUp."""
     if isinstance(operator, ColumnBlocks):
         return ColumnBlocks([timed(part, deadline) for part in operator.operators])
     return _Timed(operator, deadline) if operator.probes else operator
@@ -30,11 +31,11 @@ class _Timed(Operator):
         self.shape, self.dtype = inner.shape, inner.dtype
 
     def forward(self, x: Array) -> Array:
-        """Mx, in time."""
+        """Mx; raise TimeUp after the deadline."""
         check_deadline(self.deadline)
         return self.inner.forward(x)
 
     def adjoint(self, y: Array) -> Array:
-        """Mᵀy, in time."""
+        """Mᵀy; raise TimeUp after the deadline."""
         check_deadline(self.deadline)
         return self.inner.adjoint(y)

@@ -1,6 +1,6 @@
-"""The singular values the theory needs, each with how it was found, at what cost and how surely.
+"""The singular values that the theory needs; for each, how it was found, its cost and its error.
 
-s_max errs upwards and s_min downwards. This file chooses the route; each route has a file of its own.
+s_max is never too small and s_min never too large. This file chooses an approach; each approach has its own file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from dapd.arguments import named, partition, warn
 from dapd.blas import MANY, single_blas
-from dapd.operators.base import ColumnBlocks, Operator, as_operator
+from dapd.operators.base import Operator, as_operator
+from dapd.operators.columns import ColumnBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.spectrum.blocks import block_norm
 from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
@@ -38,9 +39,9 @@ __all__ = [
 T = TypeVar("T")
 
 EXACT = 3_000  # rows (or columns, if fewer) of a dense M up to which all its singular values are computed
-EXACT_SPARSE = 400  # the same of a sparse M
+EXACT_SPARSE = 400  # the same for a sparse M
 FULL_ROWS = 6_000  # rows of a dense M up to which MMᵀ is formed if Lanczos does not resolve s_min
-PROBE_ENTRIES = 4_000_000  # entries of a matrix-free M up to which it is written out
+PROBE_ENTRIES = 4_000_000  # entries of a matrix-free M up to which its matrix is computed
 
 
 @named
@@ -52,11 +53,11 @@ def estimate_spectrum(
     Parameters
     ----------
     M : array, sparse matrix, LinearOperator or operator of this package
-        An operator (such as `problem.M`) remembers what was found.
+        The matrix or map. An operator (such as `problem.M`) remembers the result.
     blocks : int or list of slices, optional
         The blocks of columns.
     positive : bool
-        Whether s_min is the least positive singular value: all that a problem with φ ≡ 0 needs.
+        Whether s_min is the least positive singular value, which is enough for a problem with φ ≡ 0.
     deadline : float
         A value of `time.perf_counter()`; `dapd.arguments.TimeUp` is raised if the estimate cannot end before it.
     """
@@ -90,7 +91,7 @@ def estimate_range(operator: Operator, *, positive: bool, deadline: float = math
 
 
 def estimate_norm(operator: Operator, *, deadline: float = math.inf) -> Spectrum:
-    """s_max, with s_min = 0, for the methods that need no more; all of it if that costs little."""
+    """s_max, with s_min = 0, for methods that need only s_max; both if that is cheap."""
     if _small(operator) or isinstance(operator, (Kronecker, BlockDiagonal)) or min(operator.shape) == 0:
         return estimate_range(operator, positive=False, deadline=deadline)
 
@@ -102,7 +103,7 @@ def estimate_norm(operator: Operator, *, deadline: float = math.inf) -> Spectrum
 
 
 def with_block_norm(spectrum: Spectrum, M: Operator, blocks: list[slice], *, deadline: float = math.inf) -> Spectrum:
-    """The spectrum, knowing s_bar_max of these blocks."""
+    """The spectrum with s_bar_max for these blocks."""
     if spectrum.s_bar_max is not None:
         return spectrum
 
@@ -122,7 +123,7 @@ def singular_range(operator: Operator, *, name: str, deadline: float = math.inf)
 
 
 def _remembered(operator: Operator, key: str, find: Callable[[], T]) -> T:
-    """What was found before for this operator, or what `find` finds now."""
+    """The stored result for this operator, or the result of `find`, which is then stored."""
     if key not in operator.memory:
         operator.memory[key] = find()
     found: T = operator.memory[key]
@@ -133,7 +134,7 @@ STEPS = 100  # of Lanczos, about, for a sparse matrix
 
 
 def _multiplications(operator: Operator) -> float:
-    """What BLAS may have to do; products that are the caller's own count as infinitely many."""
+    """An estimate of the multiplications in BLAS; inf for matrix-free products, which may do anything."""
     if operator.probes > 0:
         return math.inf
     if operator.sparse() is not None:
@@ -142,12 +143,12 @@ def _multiplications(operator: Operator) -> float:
 
 
 def _small(operator: Operator) -> bool:
-    """Whether dense linear algebra is the cheapest."""
+    """Whether dense linear algebra is the cheapest approach."""
     return operator.probes == 0 and min(operator.shape) <= (EXACT if operator.sparse() is None else EXACT_SPARSE)
 
 
 def _whole(operator: Operator, name: str, *, positive: bool, deadline: float) -> Spectrum:
-    """s_max and s_min by the cheapest route."""
+    """s_max and s_min by the cheapest approach."""
     if min(operator.shape) == 0:
         return zero_spectrum(operator.shape[0], positive=positive)
 

@@ -19,7 +19,7 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 
 def zero_level(shape: tuple[int, int], dtype: np.dtype) -> float:
-    """The part of s_max below which a singular value cannot be told from zero, in M's precision or in ours."""
+    """The level, relative to s_max, below which a singular value counts as zero, in the precision of M or float64."""
     return float(max(10 * max(shape) ** 0.5 * float(np.finfo(dtype).eps), 8 * min(shape) * EPSILON))
 
 
@@ -27,23 +27,23 @@ class _Values(NamedTuple):
     """Computed singular values, in increasing order."""
 
     values: Array
-    low: Array  # what each of them is at least
-    high: float  # what the last is at most
-    zero: float  # the level up to which they count as zero
+    low: Array  # a lower bound on each of them
+    high: float  # an upper bound on the last
+    zero: float  # values up to this level count as zero
     method: str
 
 
 def exact(
     operator: Operator, name: str, *, positive: bool, svd_entries: int = SVD_ENTRIES, deadline: float = math.inf
 ) -> Spectrum:
-    """s_max and s_min up to rounding; a value that rounding may have made of zero counts as zero."""
+    """s_max and s_min up to rounding; a value that may be zero up to rounding counts as zero."""
     rows, columns = operator.shape
     size, length = sorted(operator.shape)
     check_deadline(deadline, size**2 * (length + 2 * size) / DENSE_FLOPS)
     probes = operator.probes
     written = Dense(timed(operator, deadline).dense()) if probes else operator
     wide = written if rows <= columns else written.transposed()
-    with np.errstate(over="ignore", invalid="ignore"):  # said better below
+    with np.errstate(over="ignore", invalid="ignore"):  # the check below gives a better message
         gram = wide.outer()
     if not np.isfinite(gram).all():
         raise ValueError(NOT_NUMBERS.format(name))
@@ -52,7 +52,7 @@ def exact(
             raise ValueError(TOO_SMALL.format(name))
         return zero_spectrum(rows, positive=positive, products=probes)
     found = _from_gram(gram, zero_level(operator.shape, operator.dtype))
-    # what squaring loses is found without it
+    # if squaring loses s_min, compute the singular values without it
     if found.values[0] <= 32 * found.zero and rows * columns <= svd_entries:
         check_deadline(deadline, 8 * size**2 * (length + size) / DENSE_FLOPS)
         found = _from_svd(wide.dense(), operator.dtype)
@@ -77,5 +77,5 @@ def _from_svd(matrix: Array, dtype: np.dtype) -> _Values:
     values = scipy.linalg.svdvals(matrix.astype(np.float64), check_finite=False)[::-1]
     error = 4 * min(matrix.shape) * EPSILON * values[-1]
     high = float(values[-1] + error)
-    # the level is at least twice the error, so a value above it stays positive without that error
+    # the level is at least twice the error, so subtracting the error leaves a larger value positive
     return _Values(values, values - error, high, zero_level(matrix.shape, dtype) * high, "singular values")

@@ -1,6 +1,6 @@
 """The least eigenvalue of a symmetric matrix from its Cholesky factor.
 
-A Lanczos process on the inverse of A + δI finds it in a few solves, δ being just above rounding, so A may be singular.
+A Lanczos process on the inverse of A + δI finds it in a few solves. δ is just above rounding, so A may be singular.
 A second factorisation proves it: if A − σI has a Cholesky factor, then no eigenvalue is below σ, up to rounding.
 """
 
@@ -18,10 +18,10 @@ from dapd.spectrum.lanczos import random_start
 
 EPSILON = float(np.finfo(np.float64).eps)
 STEPS = 40  # of the inverse process
-STEPS_POSITIVE = 100  # if it has to pass the eigenvalues that count as zero, which rounding has torn apart
+STEPS_POSITIVE = 100  # if it has to skip the eigenvalues that count as zero, which rounding has separated
 CONVERGED = 1e-3  # relative error of an inverse eigenvalue at which it stops
-FOLD = 4  # an eigenvalue below so many times the rounding error counts as zero
-MARGIN = 0.04  # taken off a value that is not proven, for an eigenvalue not yet found just below
+FOLD = 4  # an eigenvalue below this multiple of the rounding error counts as zero
+MARGIN = 0.04  # subtracted (relatively) from an unproven value, in case of an undiscovered eigenvalue just below
 
 Solve = Callable[[Array], Array]
 
@@ -35,11 +35,11 @@ class Factorable(Protocol):
 
     @property
     def noise(self) -> float:
-        """A bound on the norm of what rounding changes in forming and factorising it."""
+        """A bound on the norm of the rounding error made when it is formed and factorised."""
 
     @property
     def cost(self) -> float:
-        """Seconds of a factorisation, roughly."""
+        """Roughly how many seconds a factorisation takes."""
 
     def factor(self, shift: float) -> Solve | None:
         """Return v ↦ (A + shift·I)⁻¹v; None if that matrix is not positive definite."""
@@ -55,7 +55,7 @@ class Full:
         self.cost = self.size**3 / DENSE_FLOPS
 
     def factor(self, shift: float) -> Solve | None:
-        """Dense Cholesky."""
+        """Return v ↦ (A + shift·I)⁻¹v by dense Cholesky; None if that matrix is not positive definite."""
         shifted = self.matrix.copy()
         shifted.flat[:: self.size + 1] += shift
         try:
@@ -71,7 +71,7 @@ class Least(NamedTuple):
     lower: float  # at most the eigenvalue; 0 if that counts as zero
     error: float  # relative, before the value was moved to the safe side
     singular: bool = False  # some eigenvalue counts as zero
-    resolved: bool = True  # False: `lower` is a guess, a quarter of the least value seen
+    resolved: bool = True  # False: `lower` is a guess, a quarter of the smallest value seen
 
 
 def least_eigenvalue(A: Factorable, *, positive: bool, deadline: float) -> Least | None:
@@ -94,16 +94,16 @@ def least_eigenvalue(A: Factorable, *, positive: bool, deadline: float) -> Least
 
 
 def unproven(found: Least) -> Least:
-    """Take a margin off a value for an eigenvalue not yet found just below."""
+    """Subtract a margin from the value, in case of an undiscovered eigenvalue just below."""
     return found._replace(lower=(1 - MARGIN) ** 2 * found.lower) if found.resolved else found
 
 
 def inverse_process(solve: Solve, size: int, *, delta: float, zero: float, positive: bool, deadline: float) -> Least:
-    """Eigenvalues of A by Lanczos, with full reorthogonalisation, on solve = (A + delta·I)⁻¹."""
+    """The least eigenvalue of A by Lanczos, with full reorthogonalisation, on solve = (A + delta·I)⁻¹."""
     limit = min(STEPS_POSITIVE if positive else STEPS, size)
     basis = np.empty((limit, size))
     diagonal: list[float] = []
-    beside: list[float] = []
+    off_diagonal: list[float] = []
     v = random_start(size, 0)
     since = limit
     while True:
@@ -112,23 +112,23 @@ def inverse_process(solve: Solve, size: int, *, delta: float, zero: float, posit
         basis[steps - 1] = v
         w = solve(v)
         diagonal.append(float(v @ w))
-        for _ in range(2):  # once leaves what cancellation hides
+        for _ in range(2):  # twice, since cancellation leaves errors after the first
             w -= (basis[:steps] @ w) @ basis[:steps]
-        beside.append(float(np.linalg.norm(w)))
-        theta, vectors = scipy.linalg.eigh_tridiagonal(diagonal, beside[:-1])
-        order = np.argsort(-np.abs(theta))  # rounding may give the inverse of a zero either sign
-        theta, residuals = np.abs(theta[order]), np.abs(beside[-1] * vectors[-1, order])
-        above = np.flatnonzero(1.0 / theta - delta > zero)  # those that do not count as zero
+        off_diagonal.append(float(np.linalg.norm(w)))
+        theta, vectors = scipy.linalg.eigh_tridiagonal(diagonal, off_diagonal[:-1])
+        order = np.argsort(-np.abs(theta))  # because of rounding, the inverse of a zero may have either sign
+        theta, residuals = np.abs(theta[order]), np.abs(off_diagonal[-1] * vectors[-1, order])
+        above = np.flatnonzero(1.0 / theta - delta > zero)  # the ones that do not count as zero
         singular = len(above) == 0 or above[0] > 0
         if singular and not positive:
             return Least(0.0, 0.0, singular=True)  # a Ritz value is never below the least eigenvalue
         aim = above[0] if positive and len(above) else 0
         settled = residuals[aim] <= CONVERGED * theta[aim] and not (positive and len(above) == 0)
-        # a value may rest near an eigenvalue before it finds the extreme one: go on half as far again
+        # a value may stagnate near an eigenvalue before it finds the extreme one: continue half as long again
         since = min(since, steps) if settled else limit
-        over = steps >= min(limit, 1.5 * since + 2) or beside[-1] <= EPSILON * theta[-1]
+        over = steps >= min(limit, 1.5 * since + 2) or off_diagonal[-1] <= EPSILON * theta[-1]
         if over:
             value = 1.0 / (theta[aim] + residuals[aim]) if settled else 0.25 / theta[aim]
             lower = max(float(value) - delta, 0.25 * zero)
             return Least(lower, float(residuals[aim] / theta[aim]), bool(singular), bool(settled))
-        v = w / beside[-1]
+        v = w / off_diagonal[-1]

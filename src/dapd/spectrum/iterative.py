@@ -1,4 +1,4 @@
-"""Singular values by a Lanczos process on MMᵀ: three vectors, products with M and Mᵀ, an estimate of its own error."""
+"""Singular values by a Lanczos process on MMᵀ, which stores three vectors and estimates its own error."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dapd.spectrum.lanczos import NEGLIGIBLE, Search, extremes, random_start
 from dapd.spectrum.record import TOO_SMALL, Estimate, Spectrum, zero_spectrum
 
 PRODUCTS = 2_000  # products with M or Mᵀ that an iterative estimate may spend
-UNRESOLVED = 0.1  # relative error of a squared singular value that is too much
-MARGIN = 0.04  # taken off an iterative s_min, for an eigenvalue not yet found just below
-MARGIN_ABOVE = 0.005  # added to an iterative s_max likewise
+UNRESOLVED = 0.1  # relative error of a squared singular value from which it counts as unresolved
+MARGIN = 0.04  # subtracted (relatively) from an iterative s_min, in case of an undiscovered eigenvalue just below
+MARGIN_ABOVE = 0.005  # added to an iterative s_max for the same reason
 
 
 def iterative(
@@ -29,7 +29,7 @@ def iterative(
     """s_max and, with `least`, s_min in at most `steps` steps of two products."""
     rows, columns = operator.shape
     wide = operator if rows <= columns else operator.transposed()
-    # products in float32 carry its noise, which must not pass for a singular value
+    # products in float32 have rounding errors that must not be mistaken for a singular value
     single = operator.probes > 0 and operator.dtype == np.float32
     negligible = 30 * float(np.finfo(np.float32).eps) if single else NEGLIGIBLE
     extra = 0
@@ -38,7 +38,7 @@ def iterative(
         nonlocal extra
         if not (positive and rows <= columns):
             return random_start(wide.shape[0], turn)
-        # from the range of M the process sees only the positive singular values
+        # a start in the range of M gives only the positive singular values
         extra += 1
         v = wide.forward(random_start(wide.shape[1], turn))
         return v / (np.linalg.norm(v) or 1.0)

@@ -1,4 +1,4 @@
-"""What is known of the singular values of M, and how."""
+"""What is known about the singular values of M, and how it was found."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TOO_SMALL = "{} is too small to square; rescale it"
 
 
 class SpectrumWarning(UserWarning):
-    """A singular value could not be resolved in the products allowed."""
+    """A singular value could not be resolved within the allowed number of products."""
 
 
 class Estimate(NamedTuple):
@@ -19,8 +19,8 @@ class Estimate(NamedTuple):
 
     method: str  # in words
     products: int  # products with M or Mᵀ spent on it
-    residual: float  # estimated relative error of the number, before it was moved to the safe side
-    resolved: bool = True  # False: the number is a guess, on no safe side
+    residual: float  # estimated relative error of the number, before the safety margin
+    resolved: bool = True  # False: the number is a guess, not a safe bound
 
 
 @dataclass(frozen=True, init=False)
@@ -30,12 +30,12 @@ class Spectrum:
     Parameters
     ----------
     s_max : float
-        At least the greatest singular value.
+        An upper bound on the largest singular value.
     s_min : float
-        At most the least of the singular values that belong to the rows, so 0 if the rows are dependent. If φ ≡ 0
-        and y⁰ is in the range of M, the least positive one may stand here.
+        A lower bound on the singular values, one per row, so 0 if the rows are dependent. If φ ≡ 0 and y⁰ is in the
+        range of M, a bound on the positive singular values is enough.
     s_bar_max : float, optional
-        At least the greatest singular value of any block of columns.
+        An upper bound on the singular values of every block of columns.
     """
 
     s_max: float
@@ -51,7 +51,7 @@ class Spectrum:
         if values["s_min"] > values["s_max"]:
             raise ValueError(f"s_min must not exceed s_max, found {s_min:g} and {s_max:g}")
         bar = None if s_bar_max is None else number("s_bar_max", s_bar_max, above=0.0)
-        # the class is frozen for everybody else
+        # the class is frozen, so plain assignment is not possible
         for name, value in {**values, "s_bar_max": bar, "how": how or {}}.items():
             object.__setattr__(self, name, value)
 
@@ -62,14 +62,14 @@ class Spectrum:
 
     @property
     def products(self) -> int:
-        """Products with M or Mᵀ spent on all of it."""
+        """The number of products with M or Mᵀ spent on all estimates."""
         return sum(estimate.products for estimate in self.how.values())
 
 
 def zero_spectrum(rows: int, *, positive: bool, products: int = 0) -> Spectrum:
     """Bounds for M = 0 or an empty M: it has no positive singular value, so every positive number bounds them.
 
-    Without rows the rows are independent, so s_min = 1 then too; rows of zeros are dependent.
+    An M without rows has independent rows, so s_min = 1 then too; rows of zeros are dependent.
     """
     how = Estimate("M is zero" if rows else "M has no rows", products, 0.0)
     independent = positive or rows == 0

@@ -1,4 +1,4 @@
-"""Explicit sparse matrices: orthogonal rows at once, then Lanczos, then a factor of MMᵀ if one is cheap."""
+"""Explicit sparse matrices: orthogonal rows directly, then Lanczos, then a factor of MMᵀ if that is cheap."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ from dapd.spectrum.factored import Least, least_eigenvalue
 from dapd.spectrum.iterative import iterative
 from dapd.spectrum.record import Estimate, Spectrum, zero_spectrum
 
-SAMPLE = 200  # rows of MMᵀ that are computed to predict how many entries it has
-GRAM_ENTRIES = 2  # entries of MMᵀ per entry of M up to which it is formed
-BAND_ENTRIES = 64  # entries of a banded factor per entry of MMᵀ up to which it is formed
-BAND_SECONDS = 2.0  # that its factorisation may take
-FEW = 1_000_000  # entries that a matrix of any kind may have
-ORTHOGONAL = 1e-8  # part of its diagonal entry up to which the rest of a row of MMᵀ is neglected
+SAMPLE = 200  # rows of MMᵀ that are computed to predict its number of entries
+GRAM_ENTRIES = 2  # MMᵀ is formed if it has at most this many entries per entry of M
+BAND_ENTRIES = 64  # a banded factor is formed if it has at most this many entries per entry of MMᵀ
+BAND_SECONDS = 2.0  # time limit for its factorisation
+FEW = 1_000_000  # a matrix of any kind may have this many entries
+ORTHOGONAL = 1e-8  # the rest of a row of MMᵀ is neglected up to this fraction of its diagonal entry
 FULL_ROWS = 3_000  # rows up to which MMᵀ may become dense if Lanczos does not resolve s_min
-STEPS_BEFORE_FACTOR = 100  # steps of Lanczos before a factor that costs no more than they do
-STEPS_BEFORE_FULL = 300  # before a sparse MMᵀ becomes dense
+STEPS_BEFORE_FACTOR = 100  # steps of Lanczos before a factorisation, which costs no more than they do
+STEPS_BEFORE_FULL = 300  # the same before a sparse MMᵀ becomes dense
 
 
 class Gram(NamedTuple):
-    """An explicit sparse symmetric matrix, with what its rows tell at once."""
+    """An explicit sparse symmetric matrix, with simple facts about its rows."""
 
     matrix: Any
     diagonal: Any
-    beside: Any  # Σ |entries| of each row without its diagonal entry
+    off_diagonal_sums: Any  # Σ |entries| of each row without its diagonal entry
     ordering: Ordering | None  # None if the band is too wide to factorise
 
     @classmethod
     def of(cls, matrix: Any) -> Gram:
-        """Look at a matrix."""
+        """Analyse a matrix."""
         matrix.eliminate_zeros()
         diagonal = matrix.diagonal()
-        beside = np.asarray(abs(matrix).sum(axis=1)).ravel() - np.abs(diagonal)
-        if matrix.nnz == 0 or _nearly_diagonal(diagonal, beside):
-            return cls(matrix, diagonal, beside, None)
+        off_diagonal_sums = np.asarray(abs(matrix).sum(axis=1)).ravel() - np.abs(diagonal)
+        if matrix.nnz == 0 or _nearly_diagonal(diagonal, off_diagonal_sums):
+            return cls(matrix, diagonal, off_diagonal_sums, None)
         ordering = banded(matrix)
         size = matrix.shape[0]
         affordable = size * (ordering.width + 1) <= BAND_ENTRIES * matrix.nnz + FEW
         affordable &= band_cost(size, ordering.width) <= BAND_SECONDS
-        return cls(matrix, diagonal, beside, ordering if affordable else None)
+        return cls(matrix, diagonal, off_diagonal_sums, ordering if affordable else None)
 
     @property
     def nearly_diagonal(self) -> bool:
-        """Whether every eigenvalue is a diagonal entry, to a part of ORTHOGONAL."""
-        return _nearly_diagonal(self.diagonal, self.beside)
+        """Whether every eigenvalue is a diagonal entry, up to a fraction of ORTHOGONAL."""
+        return _nearly_diagonal(self.diagonal, self.off_diagonal_sums)
 
     @property
     def above(self) -> float:
-        """Gershgorin's bound on the greatest eigenvalue."""
-        return float((self.diagonal + self.beside).max())
+        """Gershgorin's bound on the largest eigenvalue."""
+        return float((self.diagonal + self.off_diagonal_sums).max())
 
 
-def _nearly_diagonal(diagonal: Any, beside: Any) -> bool:
-    # differences of sums leave rounding errors behind
-    return bool(np.all(beside <= ORTHOGONAL * np.abs(diagonal)))
+def _nearly_diagonal(diagonal: Any, off_diagonal_sums: Any) -> bool:
+    # the differences of sums have rounding errors
+    return bool(np.all(off_diagonal_sums <= ORTHOGONAL * np.abs(diagonal)))
 
 
 def sparse(operator: Operator, matrix: Any, name: str, *, positive: bool, deadline: float = math.inf) -> Spectrum:
@@ -132,7 +132,7 @@ def with_least(found: Spectrum, least: Least | None, method: str) -> Spectrum:
 
 
 def _gram_is_sparse(wide: Any) -> bool:
-    """Whether MMᵀ has few entries, as far as a sample of its rows tells."""
+    """Whether MMᵀ has few entries, estimated from a sample of its rows."""
     size = wide.shape[0]
     rows = np.unique(np.linspace(0, size - 1, SAMPLE).astype(int))
     entries = (wide[rows] @ wide.T).nnz / len(rows) * size
@@ -140,8 +140,8 @@ def _gram_is_sparse(wide: Any) -> bool:
 
 
 def _orthogonal(gram: Gram) -> Spectrum:
-    """Rows that are orthogonal: the singular values are their norms, up to Gershgorin's discs."""
+    """The spectrum of orthogonal rows: the singular values are their norms, up to Gershgorin's discs."""
     error = 4 * EPSILON * gram.matrix.shape[0] ** 0.5
-    low, high = float((gram.diagonal - gram.beside).min()), gram.above
+    low, high = float((gram.diagonal - gram.off_diagonal_sums).min()), gram.above
     how = Estimate("norms of orthogonal rows", 0, error)
     return Spectrum((1 + error) * high**0.5, (1 - error) * low**0.5, how={"s_max": how, "s_min": how})

@@ -32,7 +32,7 @@ def kronecker(operator: Kronecker, find: Find, *, positive: bool) -> Spectrum:
 
 
 def block_diagonal(operator: BlockDiagonal, find: Find, *, positive: bool) -> Spectrum:
-    """The singular values of all blocks."""
+    """The singular values of diag(M_1, …, M_N) are those of all blocks."""
     parts = [find(part) for part in operator.parts() if part.matrix.any()]
     if not parts:
         return zero_spectrum(operator.shape[0], positive=positive)

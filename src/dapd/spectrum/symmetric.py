@@ -26,7 +26,7 @@ FULL_DENSE = 12_000  # rows of a dense matrix up to which it is factorised
 def symmetric_extremes(H: Any, *, name: str, deadline: float = math.inf) -> tuple[float, float]:
     """Safe bounds on the eigenvalues of a symmetric dense or sparse matrix.
 
-    The lower bound is 0 if the least eigenvalue cannot be told from 0, negative only if H has a negative eigenvalue.
+    The lower bound is 0 if the least eigenvalue is 0 up to rounding, and negative only if H has a negative eigenvalue.
     """
     epsilon = float(np.finfo(H.dtype).eps)
     if abs(H - H.T).max() > max(1e-10, 100 * epsilon) * abs(H).max():
@@ -42,14 +42,14 @@ def _extremes(H: Any, name: str, deadline: float) -> tuple[float, float]:
         check_deadline(deadline, 2 * size**3 / DENSE_FLOPS)
         values = scipy.linalg.eigvalsh((H.toarray() if sp.issparse(H) else H).astype(np.float64))
         error = 4 * size * EPSILON * max(abs(values[0]), abs(values[-1]))
-        return _told_from_zero(float(values[0]), error), float(values[-1] + error)
+        return _zero_if_close(float(values[0]), error), float(values[-1] + error)
     gram = Gram.of(sp.csr_array(H).astype(np.float64)) if sp.issparse(H) else None
     if gram is not None and gram.nearly_diagonal:
-        return float((gram.diagonal - gram.beside).min()), gram.above
+        return float((gram.diagonal - gram.off_diagonal_sums).min()), gram.above
     return _large(H, name, gram, deadline)
 
 
-def _told_from_zero(value: float, error: float) -> float:
+def _zero_if_close(value: float, error: float) -> float:
     return 0.0 if abs(value) <= 2 * error else value - error
 
 

@@ -2,7 +2,7 @@
 
 The source is Li and Grigas, "Direct Spectral Acceleration of First-Order Methods for Saddle Point Problems with
 Bilinear Coupling" (2026), whose appendix holds the full settings. Every record that belongs to a theorem has its Pi:
-Ψ shrinks by 1 − 1/Pi an iteration (in expectation for the block-coordinate methods).
+Ψ shrinks by the factor 1 − 1/Pi per iteration (in expectation for the block-coordinate methods).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dapd.theory.sharp import x_constants, y_constants
 
 
 class SaddlePoint:
-    """The distances that the Lyapunov functions are made of, measured from a solution (x*, y*) of a problem."""
+    """The distances from a solution (x*, y*) of a problem that make up the Lyapunov functions."""
 
     def __init__(self, problem: Any, x: Array, y: Array) -> None:
         self.problem, self.x, self.y = problem, x, y
@@ -58,7 +58,7 @@ class XDapd(NamedTuple):
     s: float  # dual step
     s_hat: float  # weight of the dual correction, 1/s_max²
     chi: float  # damping of the dual step
-    xi: float  # extrapolation that the dual sees
+    xi: float  # extrapolation in the dual step
     gamma: float  # primal momentum
     tau: float  # v = (1 + tau)z − tau·x
     alpha: float
@@ -138,7 +138,7 @@ class XSbcNonseparable(NamedTuple):
     N: int
 
     def lyapunov(self, at: SaddlePoint, x: Array, v: Array, y: Array) -> Any:
-        """Ψ at (x, v, y), with the terms of x-SBC-DAPD."""
+        """Ψ at (x, v, y), with the same terms as for x-SBC-DAPD."""
         return XSbc.lyapunov(self, at, x, v, y)  # type: ignore[arg-type]  # the same fields
 
 
@@ -174,7 +174,7 @@ class Papc(NamedTuple):
 
     t: float
     s: float
-    Pi: float  # inf where the rows of M are dependent: then there is convergence but no rate
+    Pi: float  # inf if the rows of M are dependent: then the method converges without a rate
 
     def lyapunov(self, at: SaddlePoint, x: Array, y: Array) -> Any:
         """Ψ at (x, y)."""
@@ -182,7 +182,7 @@ class Papc(NamedTuple):
 
 
 class CondatVu(NamedTuple):
-    """Condat–Vũ without a primal prox, at the edge 1/t − s·s_max² = L/2 of its step sizes."""
+    """Condat–Vũ without a primal prox, with the largest step sizes, 1/t − s·s_max² = L/2."""
 
     t: float
     s: float
@@ -218,7 +218,7 @@ class HasPi(Protocol):
 
 
 def iterations(parameters: HasPi, accuracy: float) -> float:
-    """The number of iterations after which the theorem promises Ψ ≤ accuracy·Ψ⁰."""
+    """The number of iterations after which the theorem guarantees Ψ ≤ accuracy·Ψ⁰."""
     accuracy = number("accuracy", accuracy, above=0.0)
     if accuracy >= 1:
         return 0.0
@@ -233,7 +233,7 @@ class Side(NamedTuple):
     """Which deterministic method a problem favours."""
 
     method: str  # "x-dapd" or "y-dapd"
-    factor: float  # how many times fewer iterations it needs than the other side, by the theorems
+    factor: float  # how many times fewer iterations it needs than the other side, according to the theorems
     x: XDapd
     y: YDapd
 
@@ -273,9 +273,9 @@ def y_dapd(*, L: float, mu: float, s_max: float, s_min: float) -> YDapd:
 
 @named
 def x_sbc(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int, sharp: bool = False) -> XSbc:
-    """Parameters of x-SBC-DAPD; L is the greatest of the blocks'.
+    """Parameters of x-SBC-DAPD; L is the largest over the blocks.
 
-    They are those of the corollary, or (sharp) those with the least Pi that the theorem allows.
+    They are those of the corollary or, with `sharp`, those with the smallest Pi that the theorem allows.
     """
     L, mu, s_bar_max, s_min, N = _block_constants(L, mu, s_bar_max, s_min, N)
     ratio = s_bar_max / s_min
@@ -294,7 +294,7 @@ def x_sbc(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int, sharp:
 def x_sbc_nonseparable(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int) -> XSbcNonseparable:
     """Parameters of x-SBC-DAPD for a nonseparable f.
 
-    The paper leaves alpha, beta and s_hat free here; these are those of the separable case, which meet its conditions.
+    The paper leaves alpha, beta and s_hat free here. We use those of the separable case, which satisfy its conditions.
     """
     L, mu, s_bar_max, s_min, N = _block_constants(L, mu, s_bar_max, s_min, N)
     ratio = s_bar_max / s_min
@@ -312,9 +312,9 @@ def x_sbc_nonseparable(*, L: float, mu: float, s_bar_max: float, s_min: float, N
 
 @named
 def y_sbc(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int, sharp: bool = False) -> YSbc:
-    """Parameters of y-SBC-DAPD; L is the greatest of the blocks'.
+    """Parameters of y-SBC-DAPD; L is the largest over the blocks.
 
-    They are those of the corollary, or (sharp) those with the least Pi that the theorem allows.
+    They are those of the corollary or, with `sharp`, those with the smallest Pi that the theorem allows.
     """
     L, mu, s_bar_max, s_min, N = _block_constants(L, mu, s_bar_max, s_min, N)
     ratio = s_bar_max / s_min
@@ -330,7 +330,7 @@ def y_sbc(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int, sharp:
 
 @named
 def papc(*, L: float, mu: float, s_max: float, s_min: float = 0.0) -> Papc:
-    """Parameters of PAPC; s_min enters the rate alone."""
+    """Parameters of PAPC; only the rate depends on s_min."""
     L, mu, s_max, s_min = _constants(L, mu, s_max, s_min, independent=False)
     progress = min(1 - (1 - mu / L) ** 2, (s_min / s_max) ** 2)
     return Papc(t=1 / L, s=L / s_max**2, Pi=1 / progress if progress > 0 else math.inf)
@@ -338,7 +338,7 @@ def papc(*, L: float, mu: float, s_max: float, s_min: float = 0.0) -> Papc:
 
 @named
 def condat_vu(*, L: float, mu: float, s_max: float, s_min: float = 0.0) -> CondatVu:
-    """Parameters of Condat–Vũ, which use L and s_max alone."""
+    """Parameters of Condat–Vũ, which depend only on L and s_max."""
     L, mu, s_max, s_min = _constants(L, mu, s_max, s_min, independent=False)
     return CondatVu(t=1 / L, s=L / (2 * s_max**2))
 
@@ -358,14 +358,14 @@ def capd(*, L: float, mu: float, s_max: float, s_min: float) -> Capd:
     L, mu, s_max, s_min = _constants(L, mu, s_max, s_min)
     tau = min(1.0, 0.5 * math.sqrt(19 / 15 * mu / L))
     eta = 1 / (4 * tau * L)
-    # the margin keeps a ratio of 1000 from becoming 1001 iterations when it is known to 12 digits
+    # the margin keeps a ratio of 1000 that is accurate to 12 digits from giving 1001 iterations
     N = max(1, math.ceil(s_max / s_min * (1 - 1e-9)))
     rho = (s_max**2 - s_min**2) ** 2 / 16
     return Capd(tau=tau, eta=eta, theta=15 / (19 * eta), alpha=mu, N=N, rho=rho, nu=(s_max**2 + s_min**2) / 2)
 
 
 def _x_side(t: float, s_hat: float, Pi: float, excess: float) -> dict[str, float]:
-    """What the x-side theorems share; `excess` is their 4Lαt. Where blocks are separate, Pi counts rounds of N."""
+    """What the x-side theorems share; `excess` is their 4Lαt. If f is separable, Pi counts rounds of N iterations."""
     xi = (1 + excess) / (1 / Pi + excess)
     tau = (xi - 1) / (1 - 1 / Pi)
     Xi_v = (1 + excess) / (2 * xi**2 * t)

@@ -1,4 +1,4 @@
-"""The free constants of the block-coordinate theorems, chosen for the least Π instead of as in the corollaries.
+"""The free constants of the block-coordinate theorems, chosen to minimise Π rather than as in the corollaries.
 
 Rounds are Π/N, for r² = (s_bar_max/s_min)² and κ = L/μ.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class XConstants(NamedTuple):
-    """Of x-SBC-DAPD: the dual condition 1 − a − 2(1+β)a² ≥ 0 holds with equality."""
+    """The constants of x-SBC-DAPD: the dual condition 1 − a − 2(1+β)a² ≥ 0 holds with equality."""
 
     alpha: float
     a: float  # ŝ·s_bar_max²
@@ -19,7 +19,7 @@ class XConstants(NamedTuple):
 
 
 class YConstants(NamedTuple):
-    """Of y-SBC-DAPD: ξ(ξ−1) ≥ α(1+τ)(ξ−1) + βξ² holds with equality."""
+    """The constants of y-SBC-DAPD: ξ(ξ−1) ≥ α(1+τ)(ξ−1) + βξ² holds with equality."""
 
     alpha: float
     beta: float
@@ -28,8 +28,8 @@ class YConstants(NamedTuple):
 
 
 def x_constants(r2: float, kappa: float) -> XConstants:
-    """The least rounds: for each a, the α at which both terms meet; then the best a."""
-    from scipy.optimize import brentq, minimize_scalar  # importing it takes longer than the rest of the package
+    """Minimise the rounds: for each a take the α at which both terms are equal, then the best a."""
+    from scipy.optimize import brentq, minimize_scalar  # slow to import, and rarely needed
 
     def room(a: float) -> float:
         beta = (1 - a) / (2 * a * a) - 1
@@ -42,11 +42,11 @@ def x_constants(r2: float, kappa: float) -> XConstants:
         def excess(alpha: float) -> float:
             return math.sqrt(kappa / Lt(alpha)) + 4 * alpha * kappa - r2 / (2 * alpha * a)
 
-        # beyond this the primal step vanishes, for little gain
+        # a larger α makes the primal step vanish and gains little
         alpha = 0.9 * room(a) / 4
         if excess(alpha) > 0:
             low = 1e-15 * alpha
-            while excess(low) > 0:  # κ may be so large that they meet still lower
+            while excess(low) > 0:  # if κ is very large, the terms are equal at a smaller α
                 low *= 1e-15
             alpha = float(brentq(excess, low, alpha, xtol=1e-300, rtol=1e-12))
         rounds = max(r2 / (2 * alpha * a), math.sqrt(kappa / Lt(alpha)) + 4 * alpha * kappa)
@@ -58,7 +58,7 @@ def x_constants(r2: float, kappa: float) -> XConstants:
 
 
 def y_constants(r2: float, kappa: float, N: int) -> YConstants:
-    """The least rounds: for each α, the ξ at which both terms meet; then the best α."""
+    """Minimise the rounds: for each α take the ξ at which both terms are equal, then the best α."""
     from scipy.optimize import brentq, minimize_scalar
 
     def terms(alpha: float, beta: float, xi: float) -> tuple[float, float]:
@@ -66,16 +66,16 @@ def y_constants(r2: float, kappa: float, N: int) -> YConstants:
 
     def at(alpha: float) -> YConstants:
         def excess(log: float) -> float:
-            # 1 + τ = ξ but for a term of order 1/Π
+            # 1 + τ = ξ up to a term of order 1/Π
             coupling, smooth = terms(alpha, (1 - alpha) * math.exp(log) / (1 + math.exp(log)), 1 + math.exp(log))
             return math.log(coupling / smooth)
 
-        # where one term dominates in all of this range, its end is as good as the ξ at which they meet
+        # if one term dominates in this whole range, its end is as good as the ξ at which they are equal
         low, high = -30.0, 50.0
         meeting = low if excess(low) < 0 else high if excess(high) > 0 else brentq(excess, low, high)
         xi = 1 + math.exp(meeting)
         guess = max(terms(alpha, (1 - alpha) * (xi - 1) / xi, xi))
-        # the true τ of a Π no greater than the final one: the condition holds with a margin of order 1/Π
+        # τ for a Π that is at most the final one, so the condition holds with a margin of order 1/Π
         tau = (xi - 1) / (1 - 1 / (N * guess))
         beta = (xi - 1) * (xi - alpha * (1 + tau)) / xi**2
         return YConstants(alpha, beta, xi, max(terms(alpha, beta, xi)))

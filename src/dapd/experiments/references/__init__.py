@@ -1,4 +1,4 @@
-"""Independent references: solutions found by other means than the methods under test."""
+"""Independent references: solutions found without the methods under test."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ __all__ = ["newton", "reference"]
 
 @named
 def reference(problem: Problem, *, tol: float = 1e-10, cache: Path | None = None) -> Problem:
-    """Return the problem knowing its solution, found by another solver than those under test.
+    """Return the problem with its solution, found by a solver other than those under test.
 
-    PseudoHuber with Mx = b is solved by Newton, PseudoHuber with group norms and a quadratic with a bounded residual by
-    Clarabel's interior point and Newton after it; a problem that knows its solution keeps it. The solution is accepted
-    when both residuals of the KKT system, beside their scales, are at most `tol`, and is kept on disk under the content
-    of the problem.
+    PseudoHuber with Mx = b is solved by Newton. PseudoHuber with group norms, and a quadratic with a bounded residual,
+    are solved by Clarabel's interior point followed by Newton. A problem that already has a solution keeps it. The
+    solution is accepted if both residuals of the KKT system, relative to their scales, are at most `tol`. It is stored
+    on disk under a digest of the problem.
 
     Parameters
     ----------
     problem : Problem
+        The problem to solve.
     tol : float
+        The tolerance for the KKT residuals.
     cache : Path, optional
-        Where solutions are kept; the user's cache directory where left out.
+        The folder for solutions; by default the user's cache directory.
     """
     tol = number("tol", tol, above=0.0)
     if problem.x_star is not None and problem.y_star is not None:
@@ -40,7 +42,7 @@ def reference(problem: Problem, *, tol: float = 1e-10, cache: Path | None = None
     if known is not None:
         try:
             candidate = problem.with_solution(*known)
-        except ValueError:  # a file of another shape: not this problem's
+        except ValueError:  # another shape, so of another problem
             candidate = None
         if candidate is not None and _error(candidate) <= tol:
             return candidate

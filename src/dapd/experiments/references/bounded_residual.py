@@ -1,4 +1,4 @@
-"""The reference for the QP with ‖Mx − b‖_∞ ≤ ν: Clarabel tells the active rows, one linear solve does the rest."""
+"""The reference for the QP with ‖Mx − b‖_∞ ≤ ν: Clarabel finds the active rows, a linear solve gives the solution."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dapd.model.proximal import L1
 from dapd.model.smooth import Quadratic
 from dapd.solving.certificate import certify
 
-ROUNDS = 20  # changes of the active set
+ROUNDS = 20  # limit on the changes of the active set
 
 
 def bounded_residual(problem: Problem, *, tol: float = 1e-10) -> tuple[Array, Array]:
-    """Return x and y of min ½xᵀHx − cᵀx subject to |Mx − b| ≤ ν, with KKT residuals of at most `tol` where possible."""
+    """Return x and y of min ½xᵀHx − cᵀx subject to |Mx − b| ≤ ν, with KKT residuals of at most `tol` if possible."""
     f, phi = problem.f, problem.phi
     if not (isinstance(f, Quadratic) and isinstance(f.H, np.ndarray) and f.H.ndim == 2 and isinstance(phi, L1)):
         raise ValueError(f"bounded_residual solves a dense Quadratic with phi = L1(nu), found {problem!r}")
@@ -26,7 +26,7 @@ def bounded_residual(problem: Problem, *, tol: float = 1e-10) -> tuple[Array, Ar
     rows, right = np.concatenate([M, -M]), np.concatenate([b + nu, nu - b])
     _, z = interior_point(sp.csc_array(f.H), -f.c, rows, right, nonnegative=2 * n)
     y = z[:n] - z[n:]
-    # rows whose multiplier the interior point could not tell from zero are taken as inactive, and tried
+    # rows whose multiplier is too close to zero to decide start as inactive; the loop corrects them
     active = np.abs(y) > 1e-6 * np.max(np.abs(y))
     sign = np.sign(y)
     for _ in range(ROUNDS):
@@ -49,7 +49,7 @@ def _solve_active(H: Array, c: Array, M: Array, target: Array, active: Array) ->
     right = np.concatenate([c, target[active]])
     factors = scipy.linalg.lu_factor(kkt)
     solution = scipy.linalg.lu_solve(factors, right)
-    # corrections in extended precision bring x down to rounding, whatever the condition of the system
+    # corrections in extended precision make x exact to rounding, even if the system is ill-conditioned
     exact = kkt.astype(np.longdouble)
     for _ in range(3):
         solution += scipy.linalg.lu_solve(factors, (right - exact @ solution).astype(np.float64))

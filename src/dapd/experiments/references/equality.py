@@ -1,4 +1,4 @@
-"""Independent references: solutions found by other means than the methods under test."""
+"""The reference for equality constraints: Newton on the KKT system."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dapd.solving.certificate import certify
 
 
 def newton(problem: Problem, *, tol: float = 1e-10) -> Problem:
-    """Solve min Σ h(x_i) subject to Mx = b by Newton on the KKT system; return the problem knowing its solution.
+    """Solve min Σ h(x_i) subject to Mx = b by Newton on the KKT system; return the problem with its solution.
 
-    The start is feasible, so each step stays so and need only decrease f. A solution is accepted when both
+    The start is feasible, so every step stays feasible and only has to decrease f. A solution is accepted if both
     residuals of the KKT system are at most `tol`.
     """
     f, b = problem.f, problem.b

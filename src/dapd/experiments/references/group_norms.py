@@ -1,7 +1,7 @@
 """The reference for system identification: Clarabel's interior point, polished by Newton on the KKT system.
 
 At the solution a group of rows, r_t = (Mx − b)_t, is either *fitted* (r_t = 0, ‖y_t‖ ≤ λ) or *violated* (r_t = c_t y_t,
-c_t ≥ 0, ‖y_t‖ = λ). Once it is known which, the KKT system is smooth, and Newton doubles the digits at each step.
+c_t ≥ 0, ‖y_t‖ = λ). Once the kinds are known, the KKT system is smooth, and each Newton step doubles the digits.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dapd.model.smooth import PseudoHuber
 from dapd.operators.structured import Kronecker
 from dapd.solving.certificate import certify
 
-ROUNDS = 40  # Newton steps, between which a group may change its kind
+ROUNDS = 40  # limit on the Newton steps; a group may change its kind after each
 
 
 class GroupNorms:
     """min Σ √(x²+e²) + (e/2)x² + λ Σ_t ‖(Mx − b)_t‖ with M = A ⊗ I.
 
-    x and y are held as matrices, x of p × q and y of T × q, so that Mx is A x.
+    x and y are stored as matrices, x as p × q and y as T × q, so Mx is A x.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -38,7 +38,7 @@ class GroupNorms:
             and phi.groups == M.shape[0] // M.A.shape[0]
             and isinstance(phi.radius, float)
         ):
-            raise ValueError(f"group_norms solves PseudoHuber with A ⊗ I and one ball a row of A, found {problem!r}")
+            raise ValueError(f"group_norms solves PseudoHuber with A ⊗ I and one ball per row of A, found {problem!r}")
         self.problem, self.f, self.A, self.radius = problem, f, M.A, phi.radius
         self.T, self.p = M.A.shape
         self.q = M.shape[1] // self.p
@@ -66,7 +66,7 @@ class GroupNorms:
         return x[:n].reshape(self.p, q), -z[3 * n :].reshape(T, q + 1)[:, 1:]
 
     def newton_step(self, x: Array, y: Array, c: Array, violated: Array) -> tuple[Array, Array, Array]:
-        """One Newton step on the KKT system, each group of its kind.
+        """One Newton step on the KKT system, with the kind of each group fixed.
 
         With D = ∇²f, dx = −D⁻¹(∇f + Mᵀ(y + dy)), and the columns of x decouple: column i leaves the T × T system
         (A D_i⁻¹ Aᵀ + diag c) dy_i + (y_t,i dc_t)_t = (Ax − b − c·y)_i − A D_i⁻¹ (∇f + Aᵀy)_i,
@@ -91,7 +91,7 @@ class GroupNorms:
         return dx, dy, dc
 
     def polish(self, x: Array, y: Array, tol: float) -> tuple[Array, Array]:
-        """Newton from a point that knows about which groups are fitted; a group that shows the wrong sign changes."""
+        """Newton from an approximate solution; a group with the wrong sign changes its kind."""
         r = self.A @ x - self.b
         c = np.linalg.norm(r, axis=1) / self.radius
         slack = self.radius - np.linalg.norm(y, axis=1)
@@ -113,7 +113,7 @@ class GroupNorms:
 
 
 def group_norms(problem: Problem, *, tol: float = 1e-10) -> tuple[Array, Array]:
-    """Return x and y with KKT residuals of at most `tol` where possible."""
+    """Return x and y with KKT residuals of at most `tol` if possible."""
     structure = GroupNorms(problem)
     x, y = structure.polish(*structure.cone_program(), tol)
     return x.ravel(), y.ravel()

@@ -1,4 +1,4 @@
-"""Clarabel, an interior-point solver of other people's, behind one function."""
+"""One function that calls Clarabel, an interior-point solver."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dapd.arrays import Array
 def interior_point(
     P: Any, q: Array, A: Any, b: Array, *, nonnegative: int = 0, soc: Sequence[int] = ()
 ) -> tuple[Array, Array]:
-    """Solve min ½xᵀPx + qᵀx with b − Ax in the cone: first nonnegative entries, then second-order cones; x and z."""
+    """Solve min ½xᵀPx + qᵀx with b − Ax in a cone of nonnegative entries, then second-order cones; return x and z."""
     try:
         import clarabel
     except ImportError:
         raise ModuleNotFoundError(
-            "the reference needs Clarabel, which is not installed; pip install 'dapd[experiments]'"
+            "the reference needs Clarabel, which is not installed; run pip install 'dapd[experiments]'"
         ) from None
     cones = [clarabel.NonnegativeConeT(nonnegative)] if nonnegative else []
     cones += [clarabel.SecondOrderConeT(size) for size in soc]

@@ -1,4 +1,4 @@
-"""References kept on disk, each under a digest of its problem's content."""
+"""References stored on disk, each under a digest of its problem."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def directory() -> Path:
 
 
 def path(problem: Problem, cache: Path | None = None) -> Path:
-    """The file that holds the problem's solution, whether it exists or not."""
+    """The path of the file for the solution of the problem, whether it exists or not."""
     digest = hashlib.sha256()
     for part in (problem.f, problem.M, problem.b, problem.phi):
-        _feed(digest, part)
+        _add_to_digest(digest, part)
     return (cache or directory()) / "references" / f"{digest.hexdigest()[:32]}.npz"
 
 
-def _feed(digest: Any, value: Any) -> None:
-    """Hash what an object is made of: arrays by their bytes, the package's own objects by their public attributes."""
+def _add_to_digest(digest: Any, value: Any) -> None:
+    """Hash a value: arrays by their bytes, objects of the package by their public attributes."""
     if isinstance(value, np.ndarray):
         digest.update(f"{value.dtype.str}{value.shape}".encode())
         digest.update(np.ascontiguousarray(value).tobytes())
@@ -46,22 +46,22 @@ def _feed(digest: Any, value: Any) -> None:
         for name, attribute in sorted(vars(value).items()):
             if not name.startswith("_"):
                 digest.update(name.encode())
-                _feed(digest, attribute)
+                _add_to_digest(digest, attribute)
     else:
         digest.update(repr(value).encode())
 
 
 def load(place: Path) -> tuple[Array, Array] | None:
-    """Return x and y, or None where there is no readable file."""
+    """Return x and y, or None if there is no readable file."""
     try:
-        with place.open("rb") as file, np.load(file, allow_pickle=False) as kept:
-            return kept["x"], kept["y"]
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile):  # absent, cut short, or something else
+        with place.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            return stored["x"], stored["y"]
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile):  # absent, truncated, or another format
         return None
 
 
 def save(place: Path, x: Array, y: Array) -> None:
-    """Keep the solution; two processes may do so at once, for the file appears whole or not at all."""
+    """Store the solution; the file appears completely or not at all, so several processes may do this at once."""
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = place.with_suffix(f".{os.getpid()}.npz")
     np.savez(draft, x=x, y=y)
