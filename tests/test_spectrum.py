@@ -181,9 +181,16 @@ def test_matrix_too_small_to_square_is_refused(M):
         dapd.estimate_spectrum(M)
 
 
-@pytest.mark.parametrize("M", [np.full((2, 3), 1e170), aslinearoperator(np.full((2, 3), np.nan))])
-def test_products_that_are_no_numbers_are_refused(M):
-    with pytest.raises(ValueError, match="M gives NaN or infinite products"):
+@pytest.mark.parametrize(
+    ("M", "message"),
+    [
+        (np.full((2, 3), 1e170), "M holds entries of 1e\\+170, too large to square"),
+        (aslinearoperator(np.full((2, 3), 1e170)), "M gives NaN or infinite products, or numbers too large to square"),
+        (aslinearoperator(np.full((2, 3), np.nan)), "M gives NaN or infinite products"),
+    ],
+)
+def test_products_that_are_no_numbers_are_refused(M, message):
+    with pytest.raises(ValueError, match=message):
         dapd.estimate_spectrum(M)
 
 
@@ -246,7 +253,15 @@ def test_tall_matrix_has_dependent_rows():
     assert dapd.estimate_spectrum(tall, positive=True).s_min == pytest.approx(0.2)
 
 
-@pytest.mark.parametrize("method", ["auto", "x-dapd", "y-dapd"])
+def test_auto_takes_papc_if_dependent_rows_leave_no_rate():
+    M, _ = dependent_rows("small")
+    problem = dapd.Problem(dapd.PseudoHuber(0.5), M, np.ones(6), dapd.NonNegative())
+    result = dapd.solve(problem)
+    assert (result.status, result.method) == ("optimal", "papc")
+    assert "the rows of M are dependent" in result.message
+
+
+@pytest.mark.parametrize("method", ["x-dapd", "y-dapd"])
 def test_dependent_rows_are_refused_where_the_theory_needs_full_rank(method):
     M, _ = dependent_rows("small")
     problem = dapd.Problem(dapd.PseudoHuber(0.5), M, np.ones(6), dapd.NonNegative())
