@@ -150,11 +150,13 @@ def test_a_step_given_up_halfway_leaves_no_trace(kind):
     problem = dapd.Problem(dapd.PseudoHuber(0.1), M, np.ones(300), spectrum=dapd.Spectrum(50.0, 5e-5))
     dapd.solve(problem, "capd", max_iterations=0, engine=kind)  # compiles
     looks = []
+    began = time.perf_counter()
     result = dapd.solve(
         problem, "capd", tol=1e-300, time_limit=0.2, engine=kind, callback=lambda look: looks.append(look.iteration)
     )  # a step takes a million passes over M
     assert result.status == "time_limit"
-    assert 0.2 <= result.setup_time + result.solve_time < 2.0
+    assert time.perf_counter() - began >= 0.2
+    assert result.solve_time < 2.0
     assert looks == [0] == [result.iterations]
     assert not result.x.any()
 
