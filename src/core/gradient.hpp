@@ -14,7 +14,7 @@ class Gradient {
   virtual void share(int threads, const Ends& columns) = 0;
   virtual int phases() const { return 1; }
   virtual bool reads_all_x() const { return false; }
-  virtual bool writes_anywhere() const { return false; }  // not only in a thread's own columns
+  virtual bool writes_anywhere() const { return false; }  // in the first phase, not only a thread's own columns
   virtual bool exchanges_scratch() const { return false; }  // later phases read what other threads noted in the first
   virtual void run(int phase, int rank, const T* x, T* out, unsigned turn) = 0;
   virtual double work() const { return 0; }
@@ -83,6 +83,7 @@ class TermsGradient final : public Gradient<T> {
   }
   int phases() const override { return f_.loss_of_Ax ? f_.loss_of_Ax->phases() : 1; }
   bool reads_all_x() const override { return f_.matrix || (f_.loss_of_Ax && f_.loss_of_Ax->reads_all_v()); }
+  bool writes_anywhere() const override { return f_.loss_of_Ax && f_.loss_of_Ax->writes_all_out(); }
   bool exchanges_scratch() const override { return f_.loss_of_Ax && f_.loss_of_Ax->exchanges_scratch(); }
   double work() const override {
     return static_cast<double>(size_) + (f_.loss_of_Ax ? f_.loss_of_Ax->work() : 0) + (f_.matrix ? f_.matrix->work() : 0);

@@ -223,12 +223,12 @@ class Runner {
     }
     if (gradient) {
       call(step.terms[0].reg, false, f_->reads_all_x());
-      call(step.out, true, f_->writes_anywhere());
+      call(step.out, true, first && f_->writes_anywhere());
     } else if (action.phase == 0) {
       call(step.terms[0].reg, false, map_->reads_all_v());
       call(step.terms[1].reg, false, false);
       call(step.out, true, false);
-      call(step.second, true, false);
+      call(step.second, true, map_->writes_all_out());
     } else {
       call(step.out, false, map_->reads_all_y());
       call(step.out, true, false);

@@ -87,7 +87,9 @@ class Loop:
                 self._advance(self._stride(before, look))
                 if self.iteration == look.iteration:  # the first step was given up
                     return Status.time_limit, look
-                before, look = Past(look.iteration, look.y, look.certificate), self._look()
+                before = Past(look.iteration, look.y, look.certificate)
+                del look  # if it is not the best, its x may go before there is a new one
+                look = self._look()
                 best = look if look.certificate.error < best.certificate.error else best
         except KeyboardInterrupt:
             if best is None:  # not even one point to give back
