@@ -134,7 +134,7 @@ def test_native_states_with_a_wide_matrix_in_columns():
 
 
 def test_native_states_with_tiles(monkeypatch):
-    monkeypatch.setattr("dapd.engines.native.scattered", lambda record, shape: True)
+    monkeypatch.setattr("dapd.engines.records.scattered", lambda record, shape: True)
     problem = quadratic_problem(dapd.L1(0.3))
     zipped(dapd.Problem(problem.f, sp.csr_array(problem.M.matrix), problem.b, problem.phi), "y-dapd")
 
