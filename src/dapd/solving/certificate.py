@@ -127,7 +127,7 @@ def proves_infeasible(problem: Problem, x: Array, direction: Array) -> bool:
     violation = -float(problem.b @ d) - problem.phi.recession(d)
     if not violation > 0:
         return False
-    Mx = problem.M.forward(x.astype(np.float64))
+    Mx = problem.M.forward(x.astype(np.float64, copy=False))
     if not violation > SLIGHT * float(abs(d) @ balanced_step(problem, x, d, Mx).rows):
         return False
     image, entries = abs(problem.M.adjoint(d)), problem.M.column_sizes(d)
