@@ -356,14 +356,14 @@ class Own(dapd.L1):
 def test_what_only_python_knows_is_refused_by_name():
     M = np.random.default_rng(0).standard_normal((6, 10))
     for phi in (Own(0.1), dapd.Conjugate(Own(0.1)), dapd.Stack([dapd.Zero(), Own(0.1)], sizes=[3, 3])):
-        with pytest.raises(NotNative, match="prox that only Python knows"):
+        with pytest.raises(NotNative, match="prox that is only available in Python"):
             DualStep(problem_with(M, phi))
     for form in (
         aslinearoperator(M),
         dapd.ColumnBlocks([M[:, :4], M[:, 4:]]),
         dapd.RowBlocks([M, aslinearoperator(M)]),
     ):
-        with pytest.raises(NotNative, match="whose products only Python knows"):
+        with pytest.raises(NotNative, match="whose products are only available in Python"):
             DualStep(problem_with(form, dapd.Zero()))
 
 

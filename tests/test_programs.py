@@ -18,10 +18,11 @@ from own_methods import Averaged, with_step
 from test_native import STRUCTURED
 
 pytestmark = pytest.mark.skipif(not variants(), reason="the native core was not built")
+CORES = variants()
 FOREVER = float("inf")
 
 
-def zipped(problem, name, *, cls=None, steps=300, tol=1e-12, by_threads=1e-10, cores=variants(), threads=(2,), meet=30):
+def zipped(problem, name, *, cls=None, steps=300, tol=1e-12, by_threads=1e-10, cores=CORES, threads=(2,), meet=30):
     """Native and python states, zipped: every variant of the core for all steps, several threads for `meet` of them."""
     rng = np.random.default_rng(7)
     spectrum = problem.spectrum or dapd.estimate_spectrum(problem.M, positive=True)
@@ -60,7 +61,7 @@ def test_native_states_are_the_python_ones_for_every_method_and_phi(name, phi):
 
 @pytest.mark.parametrize("name", DETERMINISTIC)
 def test_native_states_are_the_same_on_one_two_and_four_threads(name):
-    zipped(quadratic_problem(dapd.Zero()), name, cores=variants()[:1], threads=(2, 4), meet=300)
+    zipped(quadratic_problem(dapd.Zero()), name, cores=CORES[:1], threads=(2, 4), meet=300)
 
 
 FUNCTIONS = {
@@ -109,7 +110,7 @@ def test_native_states_with_structured_couplings(name):
     b = np.random.default_rng(0).standard_normal(M.shape[0])
     problem = dapd.Problem(dapd.PseudoHuber(0.3), M, b, phi, spectrum=dapd.Spectrum(np.linalg.norm(M.dense(), 2), 0.5))
     zipped(problem, "papc")
-    zipped(problem, "y-dapd", cores=variants()[:1])
+    zipped(problem, "y-dapd", cores=CORES[:1])
 
 
 @pytest.mark.parametrize("layout", [np.asfortranarray, sp.csr_array])
@@ -263,7 +264,7 @@ def test_only_combinations_that_are_no_aliases_cost_an_instruction():
 def test_a_method_of_the_users_own_runs_native_with_seven_fields_of_other_names(monkeypatch):
     monkeypatch.setitem(dapd.METHODS, "averaged", Averaged)
     for phi in PHIS.values():
-        zipped(quadratic_problem(phi), "averaged", cores=variants()[:1])
+        zipped(quadratic_problem(phi), "averaged", cores=CORES[:1])
     problem = quadratic_problem(dapd.L1(0.3))
     found = {
         engine: dapd.solve(problem, "averaged", tol=1e-9, engine=engine) for engine in ("native", "python", "auto")
@@ -481,7 +482,7 @@ def step_of(operations, ends, duals):
     duals=st.lists(st.booleans(), max_size=6),
     ends=st.lists(index, min_size=7, max_size=7),
     threads=st.sampled_from([1, 1, 2, 3]),
-    variant=st.sampled_from(variants() or [None]),
+    variant=st.sampled_from(CORES or [None]),
 )
 def test_random_steps_run_native_as_in_python(operations, duals, ends, threads, variant):
     duals = [False, *duals]

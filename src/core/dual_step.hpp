@@ -94,6 +94,7 @@ class DualStep {
   virtual int phases() const { return 1; }
   virtual bool reads_all_v() const { return false; }  // in the first phase
   virtual bool reads_all_y() const { return false; }  // in the later phases
+  virtual bool writes_all_out() const { return false; }  // in the first phase, not only a thread's own columns
   virtual bool exchanges_scratch() const { return false; }  // later phases read what other threads noted in the first
   virtual void run(int phase, int rank, const Vectors<T>& vectors) = 0;
   virtual double work() const = 0;  // multiplications
@@ -130,7 +131,7 @@ class RowMap {
   const Range rows;  // within y
 };
 
-// Each thread has its own rows, and a sum over them of the length of x.
+// Each thread has its own rows, and a sum over them of the length of x; the first thread's stands in the result.
 template <class T>
 class ByRows final : public DualStep<T> {
  public:
@@ -145,11 +146,12 @@ class ByRows final : public DualStep<T> {
       for (int t = 0; t < threads; ++t) this->row_ranges[t].push_back({ends[t], ends[t + 1]});
     }
     parts_.clear();
-    for (int t = 0; threads > 1 && t < threads; ++t) parts_.emplace_back(this->columns);
+    for (int t = 1; t < threads; ++t) parts_.emplace_back(this->columns);
   }
   int phases() const override { return this->threads > 1 ? 2 : 1; }
   bool reads_all_v() const override { return this->threads > 1; }
   bool exchanges_scratch() const override { return this->threads > 1; }
+  bool writes_all_out() const override { return this->threads > 1; }
   double work() const override {
     double sum = 0;
     for (const auto& map : maps_) sum += map->work();
@@ -158,7 +160,7 @@ class ByRows final : public DualStep<T> {
 
   void run(int phase, int rank, const Vectors<T>& vectors) override {
     if (phase == 0) {
-      T* out = this->threads == 1 ? vectors.out : parts_[rank].data();
+      T* out = rank == 0 ? vectors.out : parts_[rank - 1].data();
       std::fill(out, out + this->columns, T(0));
       for (std::size_t k = 0; k < maps_.size(); ++k) {
         maps_[k]->pass(this->phi, this->row_ranges[rank][k], vectors, out);
@@ -166,12 +168,8 @@ class ByRows final : public DualStep<T> {
       return;
     }
     const Range own = this->own_columns(rank);
-    T* out = vectors.out;
-    const T *first = parts_[0].data(), *second = parts_[1].data();
-    for (Index j = own.start; j < own.stop; ++j) out[j] = first[j] + second[j];
-    for (int t = 2; t < this->threads; ++t) {
-      const T* part = parts_[t].data();
-      for (Index j = own.start; j < own.stop; ++j) out[j] += part[j];
+    for (const Buffer<T>& part : parts_) {
+      for (Index j = own.start; j < own.stop; ++j) vectors.out[j] += part.data()[j];
     }
   }
 

@@ -20,7 +20,7 @@ def check_engine(engine: str) -> None:
 
 
 def bind(method: Method, engine: str = "auto") -> Runner:
-    """A runner for the method: native if the core knows all of it, else Python, which says why."""
+    """A runner for the method: native if the core can run it, else python with the reason."""
     if engine == "python":
         return PythonRunner(method)
     try:
@@ -32,7 +32,7 @@ def bind(method: Method, engine: str = "auto") -> Runner:
 
 
 def _fused(method: Method) -> DualStep | None:
-    """One pass over M instead of two, if the core knows M and φ."""
+    """One pass over M instead of two, if the core can multiply with M and evaluate the prox of φ."""
     if isinstance(method, BlockMethod):
         return None
     try:

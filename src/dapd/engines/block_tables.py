@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.engines.protocol import NotNative
-from dapd.model.lowered import speaks_for
+from dapd.model.lowered import has_valid_lowering
 from dapd.model.smooth import Function
 from dapd.model.terms import Terms
 from dapd.operators.base import Dense, Sparse
@@ -101,7 +101,7 @@ def pack(matrices: Sequence[Any], dtype: Any) -> BlockMatrix:
 
 
 def _lines(sizes: Array, line: int) -> Array:
-    """The lines that so many entries take, `line` entries each."""
+    """The number of cache lines that each size takes, `line` entries per line."""
     return -(-sizes // line)
 
 
@@ -125,9 +125,9 @@ class _Part(NamedTuple):
 
 
 def _part(f: Function, size: int) -> _Part:
-    """What the loops read of an f of so many variables."""
+    """What the loops read of an f of `size` variables."""
     name = type(f).__name__
-    terms = f.lowered() if speaks_for(f, "grad", "block_grad") else None
+    terms = f.lowered() if has_valid_lowering(f, "grad", "block_grad") else None
     if not isinstance(terms, Terms):
         raise NotNative(f"{name} is only available in Python")
     if terms.loss not in LOSSES:

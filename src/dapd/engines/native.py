@@ -85,7 +85,7 @@ class NativeRunner:
         self.choice = Choice(most)
         self.fixed = threads
         self.kind = type(first)
-        self.where = self._where()
+        self.point_fields = self._point_fields()
         self.counts = Counted()
         self.state = first
         method.oracle.reset()
@@ -110,7 +110,7 @@ class NativeRunner:
             self.core.set(k, np.ascontiguousarray(part, self.dtype))
 
     def advance(self, steps: int, deadline: float) -> int:
-        """Take so many steps, or fewer if the deadline comes first."""
+        """Take `steps` steps, or fewer if the deadline comes first; return how many."""
         done = 0
         with single_blas(SMALL if self.uses_blas else 0):
             while done < steps:
@@ -129,17 +129,17 @@ class NativeRunner:
 
     def point(self) -> tuple[Array, Array]:
         """Copies of x and y."""
-        if self.where is None:
+        if self.point_fields is None:
             x, y = self.method.point(self.state)
             return x, y
-        return self._get(self.where[0]), self._get(self.where[1])
+        return self._get(self.point_fields[0]), self._get(self.point_fields[1])
 
     def _get(self, field: int) -> Array:
         vector = np.empty(self.method.problem.rows if self.dual[field] else self.method.problem.columns, self.dtype)
         self.core.get(field, vector)
         return vector
 
-    def _where(self) -> tuple[int, int] | None:
+    def _point_fields(self) -> tuple[int, int] | None:
         """The fields that are x and y, if the method's point is two of them."""
         places = {Symbol(Trace(), dual): k for k, dual in enumerate(self.dual)}
         try:

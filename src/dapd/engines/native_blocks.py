@@ -104,7 +104,7 @@ class BlockRunner:
         self.state = self.method.init()
 
     def advance(self, steps: int, deadline: float = math.inf) -> int:
-        """Take so many steps, or fewer if the performance counter passes the deadline; return how many."""
+        """Take `steps` steps, or fewer if the deadline comes first; return how many."""
         self._progress[1:] = 0
         try:
             return int(self._loop.run(self._arrays, self._progress, steps, deadline - perf_counter()))

@@ -307,7 +307,7 @@ class _Builder:
 
 
 class _Registers:
-    """Who is where."""
+    """Which register holds which value."""
 
     def __init__(self, given: list[Symbol]) -> None:
         self.dual = [symbol.dual for symbol in given]

@@ -31,7 +31,7 @@ class Runner(Protocol):
         """Set the state to the method's first."""
 
     def advance(self, steps: int, deadline: float) -> int:
-        """Take so many steps, or fewer if the deadline (on the performance counter) comes first; return how many."""
+        """Take `steps` steps, or fewer if the deadline (of perf_counter) comes first; return how many."""
 
     def point(self) -> tuple[Array, Array]:
         """Copies of the (x, y) that the state stands for."""

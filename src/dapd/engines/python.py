@@ -41,7 +41,7 @@ class PythonRunner:
         return self.method.oracle
 
     def advance(self, steps: int, deadline: float) -> int:
-        """Take so many steps, or fewer if the deadline comes first: a step that takes long is given up then."""
+        """Take `steps` steps, or fewer if the deadline comes first, which also ends a long step; return how many."""
         self.method.oracle.deadline = deadline
         for done in range(steps):
             try:

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
 from dapd.engines.protocol import NotNative
-from dapd.model.lowered import BALL, LOSS_CODES, SHRINK_BALL, Table, loss_table, speaks_for, tabulate
+from dapd.model.lowered import BALL, LOSS_CODES, SHRINK_BALL, Table, has_valid_lowering, loss_table, tabulate
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 from dapd.operators.base import Operator, as_entries, csr_record
@@ -26,9 +26,9 @@ FAR = 1 << 13  # columns from one entry to the next, on average: x is read from 
 def coupling(problem: Problem, threads: int) -> tuple[tuple[Any, ...], Table]:
     """M and φ as the core reads them."""
     phi = problem.phi
-    pieces = phi.lowered(problem.rows) if speaks_for(phi, "prox") else None
+    pieces = phi.lowered(problem.rows) if has_valid_lowering(phi, "prox") else None
     if pieces is None:
-        raise NotNative(f"φ = {type(phi).__name__} has a prox that only Python knows")
+        raise NotNative(f"φ = {type(phi).__name__} has a prox that is only available in Python")
     M, table = matrix(problem.M, problem.dtype, "M"), tabulate(pieces, problem.dtype)
     tallest = int(np.diff(table.first).max(initial=1))
     if M[0] == "stacked":
@@ -49,9 +49,9 @@ def cut_between(table: Table, ends: Array) -> Table:
 
 def matrix(M: Operator, dtype: Any, name: str) -> tuple[Any, ...]:
     """The record of a linear map, its entries in the problem's dtype, or in float32 if that is narrower."""
-    record = M.lowered() if speaks_for(M, "forward", "adjoint") else None
+    record = M.lowered() if has_valid_lowering(M, "forward", "adjoint") else None
     if record is None:
-        raise NotNative(f"{name} is {type(M).__name__}, whose products only Python knows")
+        raise NotNative(f"{name} is {type(M).__name__}, whose products are only available in Python")
     return converted(record, dtype)
 
 
@@ -71,7 +71,7 @@ def converted(record: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
 
 
 def layout(record: tuple[Any, ...], shape: tuple[int, int], threads: int, tallest: int = 1) -> tuple[Any, ...]:
-    """The record with the kernel that is fastest for such a matrix, if φ's tallest group has so many rows."""
+    """The record with the fastest kernel for this matrix; `tallest` is the size of φ's largest group of rows."""
     rows, columns = shape
     if record[0] == "csr" and tallest <= SIDE and scattered(record, shape):
         return "tiles", *record[1:]
@@ -101,9 +101,9 @@ def scattered(record: tuple[Any, ...], shape: tuple[int, int]) -> bool:
 def function(problem: Problem) -> Any:
     """The record of f as the core reads it: one, or a list with one per block."""
     f = problem.f
-    terms = f.lowered() if speaks_for(f, "grad") else None
+    terms = f.lowered() if has_valid_lowering(f, "grad") else None
     if terms is None:
-        raise NotNative(f"f = {type(f).__name__} has a gradient that only Python knows")
+        raise NotNative(f"f = {type(f).__name__} has a gradient that is only available in Python")
     if isinstance(terms, Terms):
         return _terms(terms, problem.columns, problem.dtype)
     blocks = problem.blocks or []
@@ -139,7 +139,7 @@ def _terms(terms: Terms, size: int, dtype: Any) -> _Function:
             base = np.zeros(rows, dtype) if base is None else base
     diagonal, H = None, None
     if isinstance(terms.H, LinearOperator):
-        raise NotNative("H is a LinearOperator, whose products only Python knows")
+        raise NotNative("H is a LinearOperator, whose products are only available in Python")
     if sp.issparse(terms.H):
         H = converted(csr_record(terms.H), dtype)
     elif terms.H is not None and terms.H.ndim == 1:

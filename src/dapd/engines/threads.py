@@ -1,11 +1,11 @@
-"""How many threads a solve may use, and how many are worth it while other programs run beside it."""
+"""How many threads a solve may use, and how many are worth it on a busy machine."""
 
 from __future__ import annotations
 
 import os
 import threading
 
-TRIAL = 0.002  # seconds of steps that tell how fast so many threads are
+TRIAL = 0.002  # seconds of steps that measure how fast a number of threads is
 AGAIN = 0.25  # seconds of solving between two such trials
 WARM, FIRST = 2, 16  # steps that start the threads, and steps of the first trial
 

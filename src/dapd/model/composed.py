@@ -9,7 +9,7 @@ import numpy as np
 
 from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array, namespace
-from dapd.model.lowered import Pieces, speaks_for
+from dapd.model.lowered import Pieces, has_valid_lowering
 from dapd.model.proximal import Phi
 
 
@@ -84,7 +84,7 @@ class Conjugate(Phi):
 
     def lowered(self, rows: int) -> Pieces | None:
         """The conjugates of g's pieces."""
-        if not (isinstance(self.g, Phi) and speaks_for(self.g, "prox")):
+        if not (isinstance(self.g, Phi) and has_valid_lowering(self.g, "prox")):
             return None
         known = self.g.lowered(rows)
         return None if known is None else [(piece.conjugate(), n) for piece, n in known]
@@ -98,7 +98,7 @@ class Stack(Phi):
     parts : list of φ
         In the order of the rows.
     sizes : list of int, optional
-        Rows of each part; None for a part that knows its own size, or for the one part that takes what is left.
+        Rows of each part; None for a part with a fixed size, or for the one part that takes what is left.
     """
 
     @named
@@ -186,7 +186,7 @@ class Stack(Phi):
         """The pieces of all parts."""
         found: Pieces = []
         for part, size in zip(self.parts, self.sizes, strict=True):
-            pieces = part.lowered(size or 0) if speaks_for(part, "prox") else None
+            pieces = part.lowered(size or 0) if has_valid_lowering(part, "prox") else None
             if pieces is None:
                 return None
             found += pieces

@@ -1,4 +1,4 @@
-"""The lowered form of a problem: what each object says of itself, in records that every engine reads.
+"""The lowered form of a problem: each object describes itself in records that every engine reads.
 
 φ is a list of pieces, each a code with bounds for some consecutive rows; `tabulate` makes one table of them. f is a
 record of terms (`terms.py`), or one per block. What is not of this kind says None: then only Python can evaluate it.
@@ -51,8 +51,8 @@ class Table(NamedTuple):
     upper: Array
 
 
-def speaks_for(thing: object, *names: str) -> bool:
-    """Whether `lowered` still tells the truth: False if a subclass changed one of these methods and not `lowered`."""
+def has_valid_lowering(thing: object, *names: str) -> bool:
+    """Whether `lowered` is still valid: False if a subclass overrides one of these methods but not `lowered`."""
     for kind in type(thing).__mro__:
         if "lowered" in vars(kind):
             return True

@@ -11,7 +11,7 @@ import numpy as np
 
 from dapd.arguments import bound, named, partition, whole
 from dapd.arrays import Array, namespace
-from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, Piece, Pieces, speaks_for
+from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, Piece, Pieces, has_valid_lowering
 
 
 def support(z: Array, lower: Any, upper: Any) -> float:
@@ -83,7 +83,7 @@ class Phi:
         return np.nan
 
     def lowered(self, rows: int) -> Pieces | None:
-        """φ on so many rows as pieces with known codes; None if only Python can evaluate the prox."""
+        """φ on `rows` rows as pieces with known codes; None if only Python can evaluate the prox."""
         return None
 
     def sized(self, rows: int) -> Phi:
@@ -102,8 +102,8 @@ class _ByRows(Phi):
 
     @property
     def row_steps(self) -> bool:
-        """Yes, unless a subclass has a prox of its own."""
-        return speaks_for(self, "prox")
+        """True, unless a subclass overrides the prox."""
+        return has_valid_lowering(self, "prox")
 
 
 class Zero(_ByRows):

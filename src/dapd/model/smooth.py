@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arguments import consecutive, curvature, named, number, real, vector
 from dapd.arrays import Array, namespace
-from dapd.model.lowered import speaks_for
+from dapd.model.lowered import has_valid_lowering
 from dapd.model.terms import Terms
 from dapd.operators.base import Operator, as_operator, as_sparse
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
@@ -39,7 +39,7 @@ class Function:
 
     @property
     def work(self) -> int:
-        """Multiplications of a gradient, beside those of one entry after the other; 0 if that is not known."""
+        """Multiplications with A and H in one gradient; 0 if unknown."""
         terms = self.lowered()
         return terms.work if isinstance(terms, Terms) else 0
 
@@ -108,7 +108,7 @@ class Quadratic(Function):
             if mu is None and low <= 0:
                 raise ValueError(
                     f"H must be positive definite for f to be strongly convex (mu > 0); its least eigenvalue "
-                    f"is {low:.3g} (or cannot be told from zero). Add a ridge to H, or pass mu= if you know it"
+                    f"is {low:.3g} (or too close to zero to tell). Add a ridge to H, or pass mu= if you know it"
                 )
             mu, L = low if mu is None else mu, high if L is None else L
         self._constants(mu, L)
@@ -258,7 +258,7 @@ class Separable(Function):
 
     def lowered(self) -> list[Terms] | None:
         """The terms of each block."""
-        parts = [f.lowered() if speaks_for(f, "grad") else None for f in self.functions]
+        parts = [f.lowered() if has_valid_lowering(f, "grad") else None for f in self.functions]
         found = [part for part in parts if isinstance(part, Terms)]
         return found if len(found) == len(parts) else None
 

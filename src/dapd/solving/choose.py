@@ -19,7 +19,7 @@ from dapd.spectrum.estimate import Spectrum, estimate_range, with_block_norm
 
 REPEATS, SECONDS = 3, 0.05  # a measurement is repeated so often, and for so long; the least counts
 DEPENDENT = (
-    "Chose PAPC, which converges without a rate: the rows of M are dependent (or cannot be told from dependent ones), "
+    "Chose PAPC, which converges without a rate: the rows of M are dependent (or too nearly so to tell), "
     "and with this φ the theorems of x-DAPD and y-DAPD need independent rows."
 )
 MARGIN = 1.2  # a gain below this is within what a measurement may err by
@@ -78,7 +78,7 @@ def _has_blocks(problem: Problem) -> bool:
 
 
 def _cost(runner: Runner, steps: int, deadline: float) -> float:
-    """Seconds that so many steps take."""
+    """Seconds that `steps` steps take."""
     if perf_counter() > deadline:
         raise TimeUp
     runner.start()

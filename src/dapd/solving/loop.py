@@ -27,7 +27,7 @@ PATIENCE = 1_000  # passes over M that such an error may stand still
 
 
 class Info(NamedTuple):
-    """A look at the run: what a callback is told."""
+    """The state of a run, as a callback receives it."""
 
     iteration: int
     time: float
@@ -87,7 +87,9 @@ class Loop:
                 self._advance(self._stride(before, look))
                 if self.iteration == look.iteration:  # the first step was given up
                     return Status.time_limit, look
-                before, look = Past(look.iteration, look.y, look.certificate), self._look()
+                before = Past(look.iteration, look.y, look.certificate)
+                del look  # if it is not the best, its x may go before there is a new one
+                look = self._look()
                 best = look if look.certificate.error < best.certificate.error else best
         except KeyboardInterrupt:
             if best is None:  # not even one point to give back
@@ -95,7 +97,7 @@ class Loop:
             return Status.interrupted, best
 
     def _advance(self, steps: int) -> None:
-        """Take so many steps, or as many as the time limit allows."""
+        """Take `steps` steps, or as many as the time limit allows."""
         while steps and perf_counter() < self.deadline:
             chunk = min(steps, max(1, int(self.pace)))
             began = perf_counter()

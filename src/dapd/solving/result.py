@@ -35,13 +35,13 @@ SENTENCES = {
     Status.interrupted: "Interrupted; this is the best point seen so far.",
     Status.diverged: "The iterates ran away, so L or s_max is too small or a gradient is wrong; "
     "this is the best point seen. Check f with dapd.testing.check_gradient and check_strong_convexity.",
-    Status.infeasible: "No x satisfies the constraints: y runs off along a dependence of M's rows that b violates.",
+    Status.infeasible: "No x satisfies the constraints: some rows of M contradict each other.",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """A solve as it went, at log-spaced iterations; `error` is ‖x − x*‖/‖x*‖ if the problem knows x*."""
+    """Residuals at log-spaced iterations; `error` is ‖x − x*‖/‖x*‖ if the problem has x_star."""
 
     iterations: Array
     time: Array

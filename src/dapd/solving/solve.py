@@ -154,18 +154,20 @@ def solve(
     )
 
 
-def _start(name: str, value: Any, size: int, dtype: np.dtype[Any]) -> Array:
-    """The first x or y, in the precision of the problem."""
+def _start(name: str, value: Any, size: int, dtype: np.dtype[Any]) -> Array | None:
+    """The first x or y, in the precision of the problem; None if it was not given."""
     if value is None:
-        return np.zeros(size, dtype)
+        return None
     given = vector(name, value, size)
     if size and abs(given).max() > np.finfo(dtype).max:
         raise ValueError(f"{name} holds entries of {abs(given).max():.0e}, too large for {dtype}; use float64 data")
     return given.astype(dtype)
 
 
-def _out_of_time(problem: Problem, method: str, x: Array, y: Array, began: float) -> Result:
+def _out_of_time(problem: Problem, method: str, x0: Array | None, y0: Array | None, began: float) -> Result:
     """The start, for want of time to do more."""
+    x = np.zeros(problem.columns, problem.dtype) if x0 is None else x0
+    y = np.zeros(problem.rows, problem.dtype) if y0 is None else y0
     setup_time = perf_counter() - began
     with np.errstate(all="ignore"):
         certificate = certify(problem, x, y)
