@@ -35,7 +35,8 @@ lint: setup
 	$(VENV)/bin/lint-imports
 
 # The core's tests under sanitizers, which stop at the first finding. Each has an environment of its own with a core built for
-# it, and everything else from .venv. What a sanitizer reports must not be captured. Tests of long runs and of memory say nothing more here, and would take hours.
+# it, and everything else from .venv. What a sanitizer reports must not be captured, and it must
+# find libstdc++ when it starts, to see exceptions. Tests of long runs and of memory say nothing more here, and would take hours.
 CORE_TESTS := tests/test_native.py tests/test_programs.py tests/test_running.py tests/test_block_kernels.py
 SANITIZED := not million and not memory_flat and not no_memory and not joblib and not ctrl_c_while
 ASAN_OPTIONS := detect_leaks=0:halt_on_error=1
@@ -53,7 +54,7 @@ define sanitized
 	$(RUN) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $$(build/$(1)/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dependencies.pth
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) -m pip --quiet --disable-pip-version-check --python build/$(1)/venv/bin/python install \
 	  --no-build-isolation --no-deps --force-reinstall --config-settings=build-dir=build/$(1)/core --config-settings=cmake.define.DAPD_SANITIZE=$(2) .
-	$(ONE_THREAD) LD_PRELOAD="$$($(CXX) -print-file-name=lib$(3).so)" PYTHONMALLOC=malloc \
+	$(ONE_THREAD) LD_PRELOAD="$$($(CXX) -print-file-name=lib$(3).so) $$($(CXX) -print-file-name=libstdc++.so.6)" PYTHONMALLOC=malloc \
 	  build/$(1)/venv/bin/python -m pytest -q -p no:cacheprovider --capture=sys -k "$(SANITIZED)" $(CORE_TESTS)
 endef
 
