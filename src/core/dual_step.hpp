@@ -10,6 +10,10 @@
 #include <new>
 #include <vector>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include "phi.hpp"
 
 namespace dapd {
@@ -25,11 +29,22 @@ class Buffer {
     if (!raw_) throw std::bad_alloc();
     const auto place = reinterpret_cast<std::uintptr_t>(raw_.get());
     data_ = reinterpret_cast<T*>((place + ALIGNED - 1) / ALIGNED * ALIGNED);
+    use_huge_pages();
   }
   T* data() const { return data_; }
   Index size() const { return size_; }
 
  private:
+  // Large pages, as NumPy asks for them too: entries that are read from far places would miss the table of small ones.
+  void use_huge_pages() const {
+#if defined(__linux__)
+    constexpr std::uintptr_t PAGE = 4096;
+    const auto first = (reinterpret_cast<std::uintptr_t>(data_) + PAGE - 1) / PAGE * PAGE;
+    const auto last = reinterpret_cast<std::uintptr_t>(data_ + size_) / PAGE * PAGE;
+    if (last >= first + (1u << 22)) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#endif
+  }
+
   static constexpr std::uintptr_t ALIGNED = 128;  // two lines: processors fetch them in pairs
   struct Free {
     void operator()(char* p) const { std::free(p); }

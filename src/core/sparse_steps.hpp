@@ -166,7 +166,7 @@ class Tiles final : public DualStep<T> {
  private:
   static Ends tops(const Phi<T>& phi) {
     // as few tiles as there may be, of about the same height, cut between units
-    const Index count = std::max<Index>(8, (phi.rows + SIDE - 1) / SIDE);
+    const Index count = std::max<Index>(4, (phi.rows + SIDE - 1) / SIDE);
     Ends ends{0};
     for (Index k = 1, units = phi.units(), unit = 0; k <= count; ++k) {
       const Index goal = k == count ? phi.rows : phi.rows * k / count;
@@ -194,9 +194,13 @@ class Tiles final : public DualStep<T> {
     ends[threads] = count;
     return ends;
   }
+  // A tile's entries times a part of one vector, added to a part of another. As a part of its callers it would be short
+  // of registers.
+  [[gnu::noinline]] static void multiply(const S* values, const std::uint16_t* from, const std::uint16_t* to, Index count,
+                                         const T* in, T* out) {
+    for (Index k = 0; k < count; ++k) out[to[k]] += static_cast<T>(values[k]) * in[from[k]];
+  }
   void forward(int rank, const Vectors<T>& x) {
-    const S* values = values_.data();
-    const std::uint16_t *row = row_.data(), *column = column_.data();
     const Range own = this->row_ranges[rank][0];
     std::copy(x.base + own.start, x.base + own.stop, x.y + own.start);
     for (Index q = 0; q < across_; ++q) {
@@ -205,22 +209,20 @@ class Tiles final : public DualStep<T> {
       for (Index j = 0; j < left_[q + 1] - left_[q]; j += 64 / static_cast<Index>(sizeof(T))) __builtin_prefetch(part + j);
       for (Index p = down_ends_[rank]; p < down_ends_[rank + 1]; ++p) {
         T* out = x.y + top_[p];
-        const Index* at = &start_[p * (across_ + 1) + q];
-        for (Index k = at[0]; k < at[1]; ++k) out[row[k]] += static_cast<T>(values[k]) * part[column[k]];
+        const Index first = start_[p * (across_ + 1) + q], count = start_[p * (across_ + 1) + q + 1] - first;
+        multiply(values_.data() + first, column_.data() + first, row_.data() + first, count, part, out);
       }
     }
   }
   void backward(int rank, const Vectors<T>& x) {
-    const S* values = values_.data();
-    const std::uint16_t *row = row_.data(), *column = column_.data();
     const Range own = this->own_columns(rank);
     std::fill(x.out + own.start, x.out + own.stop, T(0));
     for (Index q = across_ends_[rank]; q < across_ends_[rank + 1]; ++q) {
       T* out = x.out + left_[q];
       for (Index p = 0; p < down_; ++p) {
         const T* part = x.y + top_[p];
-        const Index* at = &start_[p * (across_ + 1) + q];
-        for (Index k = at[0]; k < at[1]; ++k) out[column[k]] += static_cast<T>(values[k]) * part[row[k]];
+        const Index first = start_[p * (across_ + 1) + q], count = start_[p * (across_ + 1) + q + 1] - first;
+        multiply(values_.data() + first, row_.data() + first, column_.data() + first, count, part, out);
       }
     }
   }

@@ -117,15 +117,26 @@ inline Vec<T> load_some(const S* p, int first, int end) {
 #endif
 }
 
-// The sum of all lanes, in an order that is the same whichever lane comes first.
+// The sum of all lanes, in an order that is the same whichever lane comes first: halves are added until one is left.
+template <class T, int Bytes>
+struct Lanes {
+  typedef T Vec __attribute__((vector_size(Bytes)));
+  static T total(Vec v) {
+    typename Lanes<T, Bytes / 2>::Vec half[2];
+    std::memcpy(half, &v, sizeof v);
+    return Lanes<T, Bytes / 2>::total(half[0] + half[1]);
+  }
+};
+
+template <class T>
+struct Lanes<T, static_cast<int>(sizeof(T))> {
+  typedef T Vec;
+  static T total(T v) { return v; }
+};
+
 template <class T>
 inline T total(Vec<T> v) {
-  T part[LANES<T>];
-  std::memcpy(part, &v, sizeof v);
-  for (int width = LANES<T> / 2; width > 0; width /= 2) {
-    for (int k = 0; k < width; ++k) part[k] += part[k + width];
-  }
-  return part[0];
+  return Lanes<T, VECTOR_BYTES>::total(v);
 }
 
 // out[j] = call(at) for start ≤ j < stop, with at(p) = p[j], a vector of entries at a time. The inputs may include out
