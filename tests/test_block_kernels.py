@@ -13,14 +13,14 @@ import scipy.sparse as sp
 
 import dapd
 from block_instances import LITERAL, blocks_of, instance
-from cores import CORES
+from cores import CORES, needs_core
 from dapd.engines.block_tables import NotNative, tabulate_blocks
 from dapd.engines.native_blocks import BlockRunner
 from dapd.methods.base import copy_of
 from dapd.methods.draw import draw, key_of
 from dapd.model.terms import Terms
 
-pytestmark = pytest.mark.skipif(not CORES, reason="the native core was not built")
+pytestmark = needs_core
 NAMES = list(LITERAL)
 BLOCKS = [slice(0, 7), slice(7, 20), slice(20, 21), slice(21, 40)]
 ROWS = 12
@@ -33,11 +33,11 @@ def core(request):
 
 def best():
     """The variant that a solve would choose."""
-    return list(CORES.values())[-1]
+    return next(iter(CORES.values()))
 
 
 def native(method, steps, core):
-    """A runner so many steps after the start."""
+    """A runner that has taken `steps` steps."""
     runner = BlockRunner(method, core)
     runner.start()
     assert runner.advance(steps) == steps

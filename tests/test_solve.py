@@ -105,9 +105,10 @@ def test_time_limit():
         return problem.f.grad(x)
 
     f = dapd.Smooth(problem.f.value, grad, problem.f.mu, problem.f.L)
+    began = time.perf_counter()
     result = dapd.solve(dapd.Problem(f, problem.M, problem.b), tol=1e-14, time_limit=0.2)
+    assert time.perf_counter() - began >= 0.2
     assert result.status == "time_limit"
-    assert result.setup_time + result.solve_time >= 0.2
     assert result.iterations < 100_000
     assert "time limit" in result.message
 

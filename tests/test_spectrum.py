@@ -253,7 +253,15 @@ def test_tall_matrix_has_dependent_rows():
     assert dapd.estimate_spectrum(tall, positive=True).s_min == pytest.approx(0.2)
 
 
-@pytest.mark.parametrize("method", ["auto", "x-dapd", "y-dapd"])
+def test_auto_takes_papc_if_dependent_rows_leave_no_rate():
+    M, _ = dependent_rows("small")
+    problem = dapd.Problem(dapd.PseudoHuber(0.5), M, np.ones(6), dapd.NonNegative())
+    result = dapd.solve(problem)
+    assert (result.status, result.method) == ("optimal", "papc")
+    assert "the rows of M are dependent" in result.message
+
+
+@pytest.mark.parametrize("method", ["x-dapd", "y-dapd"])
 def test_dependent_rows_are_an_error_if_the_theory_needs_full_rank(method):
     M, _ = dependent_rows("small")
     problem = dapd.Problem(dapd.PseudoHuber(0.5), M, np.ones(6), dapd.NonNegative())

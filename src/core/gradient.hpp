@@ -105,7 +105,6 @@ class TermsGradient final : public Gradient<T> {
       base = out;
     }
     // a piece at a time, so what one loop writes is near for the next
-    constexpr Index PIECE = 1024;
     for (Index start = own.start; start < own.stop; start += PIECE) {
       entries(x, base, out, {start, std::min(start + PIECE, own.stop)});
     }
@@ -120,38 +119,42 @@ class TermsGradient final : public Gradient<T> {
       loss(x, base, out, piece);
       base = out;
     }
-    if (diagonal && base) {
-      for (Index j = start; j < stop; ++j) out[j] = base[j] + diagonal[j] * x[j];
-      base = out;
-    } else if (diagonal) {
-      for (Index j = start; j < stop; ++j) out[j] = diagonal[j] * x[j];
+    if (!base) {
+      std::fill(out + start, out + stop, T(0));
       base = out;
     }
-    if (ridge != T(0)) {
-      if (base) {
-        for (Index j = start; j < stop; ++j) out[j] = base[j] + ridge * x[j];
-      } else {
-        for (Index j = start; j < stop; ++j) out[j] = ridge * x[j];
-      }
+    if (diagonal && ridge != T(0)) {
+      entry_by_entry(out, start, stop, [&](auto at) { return at(base) + (at(diagonal) + ridge) * at(x); });
+    } else if (diagonal) {
+      entry_by_entry(out, start, stop, [&](auto at) { return at(base) + at(diagonal) * at(x); });
+    } else if (ridge != T(0)) {
+      entry_by_entry(out, start, stop, [&](auto at) { return at(base) + ridge * at(x); });
     } else if (base != out) {
-      for (Index j = start; j < stop; ++j) out[j] = base ? base[j] : T(0);
+      std::copy(base + start, base + stop, out + start);
     }
   }
 
   void loss(const T* x, const T* base, T* out, Range piece) const {
-    constexpr Index PIECE = 1024;
-    T slopes[PIECE];  // of a piece, since out may be the base already
+    T slopes[PIECE];  // since out may be the base already
     const Index start = piece.start, count = piece.stop - piece.start;
-    if (f_.shift) {
-      for (Index k = 0; k < count; ++k) slopes[k] = x[start + k] + f_.shift[start + k];
+    const T* shift = f_.shift ? f_.shift + start : nullptr;
+    if (shift) {
+      for (Index k = 0; k < count; ++k) slopes[k] = x[start + k] + shift[k];
     } else {
       std::copy(x + start, x + piece.stop, slopes);
     }
     Phi<T> table = f_.loss_of_x;
     if (!table.one_lower) table.lower += start;
     prox_units(table, T(1), slopes, 0, count);
-    for (Index k = 0; k < count; ++k) out[start + k] = (base ? base[start + k] : T(0)) + slopes[k];
+    if (base) {
+      const T* from = base + start;
+      entry_by_entry(out + start, 0, count, [&](auto at) { return at(from) + at(slopes); });
+    } else {
+      std::copy(slopes, slopes + count, out + start);
+    }
   }
+
+  static constexpr Index PIECE = 1024;  // entries that stay near from one loop to the next
 
   Terms<T> f_;
   Index size_;

@@ -130,7 +130,12 @@ void prox_units(const Phi<T>& phi, T step, T* y, Index start, Index stop) {
       for (Index i = start; i < stop; ++i) y[i] = logistic_slope(lower[one_lower ? 0 : i], y[i]);
       return;
     case HUBER:
-      for (Index i = start; i < stop; ++i) y[i] = huber_slope(lower[one_lower ? 0 : i], y[i]);
+      if (one_lower) {
+        const T e = lower[0];
+        for (Index i = start; i < stop; ++i) y[i] = huber_slope(e, y[i]);
+      } else {
+        for (Index i = start; i < stop; ++i) y[i] = huber_slope(lower[i], y[i]);
+      }
       return;
     default: return;  // refused when a table is made
   }

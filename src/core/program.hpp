@@ -35,18 +35,11 @@ struct Program {
 // out = Σ factor·input in the entries start … stop − 1; out may be one of the inputs.
 template <class T, int N>
 void combine_exactly(T* out, const T* const* in, const T* factor, Index start, Index stop) {
-  constexpr Index lanes = LANES<T>;
-  Index j = start;
-  for (; j + lanes <= stop; j += lanes) {
-    Vec<T> sum = load<T>(in[0] + j) * factor[0];
-    for (int k = 1; k < N; ++k) sum += load<T>(in[k] + j) * factor[k];
-    store<T>(out + j, sum);
-  }
-  for (; j < stop; ++j) {
-    T sum = in[0][j] * factor[0];
-    for (int k = 1; k < N; ++k) sum += in[k][j] * factor[k];
-    out[j] = sum;
-  }
+  entry_by_entry(out, start, stop, [&](auto at) {
+    auto sum = at(in[0]) * factor[0];
+    for (int k = 1; k < N; ++k) sum += at(in[k]) * factor[k];
+    return sum;
+  });
 }
 
 template <class T>

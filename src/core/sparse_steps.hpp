@@ -195,6 +195,8 @@ class Tiles final : public DualStep<T> {
     return ends;
   }
   void forward(int rank, const Vectors<T>& x) {
+    const S* values = values_.data();
+    const std::uint16_t *row = row_.data(), *column = column_.data();
     const Range own = this->row_ranges[rank][0];
     std::copy(x.base + own.start, x.base + own.stop, x.y + own.start);
     for (Index q = 0; q < across_; ++q) {
@@ -204,13 +206,13 @@ class Tiles final : public DualStep<T> {
       for (Index p = down_ends_[rank]; p < down_ends_[rank + 1]; ++p) {
         T* out = x.y + top_[p];
         const Index* at = &start_[p * (across_ + 1) + q];
-        for (Index k = at[0]; k < at[1]; ++k) {
-          out[row_.data()[k]] += static_cast<T>(values_.data()[k]) * part[column_.data()[k]];
-        }
+        for (Index k = at[0]; k < at[1]; ++k) out[row[k]] += static_cast<T>(values[k]) * part[column[k]];
       }
     }
   }
   void backward(int rank, const Vectors<T>& x) {
+    const S* values = values_.data();
+    const std::uint16_t *row = row_.data(), *column = column_.data();
     const Range own = this->own_columns(rank);
     std::fill(x.out + own.start, x.out + own.stop, T(0));
     for (Index q = across_ends_[rank]; q < across_ends_[rank + 1]; ++q) {
@@ -218,9 +220,7 @@ class Tiles final : public DualStep<T> {
       for (Index p = 0; p < down_; ++p) {
         const T* part = x.y + top_[p];
         const Index* at = &start_[p * (across_ + 1) + q];
-        for (Index k = at[0]; k < at[1]; ++k) {
-          out[column_.data()[k]] += static_cast<T>(values_.data()[k]) * part[row_.data()[k]];
-        }
+        for (Index k = at[0]; k < at[1]; ++k) out[column[k]] += static_cast<T>(values[k]) * part[row[k]];
       }
     }
   }

@@ -128,4 +128,15 @@ inline T total(Vec<T> v) {
   return part[0];
 }
 
+// out[j] = call(at) for start ≤ j < stop, with at(p) = p[j], a vector of entries at a time. The inputs may include out
+// itself: a loop that the compiler vectorises would test for that, and then go entry by entry.
+template <class T, class Call>
+inline void entry_by_entry(T* out, Index start, Index stop, Call call) {
+  Index j = start;
+  for (; j + LANES<T> <= stop; j += LANES<T>) {
+    store<T>(out + j, call([j](const T* p) { return load<T>(p + j); }));
+  }
+  for (; j < stop; ++j) out[j] = call([j](const T* p) { return p[j]; });
+}
+
 }  // namespace dapd
