@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,12 +61,12 @@ def certify(problem: Problem, x: Array, y: Array) -> Certificate:
     balance = balanced_step(problem, x, y, Mx)
     away = abs(y - ask.prox(problem.phi, y + balance.steps * residual, balance.steps)) + EPSILON * abs(y)
     slope = _norm(grad + problem.M.adjoint(fixed))
-    Mty = problem.M.adjoint(y)
+    stationarity, stationarity_error = _stationarity(grad, problem.M.adjoint(y), problem.sizes.columns)
     return Certificate(
-        stationarity=_norm(grad + Mty),
+        stationarity=stationarity,
         feasibility=_norm(y - fixed),
         gap=abs(float(fixed @ (y - fixed))) + slope * slope / (2 * problem.f.mu),
-        stationarity_error=_worst_coordinate(grad, Mty, problem.sizes.columns),
+        stationarity_error=stationarity_error,
         feasibility_error=_worst(away, np.minimum(balance.duals, balance.steps * balance.rows)),
     )
 
@@ -130,19 +131,30 @@ def proves_infeasible(problem: Problem, x: Array, direction: Array) -> bool:
     Mx = problem.M.forward(x.astype(np.float64, copy=False))
     if not violation > SLIGHT * float(abs(d) @ balanced_step(problem, x, d, Mx).rows):
         return False
-    image, entries = abs(problem.M.adjoint(d)), problem.M.column_sizes(d)
-    terms = float(np.linalg.norm(d * problem.M.row_norms)) if entries is None else entries
+    image, entries = problem.M.adjoint(d), problem.M.column_sizes(d)
+    terms = np.broadcast_to(np.linalg.norm(d * problem.M.row_norms) if entries is None else entries, image.shape)
     rounding = CANCELLED * float(np.finfo(problem.dtype).eps)
-    return bool(np.all(image <= rounding * terms)) and violation > FAR * float(image @ (1 + abs(x)))
+    left = 0.0
+    for piece in _pieces(image.size):
+        if not np.all(abs(image[piece]) <= rounding * terms[piece]):
+            return False
+        left += float(abs(image[piece]) @ (1 + abs(x[piece])))
+    return violation > FAR * left
 
 
-def _worst_coordinate(grad: Array, Mty: Array, sizes: Array) -> float:
-    """The worst |grad + Mty|_j relative to sizes_j + |grad_j| + |Mty_j|, a piece at a time: x may be long."""
-    worst = 0.0
-    for start in range(0, grad.size, PIECE):
-        g, h = grad[start : start + PIECE], Mty[start : start + PIECE]
-        worst = max(worst, _worst(abs(g + h), sizes[start : start + PIECE] + abs(g) + abs(h)))
-    return worst
+def _stationarity(grad: Array, Mty: Array, sizes: Array) -> tuple[float, float]:
+    """‖grad + Mty‖₂, and its worst coordinate relative to sizes_j + |grad_j| + |Mty_j|."""
+    norms, worst = [0.0], 0.0
+    for piece in _pieces(grad.size):
+        g, h = grad[piece], Mty[piece]
+        norms.append(_norm(g + h))
+        worst = max(worst, _worst(abs(g + h), sizes[piece] + abs(g) + abs(h)))
+    return _norm(np.array(norms)), worst
+
+
+def _pieces(size: int) -> Iterator[slice]:
+    """Parts of a vector, since x may be long: what is computed of a part takes no memory to speak of."""
+    return (slice(start, start + PIECE) for start in range(0, size, PIECE))
 
 
 def _worst(errors: Array, sizes: Array) -> float:
