@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -44,8 +45,10 @@ def test_a_diff_of_one_source_file_and_one_test_is_enough(diff, tmp_path):
             assert old.count(before) == 1
             text = old.replace(before, text + before)
         target.write_text(text, encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path / 'src'}{os.pathsep}{tmp_path / 'tests'}"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "tests"]
+    # -S leaves out an editable install, which would come before PYTHONPATH; the libraries stay
+    paths = [tmp_path / "src", tmp_path / "tests", sysconfig.get_path("purelib")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+    command = [sys.executable, "-S", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "tests"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
