@@ -182,11 +182,15 @@ class DualStep:
         M, phi = coupling(problem, most)
         step = core.DualStep32 if self.dtype == np.float32 else core.DualStep64
         self.core = step(M, phi, problem.rows, problem.columns)
-        self.threads = max(1, min(most, int(self.core.work) // WORTH)) if threads is None else threads
+        self.choice = Choice(max(1, min(most, int(self.core.work) // WORTH)) if threads is None else 1)
+        self.fixed = threads
 
     def __call__(self, v: Array, base: Array, step: float) -> tuple[Array, Array]:
         """prox_{step·φ}(base + Mv) and Mᵀ of it."""
         v, base = (np.ascontiguousarray(part, self.dtype) for part in (v, base))
         y, Mty = np.empty_like(base), np.empty_like(v)
-        self.core.run(v, base, step, y, Mty, self.threads)
+        threads = self.fixed or self.choice.next(1)[0]
+        began = perf_counter()
+        self.core.run(v, base, step, y, Mty, threads)
+        self.choice.learn(threads, 1, perf_counter() - began)
         return y, Mty
