@@ -152,3 +152,16 @@ def test_problem_copies_b():
     problem = dapd.Problem(dapd.PseudoHuber(1.0), M, b)
     b[:] = 7
     assert np.array_equal(problem.b, np.ones(4))
+
+
+@pytest.mark.parametrize("sheet", [1, 3, 7, 12, 1000])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 30), (30, 1), (5, 12), (12, 5), (0, 4)])
+def test_sizes_of_rows_and_columns_do_not_depend_on_the_sheets(sheet, shape, monkeypatch):
+    monkeypatch.setattr("dapd.operators.sizes.SHEET", sheet)
+    matrix = np.random.default_rng(0).standard_normal(shape)
+    x, y = np.arange(1.0, shape[1] + 1), np.arange(1.0, shape[0] + 1)
+    for form in (matrix, np.asfortranarray(matrix)):
+        operator = as_operator(form, empty=True)
+        np.testing.assert_allclose(operator.row_norms, np.linalg.norm(matrix, axis=1))
+        np.testing.assert_allclose(operator.row_sizes(x), abs(matrix) @ x)
+        np.testing.assert_allclose(operator.column_sizes(y), abs(matrix).T @ y)

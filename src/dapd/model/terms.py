@@ -25,6 +25,11 @@ def _logistic_slope(u: Array, d: Array, e: float) -> Array:
     return -0.5 * d * (1.0 - namespace(u).tanh(0.5 * d * u))
 
 
+def _pseudo_huber_slope(u: Array, d: Any, e: float) -> Array:
+    shifted = u if isinstance(d, float) and d == 0.0 else u - d  # no copy of a long x
+    return shifted / namespace(u).sqrt(shifted**2 + e**2)
+
+
 LOSSES = {  # ½(u − d)², log(1 + exp(−d·u)), √((u − d)² + e²)
     "square": Loss(lambda u, d, e: 0.5 * (u - d) ** 2, lambda u, d, e: u - d, lambda u, d, e: np.ones_like(u)),
     "logistic": Loss(
@@ -34,7 +39,7 @@ LOSSES = {  # ½(u − d)², log(1 + exp(−d·u)), √((u − d)² + e²)
     ),
     "pseudo-huber": Loss(
         lambda u, d, e: np.sqrt((u - d) ** 2 + e**2),
-        lambda u, d, e: (u - d) / namespace(u).sqrt((u - d) ** 2 + e**2),
+        _pseudo_huber_slope,
         lambda u, d, e: e**2 / ((u - d) ** 2 + e**2) ** 1.5,
     ),
 }
@@ -91,9 +96,11 @@ class Terms(NamedTuple):
             parts.append(slopes if self.A is None else self.A.adjoint(slopes))
         if self.H is not None:
             parts.append(self._curved(x))
-        if self.ridge:
-            parts.append(self.ridge * x)
-        total = sum(parts[1:], parts[0]) if parts else 0 * x
+        if not parts:
+            total = self.ridge * x
+        else:
+            total = sum(parts[1:], parts[0])
+            total = total + self.ridge * x if self.ridge else total
         return total if self.c is None else total - self.c
 
     def block_gradient(self, x: Array, block: slice) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -33,10 +34,11 @@ def magnitudes(matrix: Array, v: Array) -> Array:
 
 
 def _sheets(matrix: Array) -> Iterator[tuple[slice, slice]]:
-    """Sheets of a matrix: panels of rows or of columns, whichever are contiguous."""
+    """Sheets of a matrix, each of a few whole rows or columns that lie together, or of a part of one."""
     rows, columns = matrix.shape
-    if matrix.flags.c_contiguous or not matrix.flags.f_contiguous:
-        height = max(1, SHEET // columns)
-        return ((slice(k, k + height), slice(None)) for k in range(0, rows, height))
-    width = max(1, SHEET // max(1, rows))
-    return ((slice(None), slice(k, k + width)) for k in range(0, columns, width))
+    by_rows = matrix.flags.c_contiguous or not matrix.flags.f_contiguous
+    length = min(SHEET, columns if by_rows else rows)
+    count = max(1, SHEET // max(1, length))
+    height, width = (count, max(1, length)) if by_rows else (max(1, length), count)
+    for top, left in itertools.product(range(0, rows, height), range(0, columns, width)):
+        yield slice(top, top + height), slice(left, left + width)

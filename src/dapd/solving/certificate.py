@@ -60,13 +60,13 @@ def certify(problem: Problem, x: Array, y: Array) -> Certificate:
     fixed = ask.prox(problem.phi, y + residual, 1.0)
     balance = balanced_step(problem, x, y, Mx)
     away = abs(y - ask.prox(problem.phi, y + balance.steps * residual, balance.steps)) + EPSILON * abs(y)
-    slope = _norm(grad + problem.M.adjoint(fixed))
-    stationarity, stationarity_error = _stationarity(grad, problem.M.adjoint(y), problem.sizes.columns)
+    slope = _norm_of_sum(grad, problem.M.adjoint(fixed))
+    Mty = problem.M.adjoint(y)
     return Certificate(
-        stationarity=stationarity,
+        stationarity=_norm_of_sum(grad, Mty),
         feasibility=_norm(y - fixed),
         gap=abs(float(fixed @ (y - fixed))) + slope * slope / (2 * problem.f.mu),
-        stationarity_error=stationarity_error,
+        stationarity_error=_worst_coordinate(grad, Mty, problem.sizes.columns),
         feasibility_error=_worst(away, np.minimum(balance.duals, balance.steps * balance.rows)),
     )
 
@@ -142,14 +142,15 @@ def proves_infeasible(problem: Problem, x: Array, direction: Array) -> bool:
     return violation > FAR * left
 
 
-def _stationarity(grad: Array, Mty: Array, sizes: Array) -> tuple[float, float]:
-    """‖grad + Mty‖₂, and its worst coordinate relative to sizes_j + |grad_j| + |Mty_j|."""
-    norms, worst = [0.0], 0.0
-    for piece in _pieces(grad.size):
-        g, h = grad[piece], Mty[piece]
-        norms.append(_norm(g + h))
-        worst = max(worst, _worst(abs(g + h), sizes[piece] + abs(g) + abs(h)))
-    return _norm(np.array(norms)), worst
+def _worst_coordinate(grad: Array, Mty: Array, sizes: Array) -> float:
+    """The greatest |grad + Mty|_j relative to sizes_j + |grad_j| + |Mty_j|."""
+    triples = ((grad[piece], Mty[piece], sizes[piece]) for piece in _pieces(grad.size))
+    return max((_worst(abs(g + h), size + abs(g) + abs(h)) for g, h, size in triples), default=0.0)
+
+
+def _norm_of_sum(v: Array, w: Array) -> float:
+    """‖v + w‖₂."""
+    return _norm(np.array([_norm(v[piece] + w[piece]) for piece in _pieces(v.size)]))
 
 
 def _pieces(size: int) -> Iterator[slice]:
