@@ -42,8 +42,11 @@ class Team {
         if (spins < SPINS) {
           relax();
         } else {
-          // acquire: pairs with the release in `halt`
-          if (halted_.load(std::memory_order_acquire)) return false;
+          // acquire: pairs with the release in `halt`. Whoever halted may have come here first and have been seen too
+          // late, so its count is looked at once more: then this meeting took place, and the next one will not.
+          if (halted_.load(std::memory_order_acquire) && counts_[other].value.load(std::memory_order_acquire) < turn) {
+            return false;
+          }
           std::this_thread::yield();
         }
       }

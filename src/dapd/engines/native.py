@@ -69,6 +69,8 @@ class NativeRunner:
         core = core or load()
         if core is None:
             raise NotNative("the native core was not built; install a C++ compiler and reinstall dapd")
+        if type(method).step is not Method.step or type(method).run is not Method.run:
+            raise NotNative(f"{type(method).__name__} overrides step or run, which only Python calls")
         problem = method.problem
         self.method, self.dtype = method, problem.dtype
         first = method.init()
@@ -144,9 +146,9 @@ class NativeRunner:
         places = {Symbol(Trace(), dual): k for k, dual in enumerate(self.dual)}
         try:
             x, y = self.method.point(self.kind(*places))
+            return places[x], places[y]
         except Exception:  # then it computes something, and is asked again with the state
             return None
-        return (places[x], places[y]) if x in places and y in places else None
 
 
 def fields_of(state: Any, problem: Problem) -> list[bool]:

@@ -27,7 +27,15 @@ from dapd.methods.y_sbc import YSBC
 from dapd.operators.columns import column_matrices
 
 LOOPS: dict[type[BlockMethod], str] = {XSBC: "XSbc", YSBC: "YSbc", XSBCNonseparable: "XSbcNonseparable"}
-DEFINING = ("first", "update", "refresh", "rebase", "drawn")  # a subclass with another of these has another iteration
+DEFINING = (
+    "first",
+    "update",
+    "refresh",
+    "rebase",
+    "drawn",
+    "step",
+    "run",
+)  # a subclass with another of these has another iteration
 
 
 class BlockRunner:

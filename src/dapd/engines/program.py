@@ -81,6 +81,9 @@ class Symbol:
     def __mul__(self, factor: Any) -> Symbol:
         if not isinstance(factor, Real):
             raise NotLinear(f"it multiplies a vector by {type(factor).__name__}")
+        if self.terms is not None and len(self.terms) == 1:  # so a chain of factors is one
+            inner, before = self.terms[0]
+            return Symbol(self.trace, self.dual, [(inner, before * float(factor))])
         return Symbol(self.trace, self.dual, [(self, float(factor))])
 
     __rmul__ = __mul__

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
 from dapd.engines.protocol import NotNative
-from dapd.model.lowered import BALL, LOSS_CODES, SHRINK_BALL, Table, has_valid_lowering, loss_table, tabulate
+from dapd.model.lowered import BALL, LOSS_CODES, SHRINK_BALL, Pieces, Table, has_valid_lowering, loss_table, tabulate
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 from dapd.operators.base import Operator, as_entries, csr_record
@@ -29,11 +29,25 @@ def coupling(problem: Problem, threads: int) -> tuple[tuple[Any, ...], Table]:
     pieces = phi.lowered(problem.rows) if has_valid_lowering(phi, "prox") else None
     if pieces is None:
         raise NotNative(f"φ = {type(phi).__name__} has a prox that is only available in Python")
+    _check_pieces(pieces, problem.rows, type(phi).__name__)
     M, table = matrix(problem.M, problem.dtype, "M"), tabulate(pieces, problem.dtype)
     tallest = int(np.diff(table.first).max(initial=1))
     if M[0] == "stacked":
         table = cut_between(table, np.cumsum([height for height, _ in M[1:]]))
     return layout(M, problem.M.shape, threads, tallest), table
+
+
+def _check_pieces(pieces: Pieces, rows: int, name: str) -> None:
+    """The core reads bounds without looking at their lengths, so a wrong `lowered` must not reach it."""
+    if sum(length for _, length in pieces) != rows:
+        raise ValueError(f"{name}.lowered({rows}) has pieces for {sum(length for _, length in pieces)} rows")
+    for piece, length in pieces:
+        count = length if piece.sizes is None else len(piece.sizes)
+        if piece.sizes is not None and sum(piece.sizes) != length:
+            raise ValueError(f"{name}.lowered({rows}) has groups of {sum(piece.sizes)} rows in a piece of {length}")
+        for bound in (piece.lower, piece.upper):
+            if np.size(bound) not in (1, count):
+                raise ValueError(f"{name}.lowered({rows}) has {np.size(bound)} bounds for a piece of {count}")
 
 
 def cut_between(table: Table, ends: Array) -> Table:
@@ -124,7 +138,24 @@ class _Function(NamedTuple):
     minus_c: Array | None
 
 
+def _check_terms(terms: Terms, size: int) -> None:
+    """The same for f."""
+    rows = size if terms.A is None else terms.A.shape[0]
+    shapes = {
+        "A": (None if terms.A is None else terms.A.shape, (rows, size)),
+        "d": (None if terms.d is None else np.shape(terms.d), (rows,)),
+        "c": (None if terms.c is None else np.shape(terms.c), (size,)),
+        "H": (None if terms.H is None else terms.H.shape, (size,) * (1 if terms.H is None else len(terms.H.shape))),
+    }
+    for part, (found, wanted) in shapes.items():
+        if found is not None and found != wanted:
+            raise ValueError(f"f.lowered() has {part} of shape {found}, expected {wanted}")
+    if terms.loss == "logistic" and terms.d is None:
+        raise ValueError("f.lowered() has a logistic loss without labels")
+
+
 def _terms(terms: Terms, size: int, dtype: Any) -> _Function:
+    _check_terms(terms, size)
     loss, base, A, rows = None, None, None, 0
     if terms.loss is not None:
         if terms.loss not in LOSS_CODES:

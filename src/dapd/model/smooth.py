@@ -15,6 +15,7 @@ from dapd.model.lowered import has_valid_lowering
 from dapd.model.terms import Terms
 from dapd.operators.base import Operator, as_operator, as_sparse
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
+from dapd.spectrum.symmetric import check_symmetric
 
 
 class Function:
@@ -103,6 +104,8 @@ class Quadratic(Function):
             raise ValueError(f"H must be a vector (its diagonal) or a square matrix, found shape {shape}")
         self.size = shape[0]
         self.c = np.zeros(self.size) if c is None else vector("c", c, self.size)
+        if len(shape) == 2 and not isinstance(H, LinearOperator):
+            check_symmetric(self.H, name="H")
         if mu is None or L is None:
             low, high = (self.H.min(), self.H.max()) if len(shape) == 1 else symmetric_extremes(self.H, name="H")
             if mu is None and low <= 0:

@@ -55,7 +55,7 @@ def choose(
     if rounds >= method.parameters.Pi:
         return whole, spectrum, [f"{why} By blocks the theorems ask {rounds / method.parameters.Pi:.2g} times as much."]
     block_method = by_blocks(problem, parameters, **start, **options)
-    blocks = bind(block_method, engine)
+    blocks = bind(block_method, "auto" if engine == "native" else engine)
     if blocks.engine == "python":
         return whole, spectrum, [f"{why} Blocks were left aside, since Python would be asked for each of them."]
     cost, cost_of_round = _cost(whole, 1, deadline), _cost(blocks, block_method.round, deadline)

@@ -18,9 +18,23 @@ from dapd.spectrum.iterative import MARGIN, MARGIN_ABOVE, PRODUCTS, UNRESOLVED
 from dapd.spectrum.lanczos import Search, extremes, random_start
 from dapd.spectrum.sparse import FULL_ROWS, STEPS_BEFORE_FACTOR, STEPS_BEFORE_FULL, Gram
 
+SHEET = 1 << 20  # entries that are compared at a time
 SMALL = 400  # rows up to which a sparse matrix is made dense at once
 DENSE = 3_000  # rows up to which all eigenvalues of a dense matrix are computed
 FULL_DENSE = 12_000  # rows of a dense matrix up to which it is factorised
+
+
+def check_symmetric(H: Any, *, name: str) -> None:
+    """Raise an error if a square dense or sparse matrix is not symmetric up to rounding."""
+    if sp.issparse(H):
+        apart, size = abs(H - H.T).max(), abs(H).max()
+    else:  # some rows at a time, so no copy of H is made
+        height = max(1, SHEET // max(1, H.shape[0]))
+        parts = [slice(k, k + height) for k in range(0, H.shape[0], height)]
+        apart = max(abs(H[part] - H[:, part].T).max() for part in parts)
+        size = max(-H.min(), H.max())
+    if apart > max(1e-10, 100 * float(np.finfo(H.dtype).eps)) * size:
+        raise ValueError(f"{name} must be symmetric; use ({name} + {name}.T)/2")
 
 
 def symmetric_extremes(H: Any, *, name: str, deadline: float = math.inf) -> tuple[float, float]:
@@ -28,9 +42,7 @@ def symmetric_extremes(H: Any, *, name: str, deadline: float = math.inf) -> tupl
 
     The lower bound is 0 if the least eigenvalue is 0 up to rounding, and negative only if H has a negative eigenvalue.
     """
-    epsilon = float(np.finfo(H.dtype).eps)
-    if abs(H - H.T).max() > max(1e-10, 100 * epsilon) * abs(H).max():
-        raise ValueError(f"{name} must be symmetric; use ({name} + {name}.T)/2")
+    check_symmetric(H, name=name)
     with single_blas(100.0 * H.nnz if sp.issparse(H) else float(H.shape[0]) ** 3, MANY):
         return _extremes(H, name, deadline)
 
