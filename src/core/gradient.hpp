@@ -115,6 +115,12 @@ class TermsGradient final : public Gradient<T> {
   void entries(const T* x, const T* base, T* out, Range piece) const {
     const Index start = piece.start, stop = piece.stop;
     const T ridge = f_.ridge, *diagonal = f_.diagonal;
+    const Phi<T>& table = f_.loss_of_x;
+    if (f_.has_loss_of_x && !base && !diagonal && !f_.shift && table.one_lower && table.code[0] == HUBER) {
+      const T e = table.lower[0];  // all of a PseudoHuber in one loop
+      for (Index j = start; j < stop; ++j) out[j] = huber_slope(e, x[j]) + ridge * x[j];
+      return;
+    }
     if (f_.has_loss_of_x) {
       loss(x, base, out, piece);
       base = out;

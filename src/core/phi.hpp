@@ -83,8 +83,11 @@ void prox_group(const Phi<T>& phi, T step, T* y, Index k) {
     for (Index i = start; i < stop; ++i) y[i] = prox_row(code, y[i], phi.lower[i], phi.upper[i], step);
     return;
   }
-  T square = 0;
-  for (Index i = start; i < stop; ++i) square += y[i] * y[i];
+  Vec<T> squares{};  // the compiler would add one entry after the other
+  Index at = start;
+  for (; at + LANES<T> <= stop; at += LANES<T>) squares += load<T>(y + at) * load<T>(y + at);
+  T square = total<T>(squares);
+  for (; at < stop; ++at) square += y[at] * y[at];
   const T norm = std::sqrt(square), radius = phi.lower[start];
   const T scale = code == BALL ? radius / std::max(norm, radius) : T(1) - step * radius / std::max(norm, step * radius);
   for (Index i = start; i < stop; ++i) y[i] *= scale;

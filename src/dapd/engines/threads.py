@@ -6,7 +6,7 @@ import os
 import threading
 
 TRIAL = 0.002  # seconds of steps that measure how fast a number of threads is
-AGAIN = 0.25  # seconds of solving between two such trials
+SOON, LATE = 0.01, 0.32  # seconds of solving between two trials: soon after a change, later if nothing changes
 WARM, FIRST = 2, 16  # steps that start the threads, and steps of the first trial
 
 
@@ -32,8 +32,9 @@ class Choice:
     def __init__(self, most: int) -> None:
         self.most, self.threads = most, most
         self.cost = dict.fromkeys({1, most}, 0.0)  # seconds per step, 0 if not known
-        self.since = AGAIN  # seconds of solving since the last trial
-        self.warm = False
+        self.wait = self.since = SOON  # seconds of solving from one trial to the next, and since the last
+        self.warm = False  # threads that sleep take long to wake up, so their first steps are not measured
+        self.woken = False  # for a trial
 
     def next(self, steps: int) -> tuple[int, int]:
         """How many threads, and for how many of the steps."""
@@ -44,11 +45,13 @@ class Choice:
         known = self.cost[self.threads]
         if not known:
             return self.threads, min(steps, FIRST)
-        if self.since < AGAIN:
+        if self.since < self.wait:
             return self.threads, steps
-        self.since = 0.0
-        other = 1 if self.threads > 1 else self.most
-        return other, max(1, min(steps, int(TRIAL / (self.cost[other] or known))))
+        if self.threads == 1 and not self.woken:
+            self.warm, self.woken = False, True
+            return self.most, min(steps, WARM)
+        self.since, self.wait, self.woken = 0.0, min(2 * self.wait, LATE), False
+        return 1 if self.threads > 1 else self.most, max(1, min(steps, int(TRIAL / known)))
 
     def learn(self, threads: int, steps: int, seconds: float) -> None:
         """Take note of what steps took."""
@@ -60,4 +63,6 @@ class Choice:
         self.cost[threads] = seconds / steps
         self.since += seconds
         if all(self.cost.values()):
-            self.threads = min(self.cost, key=lambda count: self.cost[count])
+            faster = min(self.cost, key=lambda count: self.cost[count])
+            if faster != self.threads:  # perhaps only for a moment
+                self.threads, self.wait = faster, SOON
