@@ -60,7 +60,10 @@ class Choice:
         if not self.warm:
             self.warm = True
             return
-        self.cost[threads] = seconds / steps
+        # one step, such as a dual step that Python calls, says less than many
+        weight = max(min(1.0, steps / FIRST), 0.0 if threads == self.threads else 0.5)
+        known = self.cost[threads] or seconds / steps
+        self.cost[threads] = known + weight * (seconds / steps - known)
         self.since += seconds
         if all(self.cost.values()):
             faster = min(self.cost, key=lambda count: self.cost[count])
