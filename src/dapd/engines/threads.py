@@ -61,7 +61,7 @@ class Choice:
             self.warm = True
             return
         # one step, such as a dual step that Python calls, says less than many
-        weight = max(min(1.0, steps / FIRST), 0.0 if threads == self.threads else 0.5)
+        weight = min(1.0, steps / FIRST) if threads == self.threads else 1.0
         known = self.cost[threads] or seconds / steps
         self.cost[threads] = known + weight * (seconds / steps - known)
         self.since += seconds
