@@ -7,8 +7,6 @@
 namespace dapd {
 
 inline constexpr Index NEAR = 1 << 19;  // bytes of a panel of columns that a core's own cache keeps
-inline constexpr Index OWN = 1 << 20;   // bytes of M that a core's own cache keeps from one step to the next
-inline constexpr Index LONG = 64;       // rows that a panel of columns must have: so many numbers stand side by side
 
 template <class T, class S>
 class DenseRows final : public RowMap<T> {

@@ -29,7 +29,6 @@ struct Program {
   std::vector<bool> dual;                 // of each register: as long as y, not as x
   std::vector<Instruction> instructions;
   std::vector<int> next;                  // after a step, register k is what register next[k] was
-  int b = -1;                             // the register that holds b, or −1
 };
 
 // out = Σ factor·input in the entries start … stop − 1; out may be one of the inputs.
