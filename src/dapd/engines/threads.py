@@ -31,41 +31,48 @@ class Choice:
 
     def __init__(self, most: int) -> None:
         self.most, self.threads = most, most
-        self.cost = dict.fromkeys({1, most}, 0.0)  # seconds per step, 0 if not known
-        self.wait = self.since = SOON  # seconds of solving from one trial to the next, and since the last
-        self.warm = False  # threads that sleep take long to wake up, so their first steps are not measured
-        self.woken = False  # for a trial
+        self.cost: dict[int, float] = {}  # seconds per step
+        self.wait = SOON  # seconds of solving from one trial to the next
+        self._try(most)
+
+    def _try(self, threads: int) -> None:
+        """Measure the next steps on so many threads."""
+        self.trial: int | None = threads
+        self.warm = WARM  # threads that sleep take long to wake up, so their first steps are not measured
+        self.steps, self.seconds, self.since = 0, 0.0, 0.0
 
     def next(self, steps: int) -> tuple[int, int]:
         """How many threads, and for how many of the steps."""
         if self.most == 1:
             return 1, steps
-        if not self.warm:
-            return self.most, min(steps, WARM)
-        known = self.cost[self.threads]
-        if not known:
-            return self.threads, min(steps, FIRST)
-        if self.since < self.wait:
+        if self.trial is None and self.since >= self.wait:
+            self.wait = min(2 * self.wait, LATE)
+            self._try(1 if self.threads > 1 else self.most)
+        if self.trial is None:
             return self.threads, steps
-        if self.threads == 1 and not self.woken:
-            self.warm, self.woken = False, True
-            return self.most, min(steps, WARM)
-        self.since, self.wait, self.woken = 0.0, min(2 * self.wait, LATE), False
-        return 1 if self.threads > 1 else self.most, max(1, min(steps, int(TRIAL / known)))
+        some = self.warm or FIRST
+        if self.seconds:
+            some = max(1, int((TRIAL - self.seconds) * self.steps / self.seconds))
+        return self.trial, min(steps, some)
 
     def learn(self, threads: int, steps: int, seconds: float) -> None:
         """Take note of what steps took."""
         if self.most == 1 or steps == 0:
             return
-        if not self.warm:
-            self.warm = True
+        if self.trial is None:  # one step, such as a dual step that Python calls, says less than many
+            self.cost[threads] += min(1.0, steps / FIRST) * (seconds / steps - self.cost[threads])
+            self.since += seconds
+        elif self.warm:
+            self.warm = max(0, self.warm - steps)
             return
-        # one step, such as a dual step that Python calls, says less than many
-        weight = min(1.0, steps / FIRST) if threads == self.threads else 1.0
-        known = self.cost[threads] or seconds / steps
-        self.cost[threads] = known + weight * (seconds / steps - known)
-        self.since += seconds
-        if all(self.cost.values()):
+        else:
+            self.steps, self.seconds = self.steps + steps, self.seconds + seconds
+            if self.seconds < TRIAL:
+                return
+            self.cost[threads], self.trial = self.seconds / self.steps, None
+            if len(self.cost) == 1:  # the other is next
+                self.since = self.wait
+        if len(self.cost) > 1:
             faster = min(self.cost, key=lambda count: self.cost[count])
             if faster != self.threads:  # perhaps only for a moment
                 self.threads, self.wait = faster, SOON
