@@ -1,0 +1,1 @@
+"""Problems, solvers and tables of `benchmarks/peers.py`."""
