@@ -71,6 +71,33 @@ CASES = {
         TypeError,
         r"f.value returned shape \(3,\), expected a real number",
     ),
+    "bounds not a pair": (
+        lambda: dapd.Problem(F, M, B, bounds=3.0),
+        TypeError,
+        r"bounds must be a pair \(lower",
+    ),
+    "bounds of three": (lambda: dapd.Problem(F, M, B, bounds=(0, 1, 2)), TypeError, r"bounds must be a pair"),
+    "bounds too short": (
+        lambda: dapd.Problem(F, M, B, bounds=(B, 3.0)),
+        ValueError,
+        r"lower bound has 2 entries, expected 3",
+    ),
+    "NaN in bounds": (lambda: dapd.Problem(F, M, B, bounds=(0.0, np.nan)), ValueError, r"the upper bound holds NaN"),
+    "crossed bounds on x": (
+        lambda: dapd.Problem(F, M, B, bounds=([0.0, 2.0, 0.0], 1.0)),
+        ValueError,
+        r"lower bounds must not be above upper bounds; x\[1\] has 2 and 1",
+    ),
+    "bounds at infinity": (
+        lambda: dapd.Problem(F, M, B, bounds=(-np.inf, [1.0, -np.inf, 1.0])),
+        ValueError,
+        r"lower bounds must be below \+inf",
+    ),
+    "method bound to a problem with bounds": (
+        lambda: dapd.METHODS["papc"].from_theory(dapd.Problem(F, M, B, bounds=(0, 1))),
+        ValueError,
+        r"bind it to problem.stacked",
+    ),
     "empty b": (lambda: dapd.Problem(F, M, []), ValueError, r"b is empty"),
     "M a vector": (lambda: dapd.Problem(F, B, B), ValueError, r"M must be a matrix, found shape \(2,\)"),
     "M a function": (lambda: dapd.Problem(F, lambda x: x, B), TypeError, r"M is a function; give an object with"),

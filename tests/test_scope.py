@@ -80,3 +80,95 @@ def test_any_shape_and_rank_of_M_is_solved(name, kind):
             result = dapd.solve(problem, tol=1e-9)
             assert result.converged
             assert np.allclose(M @ result.x, M @ x, atol=1e-7) or isinstance(phi, dapd.NonNegative)
+
+
+def bounded_problem(rows=4, columns=12, *, phi=None, seed=0, dtype=np.float64, kind=np.asarray):
+    """A problem with every kind of bound and its solution (x, y, z)."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(columns)
+    lower, upper = x - 1, x + 1
+    at = np.arange(columns) % 6
+    lower[at == 0], upper[at == 1] = x[at == 0], x[at == 1]  # active below, active above
+    lower[at == 2] = upper[at == 2] = x[at == 2]  # fixed
+    lower[at == 3], upper[at == 4] = -np.inf, np.inf
+    z = np.select([at == 0, at == 1, at == 2], [-1.0, 1.0, rng.standard_normal(columns)], 0.0) * rng.uniform(
+        0.5, 1, columns
+    )
+    M = rng.standard_normal((rows, columns))
+    y = np.abs(rng.standard_normal(rows))
+    H = rng.uniform(1, 4, columns)
+    f = dapd.Quadratic(H, H * x + M.T @ y + z)
+    problem = dapd.Problem(
+        f, kind(M.astype(dtype)), (M @ x).astype(dtype), phi, bounds=(lower, upper), x_star=x, y_star=y
+    )
+    return problem, z
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, aslinearoperator])
+@pytest.mark.parametrize("rows", [0, 4])
+@pytest.mark.parametrize("phi", [dapd.Zero(), dapd.NonNegative()])
+def test_bounds_are_kept_with_their_multipliers(phi, rows, kind):
+    problem, z = bounded_problem(rows, phi=phi, kind=kind)
+    result = dapd.solve(problem, tol=1e-10)
+    assert result.converged
+    assert result.y.shape == (rows,)
+    assert np.allclose(result.x, problem.x_star, atol=1e-8)
+    assert np.allclose(result.y, problem.y_star, atol=1e-7)
+    assert np.allclose(result.z, z, atol=1e-7)
+    gradient = problem.f.grad(result.x) + problem.M.adjoint(result.y) + result.z
+    assert np.allclose(gradient, 0, atol=1e-8)
+    assert result.objective == pytest.approx(problem.f.value(problem.x_star))
+
+
+def test_stacked_is_the_same_problem_with_bounds_as_rows():
+    problem, z = bounded_problem(dtype=np.float32)
+    stacked = problem.stacked
+    assert stacked is problem.stacked
+    assert stacked.lower is None
+    assert stacked.dtype == problem.dtype == np.float32
+    assert stacked.M.shape == (16, 12)
+    assert np.array_equal(stacked.M.dense()[4:], np.eye(12))
+    assert np.allclose(stacked.y_star[4:], z, atol=1e-5)
+    assert np.array_equal(stacked.phi.parts[1].lower, problem.lower)
+    x = np.clip(np.zeros(12), problem.lower, problem.upper)
+    assert stacked.f.value(x) == problem.f.value(x)
+    plain = dapd.Problem(problem.f, problem.M, problem.b, bounds=(-np.inf, None))
+    assert plain.lower is plain.upper is None
+    assert plain.stacked is plain
+
+
+def test_bounds_belong_to_the_problem():
+    problem, _ = bounded_problem()
+    again = problem.with_solution(np.zeros(12))
+    assert np.array_equal(again.lower, problem.lower)
+    assert np.array_equal(again.upper, problem.upper)
+    assert "bounds" in repr(problem)
+    assert problem.objective(problem.x_star) == problem.f.value(problem.x_star)
+    outside = problem.x_star.copy()
+    outside[0] -= 1e-3
+    free = dapd.Problem(problem.f, problem.M, problem.b, dapd.Box(-1, 1), bounds=(problem.lower, problem.upper))
+    assert free.objective(outside) == np.inf
+    assert np.isfinite(free.objective(problem.x_star))
+
+
+def test_a_named_method_runs_on_the_stacked_problem():
+    problem, z = bounded_problem()
+    told = []
+    result = dapd.solve(problem, "papc", tol=1e-9, y0=np.ones(4), callback=lambda info: told.append(info))
+    assert result.converged
+    assert np.allclose(result.z, z, atol=1e-6)
+    assert [info.y.shape for info in told[:2]] == [(4,), (4,)]
+    assert np.array_equal(told[0].y, np.ones(4))
+    assert np.array_equal(told[0].z, np.zeros(12))
+    s = float(np.linalg.norm(problem.M.matrix, 2))
+    given = dapd.solve(problem, "papc", spectrum=dapd.Spectrum(s, 0.1), max_iterations=1)
+    assert given.spectrum.s_max == pytest.approx(np.linalg.norm(problem.stacked.M.dense(), 2))
+    with pytest.raises(ValueError, match="does not have full row rank"):
+        dapd.solve(problem, "y-dapd")
+
+
+def test_without_bounds_z_is_zero():
+    problem = dapd.Problem(dapd.PseudoHuber(0.5), np.eye(2, 3), np.ones(2))
+    result = dapd.solve(problem)
+    assert np.array_equal(result.z, np.zeros(3))
+    assert dapd.solve(bounded_problem()[0], time_limit=1e-9).z.shape == (12,)

@@ -111,6 +111,25 @@ def bound(name: str, value: Any) -> float | Array:
     return float(array) if array.ndim == 0 else array.astype(np.float64)
 
 
+def bounds_of(bounds: Any, size: int) -> tuple[Array, Array] | None:
+    """Return lower and upper bounds on a vector of `size` entries, copied; None if no entry is bounded."""
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise TypeError(f"bounds must be a pair (lower, upper), found {type(bounds).__name__}")
+    found = []
+    for name, value, absent in zip(("lower", "upper"), bounds, (-math.inf, math.inf), strict=True):
+        given = np.asarray(bound(f"the {name} bound", absent if value is None else value))
+        if given.ndim and given.size != size:
+            raise ValueError(f"the {name} bound has {given.size} entries, expected {size}")
+        found.append(np.array(np.broadcast_to(given, size)))
+    lower, upper = found
+    if np.any(lower > upper):
+        at = int(np.argmax(lower > upper))
+        raise ValueError(f"lower bounds must not be above upper bounds; x[{at}] has {lower[at]:g} and {upper[at]:g}")
+    if np.any(lower == math.inf) or np.any(upper == -math.inf):
+        raise ValueError("lower bounds must be below +inf and upper bounds above -inf in every entry")
+    return None if np.all(np.isinf(lower)) and np.all(np.isinf(upper)) else (lower, upper)
+
+
 def number(name: str, value: Any, *, above: float = -math.inf, least: float = -math.inf) -> float:
     """Return a finite Python float greater than `above` and at least `least`."""
     try:

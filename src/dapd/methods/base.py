@@ -60,6 +60,8 @@ class Method:
     @classmethod
     def check(cls, problem: Problem) -> None:
         """Raise ValueError if this method cannot solve the problem, naming methods that can."""
+        if problem.lower is not None:
+            raise ValueError(f"method {cls.name!r} takes bounds on x as rows of M; bind it to problem.stacked")
         if not cls.any_phi and not problem.phi.is_zero:
             able = ", ".join(name for name, method in METHODS.items() if method.any_phi)
             raise ValueError(
@@ -89,8 +91,9 @@ class Method:
             raise ValueError(
                 f"M ({problem.rows} × {problem.columns}) does not have full row rank (its least singular value is 0, "
                 f"or too close to 0 relative to s_max = {spectrum.s_max:.3g}), and with φ = "
-                f"{type(problem.phi).__name__} the theory needs it. Remove dependent rows, use method='auto' or "
-                "'papc' (which converges without a rate), or pass spectrum=dapd.Spectrum(s_max, s_min) with your own s_min"
+                f"{type(problem.phi).__name__} the theory needs it. Remove dependent rows, use method='auto', use "
+                "method='papc' (which converges without a rate), or pass spectrum=dapd.Spectrum(s_max, s_min) with "
+                "your own s_min"
             )
         return spectrum
 

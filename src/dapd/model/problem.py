@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dapd.arguments import curvatures, named, partition, vector
+from dapd.arguments import bounds_of, curvatures, named, partition, vector
 from dapd.arrays import Array
 from dapd.model import ask
-from dapd.model.proximal import Phi, Zero
+from dapd.model.composed import Stack
+from dapd.model.proximal import Interval, Phi, Zero
 from dapd.model.smooth import Function, Separable
 from dapd.operators.base import as_operator
 from dapd.operators.columns import ColumnBlocks
+from dapd.operators.stacked import Identity, RowBlocks
 from dapd.spectrum.estimate import Spectrum
 
 
@@ -30,7 +32,7 @@ class Problem:
     """min_x max_y f(x) + yᵀMx − bᵀy − φ(y), equivalently min_x f(x) + φ*(Mx − b).
 
     Its solution (x, y) satisfies ∇f(x) + Mᵀy = 0 and y = prox_φ(y + Mx − b). With φ ≡ 0 that is Mx = b, with
-    φ = NonNegative() Mx ≤ b; y has these signs whichever method finds it.
+    φ = NonNegative() Mx ≤ b; y has these signs whichever method finds it. With bounds, x stays between them.
 
     Parameters
     ----------
@@ -42,6 +44,9 @@ class Problem:
     b : vector, one entry for each row of M
     phi : Phi
         Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack.
+    bounds : pair (lower, upper), optional
+        lower ≤ x ≤ upper: numbers or vectors, infinite (or None) if there is no bound; equal entries fix a variable.
+        Their multipliers z are zero except at a bound: ∇f(x) + Mᵀy + z = 0, z ≤ 0 at a lower bound, z ≥ 0 at an upper.
     blocks : int or list of slices, optional
         How x divides into consecutive blocks.
     x_star, y_star : vector, optional
@@ -58,6 +63,7 @@ class Problem:
         b: Any,
         phi: Phi | None = None,
         *,
+        bounds: tuple[Any, Any] | None = None,
         blocks: int | list[slice] | None = None,
         x_star: Any = None,
         y_star: Any = None,
@@ -75,6 +81,11 @@ class Problem:
         self.rows, self.columns = self.M.shape
         self.b: Array = vector("b", b, self.rows)
         self.phi = phi.sized(self.rows)
+        self.lower: Array | None = None  # float64, one entry for each column of M; None if x has no bounds
+        self.upper: Array | None = None
+        limits = None if bounds is None else bounds_of(bounds, self.columns)
+        if limits is not None:
+            self.lower, self.upper = limits
         self.blocks = self._divide(f, blocks)
         self.f = self._fit(f)
         curvatures(f.mu, f.L, owner="f.")
@@ -109,21 +120,56 @@ class Problem:
         return Sizes(rows=np.where(rows > 0, rows, 1.0), duals=unit / norms, columns=slopes + unit, unit=unit)
 
     @cached_property
+    def stacked(self) -> Problem:
+        """The same problem with its bounds as rows of M, so its dual is (y, z): itself if there are no bounds."""
+        if self.lower is None:
+            return self
+        identity, limits = Identity(self.columns), Interval(self.lower, self.upper)
+        above = self.M.operators if isinstance(self.M, RowBlocks) else [self.M]
+        y_star = None
+        if self.x_star is not None and self.y_star is not None:
+            pull = self.M.adjoint(self.y_star) + ask.gradient(self.f, self.x_star)
+            y_star = np.concatenate([self.y_star, -pull])
+        return Problem(
+            self.f,
+            RowBlocks([*above, identity]) if self.rows else identity,
+            np.concatenate([self.b, np.zeros(self.columns, self.b.dtype)]),
+            Stack([self.phi, limits], sizes=[self.rows, self.columns]) if self.rows else limits,
+            blocks=self.blocks,
+            x_star=self.x_star,
+            y_star=y_star,
+            spectrum=None if self.spectrum is None else self.stacked_spectrum(self.spectrum),
+        )
+
+    def stacked_spectrum(self, spectrum: Spectrum) -> Spectrum:
+        """The spectrum of the stacked M: the bounds are orthonormal rows, dependent on the others."""
+        if self.lower is None:
+            return spectrum
+        return Spectrum((1 + spectrum.s_max**2) ** 0.5, 0.0) if self.rows else Spectrum(1.0, 1.0)
+
+    @cached_property
     def parts(self) -> list[Function] | None:
         """f_1, …, f_N with f(x) = Σ f_i(x_i) over the blocks; None if f is not known to separate."""
         return None if self.blocks is None else self.f.split(self.blocks)
 
     def objective(self, x: Array) -> float:
-        """f(x) + φ*(Mx − b): inf if x breaks a constraint, however little."""
+        """f(x) + φ*(Mx − b): inf if x breaks a constraint or a bound, however little."""
+        if self.lower is not None and not (np.all(x >= self.lower) and np.all(x <= self.upper)):
+            return np.inf
         return self.f.value(x) + self.phi.conjugate(self.M.forward(x) - self.b)
 
     def with_solution(self, x_star: Any, y_star: Any = None) -> Problem:
         """The same problem, knowing its solution."""
         solution = {"x_star": x_star, "y_star": y_star}
-        return Problem(self.f, self.M, self.b, self.phi, blocks=self.blocks, spectrum=self.spectrum, **solution)
+        bounds = None if self.lower is None else (self.lower, self.upper)
+        return Problem(
+            self.f, self.M, self.b, self.phi, bounds=bounds, blocks=self.blocks, spectrum=self.spectrum, **solution
+        )
 
     def __repr__(self) -> str:
         parts = [repr(self.f), repr(self.M), type(self.phi).__name__]
+        if self.lower is not None:
+            parts.append("bounds")
         if self.blocks is not None:
             parts.append(f"{len(self.blocks)} blocks")
         return f"Problem({', '.join(parts)})"

@@ -17,14 +17,14 @@ from dapd.operators.base import Operator, as_operator, as_sparse
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
 from dapd.spectrum.symmetric import check_symmetric
 
-
 ROUNDINGS = 16  # a least eigenvalue of H within so many roundings per row of zero counts as zero
 
 
 class Function:
     """A convex f with μ‖d‖² ≤ (∇f(x + d) − ∇f(x))ᵀd ≤ L‖d‖². `size` is the number of its variables (None: any).
 
-    mu = 0 is allowed, and L = None means that it is unknown; `method="auto"` needs neither. A subclass either gives `lowered`, from which all else comes, or `value` and `grad`.
+    mu = 0 is allowed, and L = None means that it is unknown; `method="auto"` needs neither. A subclass either gives
+    `lowered`, from which all else comes, or `value` and `grad`.
     """
 
     mu: float = 0.0
