@@ -28,7 +28,7 @@ class Method:
     title: ClassVar[str]  # the name in tables and plots
     reference: ClassVar[str]
     any_phi: ClassVar[bool] = True  # False: φ ≡ 0 only
-    needs_s_min: ClassVar[bool] = True  # its parameters use s_min, so φ ≢ 0 requires full row rank
+    needs_s_min: ClassVar[bool] = True  # its parameters use s_min, so full row rank is required unless φ is linear
     needs_mu: ClassVar[bool] = True  # its parameters use μ, so f must be strongly convex
     record: ClassVar[type]  # the NamedTuple of its parameters
     settings: ClassVar[Callable[..., Any]]  # the parameters of the theorem, from L, mu, s_max and s_min
@@ -86,7 +86,7 @@ class Method:
         given = given or problem.spectrum
         if not cls.needs_s_min:
             return estimate_norm(problem.M, deadline=deadline) if given is None else given
-        spectrum = given or estimate_range(problem.M, positive=problem.phi.is_zero, deadline=deadline)
+        spectrum = given or estimate_range(problem.M, positive=problem.phi.is_linear, deadline=deadline)
         if spectrum.s_min == 0:
             raise ValueError(
                 f"M ({problem.rows} × {problem.columns}) does not have full row rank (its least singular value is 0, "

@@ -40,7 +40,7 @@ def choose(
     """The method, bound to its parameters and an engine, with a sentence on why."""
     spectrum = spectrum or problem.spectrum
     if spectrum is None:
-        spectrum = estimate_range(problem.M, positive=problem.phi.is_zero, deadline=deadline)
+        spectrum = estimate_range(problem.M, positive=problem.phi.is_linear, deadline=deadline)
     if spectrum.s_min == 0 or problem.f.mu == 0:
         note = DEPENDENT if spectrum.s_min == 0 else NOT_STRONGLY_CONVEX
         return bind(PAPC.from_theory(problem, spectrum=spectrum, **start), engine), spectrum, [note]

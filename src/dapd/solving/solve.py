@@ -55,7 +55,7 @@ def solve(
     method : str
         A name of `dapd.METHODS`, or "auto": the side, x-DAPD or y-DAPD, that the theorems favour, or its
         block-coordinate form if the problem has blocks and measured costs say that it will be faster. If the rows of M
-        are dependent and φ ≢ 0, so the theorems do not apply, PAPC.
+        are dependent and φ is not linear (equations), so the theorems do not apply, PAPC.
     tol : float
         Stop when every coordinate of ∇f(x) + Mᵀy = 0 and every row of Mx − b ∈ ∂φ(y) holds to tol relative to its own
         size, which includes the effect of one unit of x; `docs/certificate.md` has the formulas. 0 means: run to a
