@@ -136,3 +136,34 @@ def test_a_part_of_a_stack_that_takes_only_one_step_gets_one():
     assert result.converged
     assert np.allclose(result.x, [2.0, 0.2] * 3, atol=1e-5)
     assert result.objective == pytest.approx(6 + 0.06, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "phi",
+    [
+        dapd.Zero(),
+        dapd.L1(0.0),
+        dapd.Interval(2.0, 2.0),
+        dapd.Interval([1.0, -2.0], [1.0, -2.0]),
+        dapd.Stack([dapd.Zero(), dapd.Interval(1.0, 1.0)], sizes=[1, 1]),
+    ],
+)
+def test_a_linear_phi_is_known_as_equations(phi):
+    assert phi.is_linear
+    rows = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]])  # dependent, so only equations have a rate
+    right = -phi.prox(np.zeros(2), 1.0)  # prox is y − l
+    x = np.array([0.5, -1.0, 2.0])
+    b = rows @ x - right
+    for method in ("auto", "y-dapd", "x-dapd"):
+        result = dapd.solve(dapd.Problem(dapd.Quadratic(np.ones(3)), rows, b, phi), method, tol=1e-10)
+        assert result.converged
+        assert result.method != "papc"
+        assert np.allclose(rows @ result.x - b, right)
+
+
+@pytest.mark.parametrize(
+    "phi", [dapd.NonNegative(), dapd.L1([0.0, 1.0]), dapd.Interval(0.0, 1.0), dapd.Interval(-np.inf, np.inf)]
+)
+def test_other_phi_are_not_linear(phi):
+    assert not phi.is_linear
+    assert not dapd.Stack([dapd.Zero(), phi], sizes=[1, 2]).is_linear

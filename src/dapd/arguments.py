@@ -111,6 +111,25 @@ def bound(name: str, value: Any) -> float | Array:
     return float(array) if array.ndim == 0 else array.astype(np.float64)
 
 
+def bounds_of(bounds: Any, size: int) -> tuple[Array, Array] | None:
+    """Return lower and upper bounds on a vector of `size` entries, copied; None if no entry is bounded."""
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise TypeError(f"bounds must be a pair (lower, upper), found {type(bounds).__name__}")
+    found = []
+    for name, value, absent in zip(("lower", "upper"), bounds, (-math.inf, math.inf), strict=True):
+        given = np.asarray(bound(f"the {name} bound", absent if value is None else value))
+        if given.ndim and given.size != size:
+            raise ValueError(f"the {name} bound has {given.size} entries, expected {size}")
+        found.append(np.array(np.broadcast_to(given, size)))
+    lower, upper = found
+    if np.any(lower > upper):
+        at = int(np.argmax(lower > upper))
+        raise ValueError(f"lower bounds must not be above upper bounds; x[{at}] has {lower[at]:g} and {upper[at]:g}")
+    if np.any(lower == math.inf) or np.any(upper == -math.inf):
+        raise ValueError("lower bounds must be below +inf and upper bounds above -inf in every entry")
+    return None if np.all(np.isinf(lower)) and np.all(np.isinf(upper)) else (lower, upper)
+
+
 def number(name: str, value: Any, *, above: float = -math.inf, least: float = -math.inf) -> float:
     """Return a finite Python float greater than `above` and at least `least`."""
     try:
@@ -129,11 +148,19 @@ def number(name: str, value: Any, *, above: float = -math.inf, least: float = -m
 
 
 def curvature(name: str, value: Any) -> float:
-    """Return a positive float whose square neither overflows nor underflows."""
-    result = number(name, value, above=0.0)
-    if not 1 / LARGEST <= result <= LARGEST:
+    """Return a float that is 0, or positive with a square that neither overflows nor underflows."""
+    result = number(name, value, least=0.0)
+    if result and not 1 / LARGEST <= result <= LARGEST:
         raise ValueError(f"{name} must be between {1 / LARGEST:.0e} and {LARGEST:.0e}, found {result:.0e}; rescale f")
     return result
+
+
+def curvatures(mu: Any, L: Any, *, owner: str = "") -> tuple[float, float | None]:
+    """Return 0 ≤ mu ≤ L; L is None if it is unknown."""
+    least, greatest = curvature(f"{owner}mu", mu), None if L is None else curvature(f"{owner}L", L)
+    if greatest is not None and least > greatest:
+        raise ValueError(f"{owner}L must be >= {owner}mu, found L = {greatest:g} and mu = {least:g}")
+    return least, greatest
 
 
 def whole(name: str, value: Any, *, least: int) -> int:

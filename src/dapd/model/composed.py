@@ -123,6 +123,11 @@ class Stack(Phi):
         """Whether every part is."""
         return all(part.is_zero for part in self.parts)
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether every part is."""
+        return all(part.is_linear for part in self.parts)
+
     def sized(self, rows: int) -> Phi:
         """Give the rows that are left to the part without a size."""
         if self.size is not None:

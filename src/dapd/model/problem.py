@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dapd.arguments import curvature, named, partition, vector
+from dapd.arguments import bounds_of, curvatures, named, partition, vector
 from dapd.arrays import Array
 from dapd.model import ask
-from dapd.model.proximal import Phi, Zero
+from dapd.model.composed import Stack
+from dapd.model.proximal import Interval, Phi, Zero
 from dapd.model.smooth import Function, Separable
 from dapd.operators.base import as_operator
 from dapd.operators.columns import ColumnBlocks
+from dapd.operators.stacked import Identity, RowBlocks
 from dapd.spectrum.estimate import Spectrum
 
 
@@ -21,26 +23,30 @@ class Sizes(NamedTuple):
     """Sizes of the data: what a residual of 1 is measured against, row by row and coordinate by coordinate."""
 
     rows: Array  # |b_i| + ‖M_i‖₂: b, and what a unit of x does to the row
-    duals: Array  # μ/‖M_i‖₂: the y_i whose pull on x is that of a unit of x
-    columns: Array  # |∇f_j(0)| + μ
+    duals: Array  # unit/‖M_i‖₂: the y_i whose pull on x is that of a unit of x
+    columns: Array  # |∇f_j(0)| + unit
+    unit: float  # what a unit of x does to ∇f at least: μ, or if μ = 0 ‖∇f(0)‖∞, or if that is 0 too L, or 1
 
 
 class Problem:
     """min_x max_y f(x) + yᵀMx − bᵀy − φ(y), equivalently min_x f(x) + φ*(Mx − b).
 
     Its solution (x, y) satisfies ∇f(x) + Mᵀy = 0 and y = prox_φ(y + Mx − b). With φ ≡ 0 that is Mx = b, with
-    φ = NonNegative() Mx ≤ b; y has these signs whichever method finds it.
+    φ = NonNegative() Mx ≤ b; y has these signs whichever method finds it. With bounds, x stays between them.
 
     Parameters
     ----------
     f : Function
-        Smooth and strongly convex: Quadratic, PseudoHuber, LeastSquares, Logistic, Separable or Smooth.
+        Smooth and convex: Quadratic, PseudoHuber, LeastSquares, Logistic, Separable or Smooth.
     M : array, sparse matrix, Kronecker, ColumnBlocks, or anything with shape, matvec and rmatvec
         Kept without a copy: leave it unchanged while the problem lives. It may be zero, or have no rows: then
         the problem is to minimise f.
     b : vector, one entry for each row of M
     phi : Phi
         Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack.
+    bounds : pair (lower, upper), optional
+        lower ≤ x ≤ upper: numbers or vectors, infinite (or None) if there is no bound; equal entries fix a variable.
+        Their multipliers z are zero except at a bound: ∇f(x) + Mᵀy + z = 0, z ≤ 0 at a lower bound, z ≥ 0 at an upper.
     blocks : int or list of slices, optional
         How x divides into consecutive blocks.
     x_star, y_star : vector, optional
@@ -57,6 +63,7 @@ class Problem:
         b: Any,
         phi: Phi | None = None,
         *,
+        bounds: tuple[Any, Any] | None = None,
         blocks: int | list[slice] | None = None,
         x_star: Any = None,
         y_star: Any = None,
@@ -74,11 +81,14 @@ class Problem:
         self.rows, self.columns = self.M.shape
         self.b: Array = vector("b", b, self.rows)
         self.phi = phi.sized(self.rows)
+        self.lower: Array | None = None  # float64, one entry for each column of M; None if x has no bounds
+        self.upper: Array | None = None
+        limits = None if bounds is None else bounds_of(bounds, self.columns)
+        if limits is not None:
+            self.lower, self.upper = limits
         self.blocks = self._divide(f, blocks)
         self.f = self._fit(f)
-        L, mu = (curvature(f"f.{name}", getattr(f, name, None)) for name in ("L", "mu"))
-        if mu > L:
-            raise ValueError(f"f.L must be >= f.mu, found L = {L:g} and mu = {mu:g}")
+        curvatures(f.mu, f.L, owner="f.")
         # float32 only when both say so: a float64 b must not lose digits unasked
         self.dtype = np.result_type(self.M.dtype, self.b.dtype)
         self.x_star = None if x_star is None else vector("x_star", x_star, self.columns)
@@ -105,11 +115,37 @@ class Problem:
         norms = np.where(self.M.row_norms > 0, self.M.row_norms, 1.0)
         rows = abs(self.b.astype(np.float64)) + self.M.row_norms
         start = np.asarray(ask.gradient(self.f, np.zeros(self.columns)), np.float64)
-        return Sizes(
-            rows=np.where(rows > 0, rows, 1.0),
-            duals=self.f.mu / norms,
-            columns=np.where(np.isfinite(start), abs(start), 0.0) + self.f.mu,
+        slopes = np.where(np.isfinite(start), abs(start), 0.0)
+        unit = self.f.mu or float(slopes.max()) or self.f.L or 1.0
+        return Sizes(rows=np.where(rows > 0, rows, 1.0), duals=unit / norms, columns=slopes + unit, unit=unit)
+
+    @cached_property
+    def stacked(self) -> Problem:
+        """The same problem with its bounds as rows of M, so its dual is (y, z): itself if there are no bounds."""
+        if self.lower is None:
+            return self
+        identity, limits = Identity(self.columns), Interval(self.lower, self.upper)
+        above = self.M.operators if isinstance(self.M, RowBlocks) else [self.M]
+        y_star = None
+        if self.x_star is not None and self.y_star is not None:
+            pull = self.M.adjoint(self.y_star) + ask.gradient(self.f, self.x_star)
+            y_star = np.concatenate([self.y_star, -pull])
+        return Problem(
+            self.f,
+            RowBlocks([*above, identity]) if self.rows else identity,
+            np.concatenate([self.b, np.zeros(self.columns, self.b.dtype)]),
+            Stack([self.phi, limits], sizes=[self.rows, self.columns]) if self.rows else limits,
+            blocks=self.blocks,
+            x_star=self.x_star,
+            y_star=y_star,
+            spectrum=None if self.spectrum is None else self.stacked_spectrum(self.spectrum),
         )
+
+    def stacked_spectrum(self, spectrum: Spectrum) -> Spectrum:
+        """The spectrum of the stacked M: the bounds are orthonormal rows, dependent on the others."""
+        if self.lower is None:
+            return spectrum
+        return Spectrum((1 + spectrum.s_max**2) ** 0.5, 0.0) if self.rows else Spectrum(1.0, 1.0)
 
     @cached_property
     def parts(self) -> list[Function] | None:
@@ -117,16 +153,23 @@ class Problem:
         return None if self.blocks is None else self.f.split(self.blocks)
 
     def objective(self, x: Array) -> float:
-        """f(x) + φ*(Mx − b): inf if x breaks a constraint, however little."""
+        """f(x) + φ*(Mx − b): inf if x breaks a constraint or a bound, however little."""
+        if self.lower is not None and not (np.all(x >= self.lower) and np.all(x <= self.upper)):
+            return np.inf
         return self.f.value(x) + self.phi.conjugate(self.M.forward(x) - self.b)
 
     def with_solution(self, x_star: Any, y_star: Any = None) -> Problem:
         """The same problem, knowing its solution."""
         solution = {"x_star": x_star, "y_star": y_star}
-        return Problem(self.f, self.M, self.b, self.phi, blocks=self.blocks, spectrum=self.spectrum, **solution)
+        bounds = None if self.lower is None else (self.lower, self.upper)
+        return Problem(
+            self.f, self.M, self.b, self.phi, bounds=bounds, blocks=self.blocks, spectrum=self.spectrum, **solution
+        )
 
     def __repr__(self) -> str:
         parts = [repr(self.f), repr(self.M), type(self.phi).__name__]
+        if self.lower is not None:
+            parts.append("bounds")
         if self.blocks is not None:
             parts.append(f"{len(self.blocks)} blocks")
         return f"Problem({', '.join(parts)})"

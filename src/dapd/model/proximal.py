@@ -49,6 +49,11 @@ class Phi:
         return False
 
     @property
+    def is_linear(self) -> bool:
+        """Whether φ(y) = lᵀy, the case of the equations Mx − b = l: then y stays in the range of M."""
+        return self.is_zero
+
+    @property
     def row_steps(self) -> bool:
         """Whether `prox` takes a vector of steps, one per row. A φ of your own need not."""
         return False
@@ -200,6 +205,11 @@ class Interval(_ByRows):
         self.lower, self.upper = bound("lower", lower), bound("upper", upper)
         self.size = _checked_bounds(self.lower, self.upper)
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether every row is an equation."""
+        return bool(np.all(np.equal(self.lower, self.upper)))
+
     def value(self, y: Array) -> float:
         """sup{zᵀy : lower ≤ z ≤ upper}."""
         return support(y, self.lower, self.upper)
@@ -230,6 +240,11 @@ class L1(_ByRows):
         self.size = _common_size(self.nu)
         if np.any(np.asarray(self.nu) < 0) or not np.all(np.isfinite(self.nu)):
             raise ValueError("nu must be finite and >= 0; some entry is not")
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether nu = 0."""
+        return not np.any(self.nu)
 
     def value(self, y: Array) -> float:
         """Σ nuᵢ|yᵢ|."""

@@ -34,6 +34,7 @@ class Info(NamedTuple):
     x: Array
     y: Array
     certificate: Certificate
+    z: Array | None = None  # the multipliers of the bounds on x; None if there are none
 
 
 class Past(NamedTuple):

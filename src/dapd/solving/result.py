@@ -54,6 +54,9 @@ class History:
 class Result:
     """A solution with its certificate.
 
+    `y` are the multipliers of the rows of M and `z` those of the bounds on x (zeros if there are none):
+    ∇f(x) + Mᵀy + z = 0, with z ≤ 0 at a lower bound and z ≥ 0 at an upper one.
+
     `gradients` and `products` (with M and with Mᵀ, each counted) are what the method spent; the certificate's own
     are not among them. A block-coordinate method spends `block_products`, with one block of M or its transpose, and
     `gradients` of one block. `solve_time` is without `setup_time` (the spectrum) and the recording of a history.
@@ -64,6 +67,7 @@ class Result:
 
     x: Array
     y: Array
+    z: Array
     status: Status
     message: str
     iterations: int

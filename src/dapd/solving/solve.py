@@ -55,7 +55,7 @@ def solve(
     method : str
         A name of `dapd.METHODS`, or "auto": the side, x-DAPD or y-DAPD, that the theorems favour, or its
         block-coordinate form if the problem has blocks and measured costs say that it will be faster. If the rows of M
-        are dependent and φ ≢ 0, so the theorems do not apply, PAPC.
+        are dependent and φ is not linear (equations), so the theorems do not apply, PAPC.
     tol : float
         Stop when every coordinate of ∇f(x) + Mᵀy = 0 and every row of Mx − b ∈ ∂φ(y) holds to tol relative to its own
         size, which includes the effect of one unit of x; `docs/certificate.md` has the formulas. 0 means: run to a
@@ -67,7 +67,7 @@ def solve(
         Seconds for the whole call, set-up included; checked between steps and between products of the set-up. A call
         whose set-up takes longer returns its start.
     x0, y0 : vector, optional
-        Where to start; zero by default.
+        Where to start; zero by default. The multipliers of the bounds start at zero.
     spectrum : Spectrum, optional
         Bounds on the singular values of M; by default the problem's own if it has them, else estimated.
     parameters : record of `dapd.theory`, optional
@@ -109,10 +109,18 @@ def solve(
     x0, y0 = _start("x0", x0, problem.columns, problem.dtype), _start("y0", y0, problem.rows, problem.dtype)
     options = {"seed": seed, "shared_sample": shared_sample}
     start = {"x0": x0, "y0": y0}
+    if problem.lower is not None:
+        if y0 is not None:
+            start["y0"] = np.concatenate([y0, np.zeros(problem.columns, problem.dtype)])
+        if spectrum is not None:
+            spectrum = problem.stacked_spectrum(spectrum)
+        if callback is not None:
+            callback = _split_for(callback, problem.rows)
+    stacked = problem.stacked
     try:
-        runner, spectrum, note = _bind(problem, method, spectrum, parameters, start, options, engine, deadline)
+        runner, spectrum, note = _bind(stacked, method, spectrum, parameters, start, options, engine, deadline)
     except TimeUp:
-        return _out_of_time(problem, method, x0, y0, began)
+        return _out_of_time(problem, method, x0, start["y0"], began)
     bound = runner.method
     # without an explicit limit, or a named method, count passes over M rather than block iterations
     a_pass = bound.round if max_iterations is None or method == "auto" else 1
@@ -132,10 +140,12 @@ def solve(
         single_blas(problem.M.work + problem.f.work) if runner.engine == "native" else nullcontext(),
     ):
         status, look = loop.run(shown)
-        value = objective(problem, look.x, look.y, satisfied=0 < look.certificate.feasibility_error <= tol)
+        value = objective(stacked, look.x, look.y, satisfied=0 < look.certificate.feasibility_error <= tol)
+    y, z = _split(problem, look.y)
     return Result(
         x=look.x,
-        y=look.y,
+        y=y,
+        z=z,
         status=status,
         message=" ".join([loop.reason or SENTENCES[status], *note]),
         iterations=loop.iteration,
@@ -164,17 +174,31 @@ def _start(name: str, value: Any, size: int, dtype: np.dtype[Any]) -> Array | No
     return given.astype(dtype)
 
 
+def _split(problem: Problem, dual: Array) -> tuple[Array, Array]:
+    """The multipliers of the rows of M and those of the bounds."""
+    if problem.lower is None:
+        return dual, np.zeros(problem.columns, problem.dtype)
+    return dual[: problem.rows].copy(), dual[problem.rows :].copy()
+
+
+def _split_for(callback: Callable[[Info], object], rows: int) -> Callable[[Info], object]:
+    """The callback, told the multipliers of the bounds apart from y."""
+    return lambda info: callback(info._replace(y=info.y[:rows], z=info.y[rows:]))
+
+
 def _out_of_time(problem: Problem, method: str, x0: Array | None, y0: Array | None, began: float) -> Result:
     """The start, for want of time to do more."""
     x = np.zeros(problem.columns, problem.dtype) if x0 is None else x0
-    y = np.zeros(problem.rows, problem.dtype) if y0 is None else y0
+    dual = np.zeros(problem.stacked.rows, problem.dtype) if y0 is None else y0
     setup_time = perf_counter() - began
     with np.errstate(all="ignore"):
-        certificate = certify(problem, x, y)
-        value = objective(problem, x, y, satisfied=False)
+        certificate = certify(problem.stacked, x, dual)
+        value = objective(problem.stacked, x, dual, satisfied=False)
+    y, z = _split(problem, dual)
     return Result(
         x=x,
         y=y,
+        z=z,
         status=Status.time_limit,
         message="The time limit passed during the set-up, so this is the start.",
         iterations=0,
@@ -218,5 +242,6 @@ def _bind(
     if name == "auto":
         return choose(problem, spectrum, start, options, engine, deadline)
     METHODS[name].check(problem)
+    METHODS[name].constants_of(problem)
     spectrum = METHODS[name].spectrum_of(problem, spectrum, deadline=deadline)
     return bind(METHODS[name].from_theory(problem, spectrum=spectrum, **start, **options), engine), spectrum, []

@@ -57,7 +57,7 @@ def estimate_spectrum(
     blocks : int or list of slices, optional
         The blocks of columns.
     positive : bool
-        Whether s_min is the least positive singular value, which is enough for a problem with φ ≡ 0.
+        Whether s_min is the least positive singular value, which is enough for a problem of equations (φ linear).
     deadline : float
         A value of `time.perf_counter()`; `dapd.arguments.TimeUp` is raised if the estimate cannot end before it.
     """

@@ -32,8 +32,8 @@ class Spectrum:
     s_max : float
         An upper bound on the largest singular value.
     s_min : float
-        A lower bound on the singular values, one per row, so 0 if the rows are dependent. If φ ≡ 0 and y⁰ is in the
-        range of M, a bound on the positive singular values is enough.
+        A lower bound on the singular values, one per row, so 0 if the rows are dependent. If φ is linear
+        (equations) and y⁰ is in the range of M, a bound on the positive singular values is enough.
     s_bar_max : float, optional
         An upper bound on the singular values of every block of columns.
     """
