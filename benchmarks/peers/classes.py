@@ -24,7 +24,7 @@ def positive_definite(rng: np.random.Generator, n: int) -> Any:
 
 
 def random_qp(n: int, seed: int) -> m.Model:
-    """min ½xᵀPx + qᵀx subject to Ax ≤ u."""
+    """Min ½xᵀPx + qᵀx subject to Ax ≤ u."""
     rng = np.random.default_rng(seed)
     P, q, A = positive_definite(rng, n), rng.standard_normal(n), gaussian(rng, 10 * n, n)
     u = A @ rng.standard_normal(n) + rng.random(10 * n)
@@ -32,14 +32,14 @@ def random_qp(n: int, seed: int) -> m.Model:
 
 
 def equality(n: int, seed: int) -> m.Model:
-    """min ½xᵀPx + qᵀx subject to Ax = b."""
+    """Min ½xᵀPx + qᵀx subject to Ax = b."""
     rng = np.random.default_rng(seed)
     P, q, A = positive_definite(rng, n), rng.standard_normal(n), gaussian(rng, n // 2, n)
     return m.make("", "equality", m.Quadratic(P, q), A, A @ rng.standard_normal(n), m.equations(n // 2))
 
 
 def portfolio(k: int, seed: int) -> m.Model:
-    """min xᵀDx + yᵀy − μᵀx subject to y = Fᵀx, Σx = 1, x ≥ 0: k factors, 100k assets."""
+    """Min xᵀDx + yᵀy − μᵀx subject to y = Fᵀx, Σx = 1, x ≥ 0: k factors, 100k assets."""
     rng, n = np.random.default_rng(seed), 100 * k
     F, D = gaussian(rng, n, k, 0.5), rng.random(n) * np.sqrt(k)
     q = np.r_[-rng.standard_normal(n), np.zeros(k)]
@@ -51,20 +51,22 @@ def portfolio(k: int, seed: int) -> m.Model:
 
 
 def lasso(n: int, seed: int) -> m.Model:
-    """min yᵀy + λΣt subject to y = Ax − b, −t ≤ x ≤ t: n features, 100n samples."""
+    """Min yᵀy + λΣt subject to y = Ax − b, −t ≤ x ≤ t: n features, 100n samples."""
     rng, rows = np.random.default_rng(seed), 100 * n
     F = gaussian(rng, rows, n)
     b = F @ ((rng.random(n) > 0.5) * rng.standard_normal(n) / np.sqrt(n)) + rng.standard_normal(rows)
     weight = 0.2 * abs(F.T @ b).max()
     one = sp.eye_array(n)
     A = sp.block_array([[F, -sp.eye_array(rows), None], [one, None, -one], [one, None, one]], format="csr")
-    cost = m.Quadratic(np.r_[np.zeros(n), np.full(rows, 2.0), np.zeros(n)], np.r_[np.zeros(n + rows), np.full(n, weight)])
+    cost = m.Quadratic(
+        np.r_[np.zeros(n), np.full(rows, 2.0), np.zeros(n)], np.r_[np.zeros(n + rows), np.full(n, weight)]
+    )
     lower, upper = np.r_[b, np.full(n, -np.inf), np.zeros(n)], np.r_[b, np.zeros(n), np.full(n, np.inf)]
     return m.make("", "lasso", cost, A, np.zeros(len(lower)), m.Within(lower, upper))
 
 
 def svm(n: int, seed: int) -> m.Model:
-    """min ½xᵀx + Σt subject to t ≥ diag(b)Ax + 1, t ≥ 0: n features, 100n samples."""
+    """Min ½xᵀx + Σt subject to t ≥ diag(b)Ax + 1, t ≥ 0: n features, 100n samples."""
     rng, rows = np.random.default_rng(seed), 100 * n
     half = rows // 2
     signs = np.r_[np.ones(half), -np.ones(rows - half)]
@@ -77,14 +79,16 @@ def svm(n: int, seed: int) -> m.Model:
 
 
 def huber(n: int, seed: int) -> m.Model:
-    """min uᵀu + 2Σ(r + s) subject to Ax − b − u = r − s, r, s ≥ 0: n features, 100n samples."""
+    """Min uᵀu + 2Σ(r + s) subject to Ax − b − u = r − s, r, s ≥ 0: n features, 100n samples."""
     rng, rows = np.random.default_rng(seed), 100 * n
     F = gaussian(rng, rows, n)
     noise = np.where(rng.random(rows) < 0.95, rng.standard_normal(rows) / 2, 10 * rng.random(rows))
     b = F @ (rng.standard_normal(n) / np.sqrt(n)) + noise
     one = sp.eye_array(rows)
     A = sp.block_array([[F, -one, -one, one]], format="csr")
-    cost = m.Quadratic(np.r_[np.zeros(n), np.full(rows, 2.0), np.zeros(2 * rows)], np.r_[np.zeros(n + rows), np.full(2 * rows, 2.0)])
+    cost = m.Quadratic(
+        np.r_[np.zeros(n), np.full(rows, 2.0), np.zeros(2 * rows)], np.r_[np.zeros(n + rows), np.full(2 * rows, 2.0)]
+    )
     lower = np.r_[np.full(n + rows, -np.inf), np.zeros(2 * rows)]
     return m.make("", "huber", cost, A, b, m.equations(rows), (lower, np.inf))
 

@@ -17,10 +17,10 @@ def differences(n: int, order: int) -> Any:
 
 
 def trend(n: int, seed: int) -> m.Model:
-    """ℓ₁ trend filtering, min ½‖x − z‖² + 50‖D²x‖₁."""
+    """ℓ₁ trend filtering of a polygon with a kink every 100 points, min ½‖x − z‖² + 50‖D²x‖₁."""
     rng = np.random.default_rng(seed)
-    kinks = np.cumsum(rng.standard_normal(n) * (rng.random(n) < 0.01) * 0.05)
-    z = np.cumsum(kinks) + rng.standard_normal(n)
+    kinks = np.arange(0, n + 100, 100)
+    z = np.interp(np.arange(n), kinks, 3 * rng.standard_normal(len(kinks))) + rng.standard_normal(n)
     D, weights = differences(n, 2), np.full(n - 2, 50.0)
     return m.make("", "trend", m.Quadratic(np.ones(n), -z), D, np.zeros(n - 2), m.Slopes(-weights, weights))
 
@@ -29,7 +29,9 @@ def isotonic(n: int, seed: int) -> m.Model:
     """Isotonic regression, min ½‖x − z‖² subject to x_i ≤ x_{i+1}."""
     rng = np.random.default_rng(seed)
     z = np.sort(rng.standard_normal(n)) + 0.5 * rng.standard_normal(n)
-    return m.make("", "isotonic", m.Quadratic(np.ones(n), -z), -differences(n, 1), np.zeros(n - 1), m.inequalities(n - 1))
+    return m.make(
+        "", "isotonic", m.Quadratic(np.ones(n), -z), -differences(n, 1), np.zeros(n - 1), m.inequalities(n - 1)
+    )
 
 
 def transport(n: int, seed: int) -> m.Model:
@@ -77,7 +79,7 @@ def total_variation(n: int, seed: int) -> m.Model:
 
 
 def lasso(samples: int, seed: int) -> m.Model:
-    """min ½‖Ax − d‖² + 5‖x‖₁, four times as many features as samples and no ridge."""
+    """Min ½‖Ax − d‖² + 5‖x‖₁, four times as many features as samples and no ridge."""
     rng, n = np.random.default_rng(seed), 4 * samples
     A = rng.standard_normal((samples, n))
     d = A @ (rng.standard_normal(n) * (rng.random(n) < 0.05)) + 0.1 * rng.standard_normal(samples)
@@ -86,7 +88,7 @@ def lasso(samples: int, seed: int) -> m.Model:
 
 
 def group_lasso(samples: int, seed: int) -> m.Model:
-    """min ½‖Ax − d‖² + 20 Σ‖x_g‖₂, four times as many features as samples, groups of five, no ridge."""
+    """Min ½‖Ax − d‖² + 20 Σ‖x_g‖₂, four times as many features as samples, groups of five, no ridge."""
     rng, n, size = np.random.default_rng(seed), 4 * samples, 5
     A = rng.standard_normal((samples, n))
     chosen = np.repeat(rng.random(n // size) < 0.03, size)
@@ -128,7 +130,9 @@ def incidence(rng: np.random.Generator, nodes: int, edges: int) -> Any:
     tail = np.r_[np.arange(nodes), rng.integers(nodes, size=edges - nodes)]
     head = np.r_[(np.arange(nodes) + 1) % nodes, (tail[nodes:] + rng.integers(1, nodes, edges - nodes)) % nodes]
     edge = np.arange(edges)
-    return sp.csr_array((np.r_[np.ones(edges), -np.ones(edges)], (np.r_[tail, head], np.r_[edge, edge])), (nodes, edges))
+    return sp.csr_array(
+        (np.r_[np.ones(edges), -np.ones(edges)], (np.r_[tail, head], np.r_[edge, edge])), (nodes, edges)
+    )
 
 
 def flow(nodes: int, seed: int, *, cost: str = "quadratic", capacities: bool = False) -> m.Model:

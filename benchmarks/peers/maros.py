@@ -21,7 +21,7 @@ def names(folder: Path) -> list[str]:
 
 
 def load(folder: Path, name: str) -> m.Model:
-    """min ½xᵀPx + qᵀx subject to l ≤ Ax ≤ u; the last n rows of A are the identity and become bounds."""
+    """Min ½xᵀPx + qᵀx subject to l ≤ Ax ≤ u; the last n rows of A are the identity and become bounds."""
     data = scipy.io.loadmat(folder / f"{name}.mat")
     P, A = (sp.csr_array(data[key].astype(float)) for key in ("P", "A"))
     q, lower, upper = (data[key].astype(float).ravel() for key in ("q", "l", "u"))

@@ -38,7 +38,7 @@ def compressed_sensing(setting: int, seed: int) -> m.Model:
 
 
 def system_identification(p: int, seed: int) -> m.Model:
-    """p = 40 with T = 10 and L/μ = 1e9, p = 100 with T = 20 and L/μ = 1e4."""
+    """Order 40 with T = 10 and L/μ = 1e9, order 100 with T = 20 and L/μ = 1e4."""
     length, condition = {40: (10, 1e9), 100: (20, 1e4)}[p]
     problem = dapd.experiments.system_identification(seed, p=p, T=length, condition=condition)
     return model_of(problem, "system identification")

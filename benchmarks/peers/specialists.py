@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from peers import model as m
 from peers.case import Attempt, Case
-from peers.conic import residuals
+from peers.conic import Answer, residuals
 
 SMALL = 300  # variables and rows up to which SciPy's general solver is tried
 
@@ -54,14 +54,14 @@ def trust_constr(case: Case, tol: float, limit: float) -> Attempt:
 
 def case_answer(case: Case, x: Any, y: Any, z: Any) -> Any:
     """An answer of a QP without cones."""
-    from peers.conic import Answer
-
     return Answer(x, y, z, np.zeros(len(case.qp.h)))
 
 
 def small_qp(model: m.Model) -> bool:
     plain = all(isinstance(cost, m.Quadratic) for cost, _ in model.costs)
-    return plain and all(isinstance(part, m.Within) for part in model.parts) and max(model.variables, model.rows) <= SMALL
+    return (
+        plain and all(isinstance(part, m.Within) for part in model.parts) and max(model.variables, model.rows) <= SMALL
+    )
 
 
 def isotonic_regression(case: Case, tol: float, limit: float) -> Attempt:
@@ -78,8 +78,10 @@ def is_isotonic(model: m.Model) -> bool:
     return model.family == "isotonic" and squared_distance(model) is not None
 
 
-def pyproximal(case: Case, tol: float, limit: float) -> Attempt:
+def proximal_steps(case: Case, tol: float, limit: float) -> Attempt:
     """FISTA if M is the identity, otherwise Chambolle–Pock; ever more iterations, the time of the last run."""
+    import pyproximal  # noqa: F401  takes seconds, which are not those of a solve
+
     model, count, spent = case.model, 100, 0.0
     while True:
         began = perf_counter()
@@ -132,7 +134,7 @@ class BlockNorms:
     def __init__(self, norm: Any, sizes: Any) -> None:
         self.sigma, self.size = norm.sigma, int(sizes[0])
 
-    def __call__(self, x: Any) -> float:
+    def __call__(self, x: Any) -> float:  # noqa: D102
         return float(self.sigma * np.linalg.norm(x.reshape(-1, self.size), axis=1).sum())
 
     def prox(self, x: Any, tau: float) -> Any:
@@ -148,7 +150,7 @@ def chambolle_pock(model: m.Model, count: int) -> tuple[Any, Any]:
 
     z, part = squared_distance(model), model.parts[0]
     M = pylops.MatrixMult(sp.csr_matrix(model.M))
-    size = float(sp.linalg.svds(sp.csr_array(model.M), k=1, return_singular_vectors=False, tol=1e-2)[0]) * 1.02
+    size = np.sqrt(abs(model.M).sum(axis=0).max() * abs(model.M).sum(axis=1).max())  # ≥ ‖M‖₂
     start = np.zeros(model.variables)
     prox = solver.L2(b=z), solver.L1(sigma=float(part.upper[0]))
     options = {"tau": 1 / size, "mu": 1 / size, "niter": count, "returny": True}

@@ -63,7 +63,9 @@ def phi_of(part: m.Part) -> dapd.Phi:
         ends = np.cumsum(part.sizes)
         equal = len(set(np.asarray(part.sizes).tolist())) == 1
         starts = ends - part.sizes
-        groups: Any = int(part.sizes[0]) if equal else [slice(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
+        groups: Any = (
+            int(part.sizes[0]) if equal else [slice(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
+        )
         return dapd.GroupBall(np.array(part.radius, float), groups)
     lower, upper = part.lower, part.upper
     if not lower.any() and not upper.any():
@@ -101,7 +103,11 @@ def known_options(options: dict[str, Any]) -> dict[str, Any]:
 
 def tolerance(tol: float) -> dict[str, float]:
     """An absolute tolerance on primal, dual and gap; a relative one in versions that have no other."""
-    return {"tol_absolute": tol, "tol": 0.0} if "tol_absolute" in inspect.signature(dapd.solve).parameters else {"tol": tol}
+    return (
+        {"tol_absolute": tol, "tol": 0.0}
+        if "tol_absolute" in inspect.signature(dapd.solve).parameters
+        else {"tol": tol}
+    )
 
 
 def split(model: m.Model, y: Any, z: Any) -> tuple[Any, Any]:
