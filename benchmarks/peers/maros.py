@@ -16,7 +16,7 @@ INFINITE = 1e20  # a bound of this size means none
 
 def names(folder: Path) -> list[str]:
     """The problems of a folder, by size of the file."""
-    files = [file for file in folder.glob("*.mat")]
+    files = folder.glob("*.mat")
     return [file.stem for file in sorted(files, key=lambda file: (file.stat().st_size, file.stem))]
 
 
