@@ -10,7 +10,7 @@ import numpy as np
 from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array, namespace
 from dapd.model.lowered import Pieces, has_valid_lowering
-from dapd.model.proximal import Phi
+from dapd.model.proximal import NEARBY, Phi
 
 
 class HasProx(Protocol):
@@ -76,6 +76,14 @@ class Conjugate(Phi):
     def conjugate_near(self, v: Array, step: Any) -> float:
         """G at its own prox."""
         return float(self.g.value(self._inner(v, step)))
+
+    def project(self, y: Array) -> Array:
+        """Onto dom g*."""
+        return self.g.project_conjugate(y) if isinstance(self.g, Phi) else super().project(y)
+
+    def project_conjugate(self, z: Array) -> Array:
+        """Onto dom g."""
+        return self.g.project(z) if isinstance(self.g, Phi) else self.g.prox(z, NEARBY)
 
     def sized(self, rows: int) -> Phi:
         """Size g."""
@@ -182,6 +190,15 @@ class Stack(Phi):
     def conjugate_near(self, v: Array, step: Any) -> float:
         """Σ_k of the parts'."""
         return sum((part.conjugate_near(piece, own) for part, piece, own in self._with_steps(v, step)), 0.0)
+
+    def project(self, y: Array) -> Array:
+        """Part by part."""
+        return np.concatenate([part.project(piece) for part, piece in zip(self.parts, self._pieces(y), strict=True)])
+
+    def project_conjugate(self, z: Array) -> Array:
+        """Part by part."""
+        pieces = zip(self.parts, self._pieces(z), strict=True)
+        return np.concatenate([part.project_conjugate(piece) for part, piece in pieces])
 
     def recession(self, d: Array) -> float:
         """Σ_k of the parts'."""

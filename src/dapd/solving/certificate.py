@@ -25,34 +25,61 @@ class Certificate(NamedTuple):
 
     stationarity: float  # ‖∇f(x) + Mᵀy‖₂
     feasibility: float  # ‖y − prox_φ(y + Mx − b)‖₂
-    gap: float  # bound on the distance between primal and dual objective, see `certify`
+    gap: float  # |primal − dual objective|, see `certify`; nan if φ or φ* has no value
     stationarity_error: float  # the worst coordinate of ∇f(x) + Mᵀy, relative to its own size
     feasibility_error: float  # the worst row of Mx − b ∈ ∂φ(y), relative to its own size
+    gap_error: float  # the gap, relative to the sizes of its terms
+    primal: float  # distance of Mx − b from dom φ*, ∞-norm
+    dual: float  # the greater of ‖∇f(x) + Mᵀy‖∞ and the distance of y from dom φ, ∞-norm
 
     @property
     def error(self) -> float:
-        """The greater of the two relative errors, which `tol` bounds; inf if anything in it is not finite."""
-        return max(self.stationarity_error, self.feasibility_error)
+        """The greatest of the relative errors, which `tol` bounds; inf if a residual is not finite."""
+        worst = max(self.stationarity_error, self.feasibility_error)
+        return worst if math.isnan(self.gap_error) else max(worst, self.gap_error)
+
+    def excess(self, tol: float, tol_absolute: float) -> float:
+        """How many times too large the certificate is for the tolerances, of which the easier counts.
+
+        `tol` bounds `error`, and `tol_absolute` bounds `primal`, `dual` and `gap` (`feasibility` if the gap is
+        unknown). A tolerance of 0 is no tolerance.
+        """
+        found = [math.inf]
+        if tol > 0:
+            found.append(self.error / tol)
+        if tol_absolute > 0:
+            parts = (self.primal, self.dual, self.feasibility if math.isnan(self.gap) else self.gap)
+            found.append(max(parts) / tol_absolute if all(map(math.isfinite, parts)) else math.inf)
+        return min(found)
+
+    def meets(self, tol: float, tol_absolute: float) -> bool:
+        """Whether error ≤ tol, or primal, dual and gap ≤ tol_absolute."""
+        return self.excess(tol, tol_absolute) <= 1
 
 
-def certify(problem: Problem, x: Array, y: Array) -> Certificate:
-    """Measure (x, y).
+def certify(problem: Problem, x: Array, y: Array, z: Array | None = None) -> Certificate:
+    """Measure (x, y), or (x, y, z) if x has bounds; z is zero by default.
 
     Each coordinate and each row is judged by itself. With the sizes
 
-        S_j = |∇f_j(0)| + |∇f_j(x)| + |(Mᵀy)_j| + μ,    R_i = |b_i| + Σ_j|M_ij x_j| + ‖M_i‖₂,    Y_i = |y_i| + μ/‖M_i‖₂
+        S_j = |∇f_j(0)| + |∇f_j(x)| + |(Mᵀy)_j| + u,    R_i = |b_i| + Σ_j|M_ij x_j| + ‖M_i‖₂,    Y_i = |y_i| + u/‖M_i‖₂,
 
-    and p_i = prox_{s_iφ}(y + s(Mx − b))_i at the steps s_i = Y_i/R_i, `stationarity_error` is the greatest
-    |∇f(x) + Mᵀy|_j / S_j and `feasibility_error` the greatest |y_i − p_i| / Y_i. An `error` of at most tol means that
-    Mx − b, moved by at most tol·R_i, lies in ∂φ(p), that p_i is within tol·Y_i of y_i, and that ∇f(x) + Mᵀy is within
-    tol·S_j of 0. The error stays the same if a row of M and b, or all data, is multiplied by a constant. The rows of a
-    group of a GroupBall are measured together. A φ of the user's own takes one step s for all rows, so its rows are
-    held to both |y_i − p_i| ≤ tol·Y_i and |y_i − p_i| ≤ tol·s·R_i.
+    u = μ (if μ = 0, see `Sizes.unit`), and p_i = prox_{s_iφ}(y + s(Mx − b))_i at the steps s_i = Y_i/R_i,
+    `stationarity_error` is the greatest |∇f(x) + Mᵀy|_j / S_j and `feasibility_error` the greatest |y_i − p_i| / Y_i.
+    An error of at most tol means that Mx − b, moved by at most tol·R_i, lies in ∂φ(p), that p_i is within tol·Y_i of
+    y_i, and that ∇f(x) + Mᵀy is within tol·S_j of 0. The error stays the same if a row of M and b, or all data, is
+    multiplied by a constant. The rows of a group of a GroupBall are measured together. A φ of the user's own takes one
+    step s for all rows, so its rows are held to both |y_i − p_i| ≤ tol·Y_i and |y_i − p_i| ≤ tol·s·R_i.
 
-    With y⁺ = prox_φ(y + Mx − b), the point r⁺ = Mx − b + y − y⁺ lies in ∂φ(y⁺), so f(x) + φ*(r⁺) is finite: the primal
-    objective with the residual moved by `feasibility`. The dual objective at y⁺ is within ‖∇f(x) + Mᵀy⁺‖²/(2μ) of its
-    Lagrangian value, and the two differ by y⁺ᵀ(y − y⁺); `gap` is the sum of both, in absolute value.
+    With r and q the points of dom φ* and dom φ nearest to Mx − b and y, and with f* at ∇f(x) instead of −Mᵀy,
+
+        gap = |P − D| = |φ*(r) + φ(q) + bᵀq + xᵀ∇f(x)|,
+
+    and `gap_error` is the gap relative to |φ*(r)| + |φ(q)| + Σ_i|b_i q_i| + Σ_j|x_j ∇f_j(x)| + u.
     """
+    if problem.lower is not None:
+        y = np.concatenate([y, np.zeros(problem.columns) if z is None else z])
+        problem = problem.stacked
     x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
     grad = np.asarray(ask.gradient(problem.f, x), np.float64)
     Mx = problem.M.forward(x)
@@ -60,15 +87,29 @@ def certify(problem: Problem, x: Array, y: Array) -> Certificate:
     fixed = ask.prox(problem.phi, y + residual, 1.0)
     balance = balanced_step(problem, x, y, Mx)
     away = abs(y - ask.prox(problem.phi, y + balance.steps * residual, balance.steps)) + EPSILON * abs(y)
-    slope = _norm_of_sum(grad, problem.M.adjoint(fixed))
     Mty = problem.M.adjoint(y)
+    near, image = problem.phi.project(y), problem.phi.project_conjugate(residual)
+    gap, gap_error = _gap(problem, x, grad, near, image)
     return Certificate(
         stationarity=_norm_of_sum(grad, Mty),
         feasibility=_norm(y - fixed),
-        gap=abs(float(fixed @ (y - fixed))) + (slope * slope / (2 * problem.f.mu) if problem.f.mu else math.inf),
+        gap=gap,
         stationarity_error=_worst_coordinate(grad, Mty, problem.sizes.columns),
         feasibility_error=_worst(away, np.minimum(balance.duals, balance.steps * balance.rows)),
+        gap_error=gap_error,
+        primal=_greatest(residual - image),
+        dual=max(_greatest_of_sum(grad, Mty), _greatest(y - near)),
     )
+
+
+def _gap(problem: Problem, x: Array, grad: Array, q: Array, r: Array) -> tuple[float, float]:
+    """|P − D|, and the same relative to its terms; nan if a value of φ or φ* is not known."""
+    values = float(problem.phi.conjugate(r)), float(problem.phi.value(q))
+    gap = abs(sum(values) + float(problem.b @ q) + float(x @ grad))
+    if not math.isfinite(gap):
+        return math.nan, math.nan
+    work = sum(float(abs(x[piece]) @ abs(grad[piece])) for piece in _pieces(x.size))
+    return gap, gap / (sum(map(abs, values)) + float(abs(problem.b) @ abs(q)) + work + problem.sizes.unit)
 
 
 class BalancedStep(NamedTuple):
@@ -151,6 +192,16 @@ def _worst_coordinate(grad: Array, Mty: Array, sizes: Array) -> float:
 def _norm_of_sum(v: Array, w: Array) -> float:
     """‖v + w‖₂."""
     return _norm(np.array([_norm(v[piece] + w[piece]) for piece in _pieces(v.size)]))
+
+
+def _greatest_of_sum(v: Array, w: Array) -> float:
+    """‖v + w‖∞."""
+    return _greatest(np.array([_greatest(v[piece] + w[piece]) for piece in _pieces(v.size)]))
+
+
+def _greatest(v: Array) -> float:
+    """‖v‖∞, nan if an entry is."""
+    return float(max(-v.min(), v.max())) if v.size else 0.0
 
 
 def _pieces(size: int) -> Iterator[slice]:

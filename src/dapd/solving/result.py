@@ -109,7 +109,7 @@ class Result:
             ("objective", f"{self.objective:.9g}"),
             ("stationarity", f"{c.stationarity:.3e}  (relative, worst coordinate: {c.stationarity_error:.1e})"),
             ("feasibility", f"{c.feasibility:.3e}  (relative, worst row: {c.feasibility_error:.1e})"),
-            ("gap", f"{c.gap:.3e}"),
+            ("gap", f"{c.gap:.3e}  (relative: {c.gap_error:.1e})"),
             ("solve time", f"{self.solve_time:.4g} s"),
             ("set-up time", f"{self.setup_time:.4g} s"),
         ]
