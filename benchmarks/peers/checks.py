@@ -89,7 +89,9 @@ def check_unbounded(model: m.Model, direction: Any) -> DirectionCheck:
 
 def leaving(v: Any, lower: Any, upper: Any) -> float:
     """How fast v leaves [lower, upper]."""
-    return largest(np.where(np.isfinite(upper), np.maximum(v, 0), 0) + np.where(np.isfinite(lower), np.maximum(-v, 0), 0))
+    return largest(
+        np.where(np.isfinite(upper), np.maximum(v, 0), 0) + np.where(np.isfinite(lower), np.maximum(-v, 0), 0)
+    )
 
 
 def along(cost: m.Cost, v: Any) -> tuple[float, float]:

@@ -40,7 +40,7 @@ def model(seed: int = 0) -> tuple[m.Model, Any, Any]:
     start = rng.uniform(-1.0, 1.0, STATES)
     P = control_cost(Q, (last + last.T) / 2, R, HORIZON)
     M = dynamics_rows(A, B, HORIZON)
-    most = np.r_[np.full((HORIZON + 1) * STATES, 4.0), np.full(HORIZON * INPUTS, 0.5)]
+    most = np.r_[np.full((HORIZON + 1) * STATES, 4.0), np.full(HORIZON * INPUTS, 0.3)]
     b = np.r_[-start, np.zeros(HORIZON * STATES)]
     return (
         m.make("control", "control", m.Quadratic(P, np.zeros(len(most))), M, b, m.equations(len(b)), (-most, most)),
@@ -57,7 +57,7 @@ def closed_loop(first: m.Model, A: Any, B: Any, steps: int, seed: int = 1) -> li
         answer = clarabel(Case(replace(first, b=found[-1])), 1e-9, 10.0).answer
         assert answer is not None
         u = answer.x[(HORIZON + 1) * STATES :][:INPUTS]
-        state = np.clip(A @ state + B @ u + 0.05 * rng.standard_normal(STATES), -3.5, 3.5)
+        state = np.clip(A @ state + B @ u + 0.2 * rng.standard_normal(STATES), -3.5, 3.5)
     return found
 
 

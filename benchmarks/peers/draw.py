@@ -24,7 +24,7 @@ def orthogonal(rng: np.random.Generator, n: int) -> Any:
 
 
 def coupling(rng: np.random.Generator, form: str, rows: int, n: int) -> tuple[Any, Any]:
-    """M and, for a Kronecker product, its factors; at times with dependent rows or with rows of very different sizes."""
+    """M, at times with dependent rows or rows of very different sizes, and the factors of a Kronecker product."""
     if form == "kronecker":
         factors = rng.standard_normal((rows // 2, n // 2)), rng.standard_normal((2, 2))
         return np.kron(*factors), factors
@@ -135,7 +135,7 @@ def one_part(rng: np.random.Generator, kind: str, rows: int) -> m.Part:
 
 
 def dual_pair(rng: np.random.Generator, parts: list[m.Part]) -> Pair:
-    """y and g ∈ ∂φ(y): the prox of φ at a random point, and the difference from that point."""
+    """A point y and g ∈ ∂φ(y): the prox of φ at a random point, and the difference from that point."""
     pairs = [one_pair(1.5 * rng.standard_normal(part.rows), part) for part in parts]
     return Pair(np.concatenate([y for y, _ in pairs]), np.concatenate([g for _, g in pairs]))
 

@@ -125,14 +125,18 @@ def infeasible(seed: int) -> Infeasible:
     d = farkas_rows(rng, parts)
     lower, upper, _ = spread_bounds(rng, x) if seed % 2 else free(n)
     most = rng.standard_normal(n) * (rng.random(n) < 0.3)
-    d_bounds = np.where(np.isfinite(upper), np.maximum(most, 0), 0) + np.where(np.isfinite(lower), np.minimum(most, 0), 0)
+    d_bounds = np.where(np.isfinite(upper), np.maximum(most, 0), 0) + np.where(
+        np.isfinite(lower), np.minimum(most, 0), 0
+    )
     row = int(np.argmax(abs(d)))
     M[row] = 0.0
     M[row] = -(M.T @ d + d_bounds) / d[row]
     b = M @ x - dual_pair(rng, parts)[1]
     excess = b @ d + supremum(d, *joint_interval(parts)) + supremum(d_bounds, lower, upper)
     b[row] -= (excess + rng.uniform(0.1, 1.0) * abs(d).sum()) / d[row]
-    costs = [(with_linear_term(cost, x[:size], rng.standard_normal(size)), size) for cost, size in drawn_cost(rng, kind, n)]
+    costs = [
+        (with_linear_term(cost, x[:size], rng.standard_normal(size)), size) for cost, size in drawn_cost(rng, kind, n)
+    ]
     M = sp.csr_array(M) if form == "csr" else M
     name = f"infeasible {seed}: {kind}, {part}, {form}"
     return Infeasible(m.make(name, "infeasible", costs, M, b, parts, (lower, upper), form=shown(form)), d, d_bounds)
@@ -152,7 +156,9 @@ def farkas_rows(rng: np.random.Generator, parts: list[m.Part]) -> Any:
 def joint_interval(parts: list[m.Part]) -> tuple[Any, Any]:
     """The bounds on Mx − b; infinite for rows that are not constraints."""
     sides = [
-        (part.lower, part.upper) if isinstance(part, m.Within) else (np.full(part.rows, -np.inf), np.full(part.rows, np.inf))
+        (part.lower, part.upper)
+        if isinstance(part, m.Within)
+        else (np.full(part.rows, -np.inf), np.full(part.rows, np.inf))
         for part in parts
     ]
     return np.concatenate([low for low, _ in sides]), np.concatenate([high for _, high in sides])
@@ -217,4 +223,3 @@ def growth(parts: list[m.Part], r: Any) -> float:
             firsts = np.cumsum(part.sizes) - part.sizes
             total += float(part.radius @ np.sqrt(np.add.reduceat(own * own, firsts)))
     return total
-

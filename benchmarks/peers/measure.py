@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import sys
 from functools import partial
 from importlib.util import find_spec
@@ -89,7 +88,11 @@ def verified(case: Case, solver: Solver, tol: float, limit: float) -> tuple[Atte
 
 
 def peak_megabytes() -> float:
-    """The most memory that this process has used so far."""
+    """The most memory that this process has used so far; 0 where the system does not tell."""
+    if sys.platform == "win32":
+        return 0.0
+    import resource
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 

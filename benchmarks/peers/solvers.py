@@ -138,7 +138,7 @@ def piqp(case: Case, tol: float, limit: float) -> Attempt:
     found, y = work.result, np.zeros(len(qp.l))
     y[same], y[~same] = found.y, found.z_u - found.z_l
     answer = Answer(found.x.copy(), y, found.z_bu - found.z_bl, np.zeros(0))
-    return Attempt(answer, seconds, status == solver.PIQP_SOLVED, str(status).rpartition("_")[2], found.info.iter)
+    return Attempt(answer, seconds, status == solver.PIQP_SOLVED, str(status).partition("PIQP_")[2], found.info.iter)
 
 
 def proxqp(case: Case, tol: float, limit: float) -> Attempt:

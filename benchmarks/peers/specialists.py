@@ -44,7 +44,7 @@ def trust_constr(case: Case, tol: float, limit: float) -> Attempt:
         constraints=constraints,
         bounds=bounds if bounded else None,
         callback=out_of_time,
-        options={"gtol": tol, "xtol": 1e-3 * tol, "barrier_tol": 1e-1 * tol, "maxiter": 100_000},
+        options={"gtol": tol, "xtol": 1e-3 * tol, "barrier_tol": 1e-3 * tol, "maxiter": 100_000},
     )
     seconds = perf_counter() - started
     v = [*found.v, np.zeros(len(qp.q))]
