@@ -7,8 +7,8 @@
     python benchmarks/peers.py classes --quick               # smallest size, one seed, short time limit
 
 Every answer is judged by one function, `peers.conic.residuals`: absolute, in the ∞-norm, on primal residual, dual
-residual and gap. A solver whose answer misses the tolerance is asked for more, up to a thousand times; only the run
-whose answer meets it counts. A dagger marks a solver that claimed a tolerance and missed it.
+residual and gap. A solver whose answer misses the tolerance is asked for a stricter one;
+only the run whose answer meets it counts. A dagger marks a solver that claimed a tolerance and missed it.
 """
 
 from __future__ import annotations

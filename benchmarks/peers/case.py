@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -36,6 +37,17 @@ class Attempt(NamedTuple):
     claims: bool  # whether the solver says that it reached the tolerance
     status: str
     iterations: int = 0
+    peak_megabytes: float = 0.0  # of the process, before the answer is translated; 0 if the solver does not say
+
+
+def peak_megabytes() -> float:
+    """The most memory that this process has used so far; 0 where the system does not tell."""
+    if sys.platform == "win32":
+        return 0.0
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
 Solve = Callable[[Case, float, float], Attempt]  # case, tolerance, time limit

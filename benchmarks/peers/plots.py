@@ -15,7 +15,7 @@ from peers.tables import Row, by_problem, names_of
 
 
 def performance_profile(rows: list[Row], tol: float, file: Path) -> None:
-    """Share of problems that a solver solves within a factor of the fastest."""
+    """Share of all problems, also those that a solver is not made for, solved within a factor of the fastest."""
     problems = by_problem(rows, tol)
     factors: dict[str, list[float]] = defaultdict(list)
     for found in problems.values():
@@ -26,7 +26,7 @@ def performance_profile(rows: list[Row], tol: float, file: Path) -> None:
     for name in names_of(rows):
         solved = sorted(factor for factor in factors[name] if factor < math.inf)
         if solved:
-            shares = [(k + 1) / len(factors[name]) for k in range(len(solved))]
+            shares = [(k + 1) / len(problems) for k in range(len(solved))]
             axes.step([*solved, 1e4], [*shares, shares[-1]], where="post", label=name)
     axes.set(xscale="log", xlim=(1, 1e4), ylim=(0, 1.02), xlabel="time / time of the fastest", ylabel="share solved")
     axes.set_title(f"Absolute {tol:g} on primal, dual and gap")

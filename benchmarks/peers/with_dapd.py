@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dapd
 from peers import model as m
-from peers.case import Attempt, Case
+from peers.case import Attempt, Case, peak_megabytes
 
 # The settings that are compared: keywords of `dapd.solve`. Those it does not know are left out.
 SETTINGS: dict[str, dict[str, Any]] = {"dapd": {}, "dapd, no direct": {"direct": False}}
@@ -127,8 +127,8 @@ def run(case: Case, tol: float, limit: float, setting: str) -> Attempt:
         result = dapd.solve(problem, time_limit=limit, **tolerance(tol), **options)
     except (ValueError, TypeError) as error:  # how this version says that a problem is outside its scope
         return Attempt(None, perf_counter() - began, False, f"refused: {str(error)[:120]}")
-    seconds = perf_counter() - began
+    seconds, peak = perf_counter() - began, peak_megabytes()  # before the conic form is built
     y, z = split(case.model, result.y, getattr(result, "z", None))
     answer = case.canonical.lift(result.x, y, z)
     status = f"{result.status} ({result.method})"
-    return Attempt(answer, seconds, result.converged, status, result.iterations)
+    return Attempt(answer, seconds, result.converged, status, result.iterations, peak)
