@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -76,6 +77,14 @@ class Conjugate(Phi):
     def conjugate_near(self, v: Array, step: Any) -> float:
         """G at its own prox."""
         return float(self.g.value(self._inner(v, step)))
+
+    def reach(self, rows: int) -> float:
+        """The steepness of g."""
+        return self.g.steepness(rows) if isinstance(self.g, Phi) else np.inf
+
+    def steepness(self, rows: int) -> float:
+        """The reach of g."""
+        return self.g.reach(rows) if isinstance(self.g, Phi) else np.inf
 
     def project(self, y: Array) -> Array:
         """Onto dom g*."""
@@ -190,6 +199,14 @@ class Stack(Phi):
     def conjugate_near(self, v: Array, step: Any) -> float:
         """Σ_k of the parts'."""
         return sum((part.conjugate_near(piece, own) for part, piece, own in self._with_steps(v, step)), 0.0)
+
+    def reach(self, rows: int) -> float:
+        """The norm of the parts'."""
+        return math.hypot(*(part.reach(n or 0) for part, n in zip(self.parts, self.sizes, strict=True)))
+
+    def steepness(self, rows: int) -> float:
+        """The norm of the parts'."""
+        return math.hypot(*(part.steepness(n or 0) for part, n in zip(self.parts, self.sizes, strict=True)))
 
     def project(self, y: Array) -> Array:
         """Part by part."""

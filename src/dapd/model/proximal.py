@@ -89,6 +89,14 @@ class Phi:
         """Lim φ(y + td)/t for t → ∞; nan if unknown."""
         return np.nan
 
+    def reach(self, rows: int) -> float:
+        """A bound on ‖y‖₂ in dom φ, so on the slope of φ*, for this many rows; inf if there is none."""
+        return np.inf
+
+    def steepness(self, rows: int) -> float:
+        """A bound on the slope of φ, ‖∂φ‖₂, for this many rows; inf if there is none."""
+        return np.inf
+
     def project(self, y: Array) -> Array:
         """The point of dom φ nearest to y; without a projection of its own, the prox with a small step."""
         return self.prox(y, NEARBY)
@@ -123,6 +131,10 @@ class _ByRows(Phi):
 
 class Zero(_ByRows):
     """φ ≡ 0: the constraint Mx = b."""
+
+    def steepness(self, rows: int) -> float:
+        """0."""
+        return 0.0
 
     def project(self, y: Array) -> Array:
         """The identity."""
@@ -206,6 +218,10 @@ class Box(_ByRows):
         """Clip v to the box."""
         return namespace(v).clip(v, _like(self.lower, v), _like(self.upper, v))
 
+    def reach(self, rows: int) -> float:
+        """That of the box's farthest corner."""
+        return _length(np.maximum(np.abs(self.lower), np.abs(self.upper)), rows)
+
     def project(self, y: Array) -> Array:
         """Clip y to the box."""
         return np.clip(y, self.lower, self.upper)
@@ -252,6 +268,10 @@ class Interval(_ByRows):
         """Shrink v towards zero by step·upper from above and step·lower from below."""
         return _shrink(v, step * _like(self.lower, v), step * _like(self.upper, v))
 
+    def steepness(self, rows: int) -> float:
+        """The norm of the greater bounds."""
+        return _length(np.maximum(np.abs(self.lower), np.abs(self.upper)), rows)
+
     def project(self, y: Array) -> Array:
         """Clip y to the signs that its bounds allow: y ≥ 0 without a lower bound, y ≤ 0 without an upper one."""
         return np.clip(y, *_barrier(self.lower, self.upper))
@@ -296,6 +316,10 @@ class L1(_ByRows):
         """Soft thresholding at step·nu."""
         threshold = step * _like(self.nu, v)
         return _shrink(v, -threshold, threshold)
+
+    def steepness(self, rows: int) -> float:
+        """‖nu‖₂."""
+        return _length(self.nu, rows)
 
     def project(self, y: Array) -> Array:
         """The identity."""
@@ -387,6 +411,10 @@ class GroupBall(Phi):
             return v * scale[self._owner]
         return xp.reshape(xp.reshape(v, (-1, self.groups)) * scale[:, None], v.shape)
 
+    def reach(self, rows: int) -> float:
+        """The norm of the radii."""
+        return _length(self.radius, rows // self.groups if isinstance(self.groups, int) else len(self.groups))
+
     def project(self, y: Array) -> Array:
         """The prox."""
         return self.prox(y, 1.0)
@@ -417,6 +445,11 @@ def _shrink(v: Array, low: Any, high: Any) -> Array:
     xp = namespace(v)
     zero = 0 * v
     return xp.maximum(v - high, zero) + xp.minimum(v - low, zero)
+
+
+def _length(value: Any, rows: int) -> float:
+    """The norm of a vector, or of a number repeated in all rows."""
+    return float(np.linalg.norm(np.broadcast_to(value, np.shape(value) or rows)))
 
 
 def _barrier(lower: Any, upper: Any) -> tuple[Any, Any]:

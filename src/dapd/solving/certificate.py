@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dnrm2
 
 from dapd.arrays import Array
 from dapd.model import ask
 from dapd.model.problem import Problem
+from dapd.solving.distance import Point, distance
+from dapd.solving.measure import (
+    EPSILON,
+    greatest,
+    greatest_of_sum,
+    norm,
+    norm_of_sum,
+    pieces,
+    worst,
+    worst_coordinate,
+)
+from dapd.spectrum.estimate import Spectrum
 
-PIECE = 1 << 16  # coordinates at a time
-EPSILON = float(np.finfo(np.float64).eps)
 FAR = 1e6  # a point this many times farther out than x is no answer: no x nearer is feasible
 SLIGHT = 1e-9  # part of a row's size, or of the longest row's, that counts as rounding
 CANCELLED = 1e3  # roundings within which a sum of terms counts as zero
@@ -31,12 +39,13 @@ class Certificate(NamedTuple):
     gap_error: float  # the gap, relative to the sizes of its terms
     primal: float  # distance of Mx − b from dom φ*, ∞-norm
     dual: float  # the greater of ‖∇f(x) + Mᵀy‖∞ and the distance of y from dom φ, ∞-norm
+    distance: float  # a proven bound on ‖x − x*‖₂; inf if too little is known
 
     @property
     def error(self) -> float:
         """The greatest of the relative errors, which `tol` bounds; inf if a residual is not finite."""
-        worst = max(self.stationarity_error, self.feasibility_error)
-        return worst if math.isnan(self.gap_error) else max(worst, self.gap_error)
+        residuals = max(self.stationarity_error, self.feasibility_error)
+        return residuals if math.isnan(self.gap_error) else max(residuals, self.gap_error)
 
     def excess(self, tol: float, tol_absolute: float) -> float:
         """How many times too large the certificate is for the tolerances, of which the easier counts.
@@ -57,7 +66,9 @@ class Certificate(NamedTuple):
         return self.excess(tol, tol_absolute) <= 1
 
 
-def certify(problem: Problem, x: Array, y: Array, z: Array | None = None) -> Certificate:
+def certify(
+    problem: Problem, x: Array, y: Array, z: Array | None = None, *, spectrum: Spectrum | None = None
+) -> Certificate:
     """Measure (x, y), or (x, y, z) if x has bounds; z is zero by default.
 
     Each coordinate and each row is judged by itself. With the sizes
@@ -76,9 +87,13 @@ def certify(problem: Problem, x: Array, y: Array, z: Array | None = None) -> Cer
         gap = |P − D| = |φ*(r) + φ(q) + bᵀq + xᵀ∇f(x)|,
 
     and `gap_error` is the gap relative to |φ*(r)| + |φ(q)| + Σ_i|b_i q_i| + Σ_j|x_j ∇f_j(x)| + u.
+
+    `distance` needs μ > 0, and bounds on the singular values of M (`spectrum`; by default the problem's own, or those
+    of an earlier estimate) unless dom φ is bounded.
     """
     if problem.lower is not None:
         y = np.concatenate([y, np.zeros(problem.columns) if z is None else z])
+        spectrum = None if spectrum is None else problem.stacked_spectrum(spectrum)
         problem = problem.stacked
     x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
     grad = np.asarray(ask.gradient(problem.f, x), np.float64)
@@ -91,14 +106,15 @@ def certify(problem: Problem, x: Array, y: Array, z: Array | None = None) -> Cer
     near, image = problem.phi.project(y), problem.phi.project_conjugate(residual)
     gap, gap_error = _gap(problem, x, grad, near, image)
     return Certificate(
-        stationarity=_norm_of_sum(grad, Mty),
-        feasibility=_norm(y - fixed),
+        stationarity=norm_of_sum(grad, Mty),
+        feasibility=norm(y - fixed),
         gap=gap,
-        stationarity_error=_worst_coordinate(grad, Mty, problem.sizes.columns),
-        feasibility_error=_worst(away, np.minimum(balance.duals, balance.steps * balance.rows)),
+        stationarity_error=worst_coordinate(grad, Mty, problem.sizes.columns),
+        feasibility_error=worst(away, np.minimum(balance.duals, balance.steps * balance.rows)),
         gap_error=gap_error,
-        primal=_greatest(residual - image),
-        dual=max(_greatest_of_sum(grad, Mty), _greatest(y - near)),
+        primal=greatest(residual - image),
+        dual=max(greatest_of_sum(grad, Mty), greatest(y - near)),
+        distance=distance(problem, Point(x, y, grad, residual, Mty), spectrum),
     )
 
 
@@ -108,7 +124,7 @@ def _gap(problem: Problem, x: Array, grad: Array, q: Array, r: Array) -> tuple[f
     gap = abs(sum(values) + float(problem.b @ q) + float(x @ grad))
     if not math.isfinite(gap):
         return math.nan, math.nan
-    work = sum(float(abs(x[piece]) @ abs(grad[piece])) for piece in _pieces(x.size))
+    work = sum(float(abs(x[piece]) @ abs(grad[piece])) for piece in pieces(x.size))
     return gap, gap / (sum(map(abs, values)) + float(abs(problem.b) @ abs(q)) + work + problem.sizes.unit)
 
 
@@ -176,46 +192,8 @@ def proves_infeasible(problem: Problem, x: Array, direction: Array) -> bool:
     terms = np.broadcast_to(np.linalg.norm(d * problem.M.row_norms) if entries is None else entries, image.shape)
     rounding = CANCELLED * float(np.finfo(problem.dtype).eps)
     left = 0.0
-    for piece in _pieces(image.size):
+    for piece in pieces(image.size):
         if not np.all(abs(image[piece]) <= rounding * terms[piece]):
             return False
         left += float(abs(image[piece]) @ (1 + abs(x[piece])))
     return violation > FAR * left
-
-
-def _worst_coordinate(grad: Array, Mty: Array, sizes: Array) -> float:
-    """The greatest |grad + Mty|_j relative to sizes_j + |grad_j| + |Mty_j|."""
-    triples = ((grad[piece], Mty[piece], sizes[piece]) for piece in _pieces(grad.size))
-    return max((_worst(abs(g + h), size + abs(g) + abs(h)) for g, h, size in triples), default=0.0)
-
-
-def _norm_of_sum(v: Array, w: Array) -> float:
-    """‖v + w‖₂."""
-    return _norm(np.array([_norm(v[piece] + w[piece]) for piece in _pieces(v.size)]))
-
-
-def _greatest_of_sum(v: Array, w: Array) -> float:
-    """‖v + w‖∞."""
-    return _greatest(np.array([_greatest(v[piece] + w[piece]) for piece in _pieces(v.size)]))
-
-
-def _greatest(v: Array) -> float:
-    """‖v‖∞, nan if an entry is."""
-    return float(max(-v.min(), v.max())) if v.size else 0.0
-
-
-def _pieces(size: int) -> Iterator[slice]:
-    """Parts of a vector, since x may be long: what is computed of a part takes no memory to speak of."""
-    return (slice(start, start + PIECE) for start in range(0, size, PIECE))
-
-
-def _worst(errors: Array, sizes: Array) -> float:
-    """The greatest error relative to its size; inf if one of them is not finite."""
-    relative = errors / sizes
-    finite = math.isfinite(float(relative @ sizes))  # not so if either has an entry that is not
-    return (float(relative.max()) if relative.size else 0.0) if finite else math.inf
-
-
-def _norm(v: Array) -> float:
-    """‖v‖₂, whose squares neither overflow nor underflow."""
-    return float(dnrm2(v)) if v.size else 0.0

@@ -15,6 +15,7 @@ from dapd.engines.protocol import Runner
 from dapd.solving.certificate import Certificate, blame, certify, objective, proves_infeasible
 from dapd.solving.progress import Display
 from dapd.solving.result import History, Status
+from dapd.spectrum.estimate import Spectrum
 
 GLANCE = 20  # passes over M before the first look; later looks come every tenth of the way
 RECORD = 20  # a history has a point every twentieth of the way
@@ -56,11 +57,13 @@ class Loop:
         deadline: float,
         callback: Callable[[Info], object] | None,
         history: bool,
+        spectrum: Spectrum | None = None,
     ) -> None:
         self.runner, self.method, self.limit = runner, runner.method, limit
         self.tolerances = tolerances  # relative and absolute; 0 is none
         self.deadline = deadline  # on the performance counter
         self.callback = callback
+        self.spectrum = spectrum  # what the caller knows of M
         self.iteration = 0
         self.seconds = 0.0
         self.reason = ""  # said instead of the status's own sentence
@@ -114,7 +117,7 @@ class Loop:
         """Certify the point of the state; off the clock when it is recorded in a history."""
         began = perf_counter()
         x, y = self.runner.point()
-        certificate = certify(self.method.problem, x, y)
+        certificate = certify(self.method.problem, x, y, spectrum=self.spectrum)
         self.residuals.append((self.iteration, max(certificate.stationarity, certificate.feasibility)))
         if self.looks is None:
             self.seconds += perf_counter() - began

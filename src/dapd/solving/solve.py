@@ -120,7 +120,7 @@ def solve(
             spectrum = problem.stacked_spectrum(spectrum)
         if callback is not None:
             callback = _split_for(callback, problem.rows)
-    stacked = problem.stacked
+    stacked, given = problem.stacked, spectrum
     try:
         runner, spectrum, note = _bind(stacked, method, spectrum, parameters, start, options, engine, deadline)
     except TimeUp:
@@ -137,7 +137,7 @@ def solve(
     elif shared_sample:
         note = [*note, "shared_sample had no block method to act on."]
     setup_time = perf_counter() - began
-    loop = Loop(runner, tolerances, limit, deadline, callback, history)
+    loop = Loop(runner, tolerances, limit, deadline, callback, history, given)
     with (
         display(progress, bound.title, tolerances, limit) as shown,
         np.errstate(all="ignore"),
