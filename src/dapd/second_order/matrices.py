@@ -1,0 +1,77 @@
+"""Explicit matrices of linear maps, and their rows with a single entry, which systems treat as part of a diagonal."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from dapd.arrays import Array
+from dapd.operators.base import Operator
+from dapd.operators.stacked import RowBlocks
+from dapd.operators.structured import BlockDiagonal, Kronecker
+
+Matrix = Any  # a dense array or a CSR array, in float64
+DENSE = 0.25  # part of the entries that must be nonzero for a matrix to be treated as dense
+
+
+class NotExplicit(Exception):
+    """The entries of a map are not known."""
+
+
+def explicit(M: Operator) -> Matrix:
+    """The matrix of a map, dense or CSR."""
+    if isinstance(M, RowBlocks):
+        return stack([explicit(part) for part in M.operators], M.shape[1])
+    sparse = M.sparse()
+    if sparse is not None:
+        return sp.csr_array(sparse, dtype=np.float64)
+    if isinstance(M, Kronecker):
+        B = sp.eye_array(M.shape[0] // M.A.shape[0]) if M.B is None else M.B
+        whole = sp.csr_array(sp.kron(M.A, B, format="csr"), dtype=np.float64)
+        return whole.toarray() if whole.nnz > DENSE * whole.shape[0] * whole.shape[1] else whole
+    if isinstance(M, BlockDiagonal):
+        return sp.csr_array(sp.block_diag([block for block in M.matrices], format="csr"), dtype=np.float64)
+    if M.probes:
+        raise NotExplicit(f"{type(M).__name__} does not store its matrix")
+    return np.asarray(M.dense(), np.float64)
+
+
+def stack(matrices: list[Matrix], columns: int) -> Matrix:
+    """Matrices on top of each other: dense if most of the entries are, else CSR."""
+    if not matrices:
+        return sp.csr_array((0, columns))
+    if len(matrices) == 1:
+        return matrices[0]
+    stored = sum(m.nnz if sp.issparse(m) else m.size for m in matrices)
+    if stored > DENSE * columns * sum(m.shape[0] for m in matrices):
+        return np.concatenate([m.toarray() if sp.issparse(m) else m for m in matrices])
+    return sp.csr_array(sp.vstack([sp.csr_array(m) for m in matrices], format="csr"))
+
+
+class Split(NamedTuple):
+    """Rows with one entry, and the others."""
+
+    single: Array  # rows with one entry
+    column: Array  # where that is
+    value: Array  # and what
+    general: Array  # the other rows
+    matrix: Matrix  # those rows
+
+
+def split(matrix: Matrix, keep: Array) -> Split:
+    """Take the rows with one entry out, except those marked in `keep`."""
+    rows = matrix.shape[0]
+    none = np.zeros(0, np.intp)
+    if not sp.issparse(matrix):
+        return Split(none, none, np.zeros(0), np.arange(rows), matrix)
+    one = (np.diff(matrix.indptr) == 1) & ~keep
+    if not one.any():
+        return Split(none, none, np.zeros(0), np.arange(rows), matrix)
+    single, general = np.flatnonzero(one), np.flatnonzero(~one)
+    at = matrix.indptr[single]
+    rest = matrix[general]
+    if rest.nnz > DENSE * rest.shape[0] * rest.shape[1]:
+        rest = rest.toarray()
+    return Split(single, matrix.indices[at], matrix.data[at], general, rest)

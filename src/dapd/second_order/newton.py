@@ -1,0 +1,217 @@
+"""The proximal method of multipliers, each of whose steps semismooth Newton computes.
+
+Around (x_k, y_k) it solves min_x max_y f(x) + (δ/2)‖x − x_k‖² + yᵀ(Mx − b) − φ(y) − ½‖y − y_k‖²_{1/σ}, whose optimality
+condition ∇f(x) + δ(x − x_k) + Mᵀ prox_{σφ}(y_k + σ(Mx − b)) = 0 is the gradient of a convex function of x: Newton steps with
+an exact line search reach it from anywhere. When the active rows have settled, `_polish` takes steps with δ, 1/σ → 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from dapd.arrays import Array
+from dapd.model.lowered import has_valid_lowering
+from dapd.model.problem import Problem
+from dapd.model.terms import Terms
+from dapd.second_order.choose import choose_system
+from dapd.second_order.curvature import Curvature
+from dapd.second_order.matrices import NotExplicit, explicit, split, stack
+from dapd.second_order.rows import Derivative, Rows
+from dapd.second_order.systems import Singular
+from dapd.second_order.weights import Groups, Weights, weigh
+
+DELTA, LEAST_DELTA = 1e-6, 1e-9  # the proximal weight δ of a scaled problem: at first, and in the end
+FIRST_STEP, STEPS = 20.0, (1e-4, 1e4)  # the first σ times what it is relative to, and its range
+MOST_STEP = 1e7
+DECREASE, RAISE = 0.25, 100.0  # σ is raised, by up to so much, in rows whose residual fell by less
+INNER, EXACT = 60, 40  # Newton steps per proximal step, and trials of a line search
+SHARPER = 0.1  # the accuracy of a proximal step relative to the one before
+POLISHES = 8
+ROUNDING = 1e-13
+
+
+class Unsuitable(Exception):
+    """Second-order steps cannot solve this problem: entries are not known, or too many to factorise."""
+
+
+class Look(NamedTuple):
+    """The best point so far, after a proximal step."""
+
+    x: Array
+    y: Array
+    error: float  # as the judge measures it
+    factorizations: int
+    dx: Array  # of the last proximal step: near a ray if the problem has no solution
+    dy: Array
+
+
+Judge = Callable[[Array, Array], float]
+
+
+class Newton:
+    """A problem set up for second-order steps."""
+
+    def __init__(self, problem: Problem, *, seconds: float = np.inf) -> None:
+        f, phi = problem.f, problem.phi
+        terms = f.lowered() if has_valid_lowering(f, "grad") else None
+        pieces = phi.lowered(problem.rows) if has_valid_lowering(phi, "prox") else None
+        if terms is None or pieces is None:
+            raise Unsuitable("f or φ is only available in Python")
+        sizes = [problem.columns] if isinstance(terms, Terms) else [b.stop - b.start for b in problem.blocks or []]
+        try:
+            self.rows, self.f = Rows(pieces), Curvature(terms, sizes)
+            self.M = explicit(problem.M)
+        except (NotExplicit, TypeError, ValueError) as error:
+            raise Unsuitable(str(error)) from None
+        self.Mt = self.M.T.tocsr() if hasattr(self.M, "tocsr") else self.M.T
+        self.b = problem.b.astype(np.float64)
+        self.groups = Groups(self.f.rows + self.rows.grouped, self.rows.starts, self.rows.owner)
+        keep = np.zeros(self.f.rows + problem.rows, bool)
+        keep[self.groups.rows] = True
+        matrix = stack([self.f.A, self.M] if self.f.rows else [self.M], problem.columns)
+        self.system = choose_system(self.f.P, split(matrix, keep), self.groups, seconds)
+        self.delta = DELTA
+        self.steps: Array | None = None  # σ, kept from one solve to the next
+        self.factorizations = 0
+        self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
+
+    def run(self, x: Array, y: Array, judge: Judge, deadline: float = np.inf) -> Iterator[Look]:
+        """Proximal steps from (x, y) on, as long as the caller wants more."""
+        x, y = x.astype(np.float64), y.astype(np.float64)
+        steps = self._first_steps(x) if self.steps is None else self.steps
+        accuracy, residual_before, pull_before = 1.0, None, np.inf
+        best_error, best = np.inf, (x, y)
+        while perf_counter() < deadline:
+            centre, y_before = x, y
+            x, y, derivative = self._proximal_step(x, y, steps, accuracy, deadline)
+            residual, pull = (y - y_before) / steps, self.delta * np.max(abs(x - centre), initial=0.0)
+            error = judge(x, y)
+            polished = self._polish(x, y, steps, derivative)
+            if polished is not None:
+                other = judge(*polished)
+                if other < error:
+                    (x, y), error = polished, other
+            if error < best_error:
+                best_error, best = error, (x, y)
+            self.steps = steps
+            yield Look(*best, best_error, self.factorizations, x - centre, y - y_before)
+            greatest = np.max(abs(residual), initial=0.0)
+            if residual_before is not None:
+                slow = (abs(residual) > DECREASE * abs(residual_before)) & (abs(residual) > ROUNDING)
+                factors = np.clip(RAISE * abs(residual) / max(greatest, 1e-300), 1.0, RAISE)
+                steps = self.rows.pool(np.minimum(np.where(slow, steps * factors, steps), MOST_STEP))
+            if pull > SHARPER * accuracy and pull > 0.3 * pull_before:
+                self.delta = max(0.1 * self.delta, LEAST_DELTA)
+            residual_before, pull_before = residual, pull
+            accuracy = max(SHARPER * min(accuracy, greatest), 1e-15)
+
+    def _first_steps(self, x: Array) -> Array:
+        residual = self.M @ x - self.b
+        far = residual - np.clip(residual, self.rows.lower, self.rows.upper)
+        far[(self.rows.least > -np.inf) | (self.rows.most < np.inf)] = 0.0
+        far[self.rows.grouped] = 0.0
+        slope = abs(float(x @ (0.5 * self.f.times(x) - self.f.c)))
+        size = FIRST_STEP * max(1.0, slope) / max(1.0, 0.5 * float(far @ far))
+        return np.full(residual.size, float(np.clip(size, *STEPS)))
+
+    def _proximal_step(
+        self, x: Array, y: Array, steps: Array, accuracy: float, deadline: float
+    ) -> tuple[Array, Array, Derivative]:
+        """The x of the next point, up to `accuracy` in the gradient, with its y and the derivative there."""
+        centre, before, fell = x, None, np.inf
+        for trial in range(INNER + 1):
+            image, residual = self.f.A @ x, self.M @ x - self.b
+            v = y + steps * residual
+            p, derivative = self.rows.prox(v, steps), self.rows.derivative(v, steps)
+            g = self.f.gradient(x, image) + self.delta * (x - centre) + self.Mt @ p
+            size = np.max(abs(g), initial=0.0)
+            exact = self.f.quadratic and derivative.same_rows(before)  # the last Newton step solved its equation
+            stuck = size > 0.1 * fell and (exact or size <= ROUNDING * np.max(abs(p), initial=1.0))
+            if size <= accuracy or stuck or trial == INNER or perf_counter() > deadline:
+                break
+            before, fell = derivative, size
+            self._factor(image, derivative, steps)
+            d = self._solve(-g, None)[0]
+            t = self._line_search(x, image, v, steps, centre, d)
+            if t == 0.0:  # rounding hides any further descent
+                break
+            x = x + t * d
+        return x, p, derivative
+
+    def _factor(self, image: Array, derivative: Derivative, steps: Array) -> None:
+        known = self.factored
+        if known is not None and self.f.quadratic and known[1] is steps and known[2] == self.delta:
+            if derivative.same_rows(known[0]):
+                return
+        self.factored = (derivative, steps, self.delta)
+        self.weights = weigh(self.f.curvatures(image), derivative, steps, self.rows, self.groups)
+        self.system.factor(np.full(self.f.size, self.delta), self.weights)
+        self.factorizations += 1
+
+    def _solve(self, r: Array, s: Array | None) -> tuple[Array, Array]:
+        """(d, dy) with (∇²f + δ)d + Mᵀdy = r and dy = σDMd + s."""
+        losses = self.f.rows
+        q = np.zeros(self.weights.across.size)
+        if s is not None:
+            q[losses:] = s
+            q, null = self.weights.divided(q)
+            r = r - self.Mt @ null[losses:]
+        d, z = self.system.solve(r, q)
+        if s is None:
+            return d, z
+        return d, (self.weights.times(z) + null)[losses:]
+
+    def _line_search(self, x: Array, image: Array, v: Array, steps: Array, centre: Array, d: Array) -> float:
+        """The t that minimises the convex function along d, by safeguarded Newton on its slope; 0 if d does not descend."""
+        along = self.f.along(x, image, d, self.f.A @ d)
+        Md = self.M @ d
+        pull, bend, move = float(d @ (x - centre)), float(d @ d), steps * Md
+
+        def slopes(t: float) -> tuple[float, float]:
+            at = v + t * move
+            first, second = along(t)
+            curve = self.rows.derivative(at, steps).across @ (move * Md)
+            return (
+                first + self.delta * (pull + t * bend) + float(Md @ self.rows.prox(at, steps)),
+                second + self.delta * bend + float(curve),
+            )
+
+        start = slopes(0.0)[0]
+        if not start < 0.0:
+            return 0.0
+        low, high, t = 0.0, np.inf, 1.0
+        for trial in range(EXACT):
+            slope, curve = slopes(t)
+            if abs(slope) <= (1e-3 if trial == 0 else 1e-10) * abs(start):
+                break
+            low, high = (low, t) if slope > 0 else (t, high)
+            guess = t - slope / curve if curve > 0 else np.inf
+            if not low < guess < high:
+                guess = 2.0 * t if high == np.inf else 0.5 * (low + high)
+            if abs(guess - t) <= 1e-14 * t:
+                break
+            t = guess
+        return t
+
+    def _polish(self, x: Array, y: Array, steps: Array, derivative: Derivative) -> tuple[Array, Array] | None:
+        """Proximal steps of one Newton step each with the same matrix: they converge fast once the active rows are right."""
+        try:
+            self._factor(self.f.A @ x, derivative, steps)
+            best, least = None, np.inf
+            piece = self.rows.piece(y + steps * (self.M @ x - self.b), steps, derivative)
+            for _ in range(POLISHES):
+                p = piece(y + steps * (self.M @ x - self.b))
+                r, s = -(self.f.gradient(x, self.f.A @ x) + self.Mt @ y), p - y
+                left = max(np.max(abs(r), initial=0.0), np.max(abs(s) / steps, initial=0.0))
+                if not left < 0.5 * least:
+                    break
+                best, least = (x, y), left
+                dx, dy = self._solve(r, s)
+                x, y = x + dx, y + dy
+        except Singular:
+            return None
+        return None if best is None else (best[0], self.rows.project(best[1]))

@@ -1,0 +1,89 @@
+"""The upper triangle of [P + diag(h), Bᵀ; B, −I] on a pattern that stays the same, for a sparse factorisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dapd.arrays import Array
+from dapd.second_order.weights import Groups, Weights
+
+
+class Mixed:
+    """B = T·(a CSR matrix): a scale per row, and in each group a share of its common direction."""
+
+    def __init__(self, matrix: Any, groups: Groups) -> None:
+        self.groups = groups
+        self.matrix = joined(matrix, groups) if groups.rows.size else matrix
+        self.row_of = np.repeat(np.arange(self.matrix.shape[0]), np.diff(self.matrix.indptr))
+        if groups.rows.size:
+            group_of = np.full(self.matrix.shape[0], -1)
+            group_of[groups.rows] = groups.owner
+            self.inside = np.flatnonzero(group_of[self.row_of] >= 0)  # entries of grouped rows
+            self.group = group_of[self.row_of[self.inside]]
+            columns = self.matrix.indices[self.inside].astype(np.int64)
+            _, self.slot = np.unique(self.group * np.int64(matrix.shape[1]) + columns, return_inverse=True)
+
+    def entries_of(self, T: Weights) -> Array:
+        """The entries of B, in the order of the matrix."""
+        data = T.across[self.row_of] * self.matrix.data
+        if self.groups.rows.size:
+            unit = np.zeros(self.matrix.shape[0])
+            unit[self.groups.rows] = T.unit
+            own = unit[self.row_of[self.inside]]
+            shares = np.bincount(self.slot, own * self.matrix.data[self.inside])
+            mixing = T.along - T.across[self.groups.rows[self.groups.starts]]
+            data[self.inside] += mixing[self.group] * own * shares[self.slot]
+        return data
+
+
+class Pattern:
+    """The upper triangle of [P + diag(h), Bᵀ; B, −I], columns compressed."""
+
+    def __init__(self, P: Any, rows: Any) -> None:
+        n, k = rows.shape[1], rows.shape[0]
+        own = sp.coo_array(sp.diags_array(P) if P.ndim == 1 else sp.triu(sp.coo_array(P)))
+        i, j = own.coords
+        row_of = np.repeat(np.arange(k), np.diff(rows.indptr))
+        at = np.concatenate([i, np.arange(n), rows.indices, n + np.arange(k)]).astype(np.int64)
+        across = np.concatenate([j, np.arange(n), n + row_of, n + np.arange(k)]).astype(np.int64)
+        keys, slot = np.unique(across * (n + k) + at, return_inverse=True)
+        ends = np.cumsum([own.nnz, n, rows.nnz])
+        self.diagonal, self.entries = slot[ends[0] : ends[1]], slot[ends[1] : ends[2]]
+        self.constant = np.zeros(keys.size)
+        np.add.at(self.constant, slot[: ends[0]], own.data)
+        self.constant[slot[ends[2] :]] = -1.0
+        columns = keys // (n + k)
+        indptr = np.searchsorted(columns, np.arange(n + k + 1))
+        self.matrix = sp.csc_matrix((self.constant.copy(), keys % (n + k), indptr), shape=(n + k, n + k))
+
+    def fill(self, h: Array, entries: Array) -> Any:
+        """The matrix with these numbers."""
+        values = self.matrix.data
+        values[:] = self.constant
+        values[self.diagonal] += h
+        values[self.entries] = entries
+        return self.matrix
+
+
+def joined(matrix: Any, groups: Groups) -> Any:
+    """The matrix in which all rows of a group have the same pattern, with zeros stored."""
+    inside, owner = groups.rows, groups.owner
+    coo = matrix.tocoo()
+    i, j = coo.coords
+    group_of = np.full(matrix.shape[0], -1)
+    group_of[inside] = owner
+    g = group_of[i]
+    keys = np.unique(g[g >= 0] * np.int64(matrix.shape[1]) + j[g >= 0])
+    group, column = keys // matrix.shape[1], keys % matrix.shape[1]
+    sizes, starts = np.bincount(owner), np.searchsorted(owner, np.arange(owner.max() + 1))
+    many = sizes[group]
+    rows = np.repeat(starts[group], many) + np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    at = np.concatenate([i, inside[rows]])
+    across = np.concatenate([j, np.repeat(column, many)])
+    data = np.concatenate([coo.data, np.zeros(many.sum())])
+    whole = sp.coo_array((data, (at, across)), shape=matrix.shape).tocsr()  # adds up, and keeps the zeros
+    whole.sort_indices()
+    return sp.csr_array(whole)
