@@ -126,7 +126,7 @@ def test_contract(name, phi, engine, kind, dtype):
     assert result.status == "optimal"
     assert result.converged
     assert result.certificate.error <= tol
-    assert result.certificate == certify(problem, result.x, result.y)
+    assert result.certificate == certify(problem, result.x, result.y, spectrum=spectrum)
     assert result.x.dtype == result.y.dtype == dtype
     assert np.linalg.norm(result.x - problem.x_star) <= allowed * np.linalg.norm(problem.x_star)
     assert np.linalg.norm(result.y - problem.y_star) <= allowed * max(1.0, np.linalg.norm(problem.y_star))
@@ -214,7 +214,7 @@ def test_limits_are_kept(name, engine):
     assert "iteration limit" in result.message
     result = dapd.solve(problem, name, tol=0, time_limit=0.05, spectrum=spectrum, engine=engine)
     assert result.status == "time_limit"
-    assert result.certificate == certify(problem, result.x, result.y)
+    assert result.certificate == certify(problem, result.x, result.y, spectrum=spectrum)
 
 
 @pytest.mark.parametrize("name", [name for name in dapd.METHODS if not dapd.METHODS[name].any_phi])

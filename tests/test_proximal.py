@@ -167,3 +167,38 @@ def test_a_linear_phi_is_known_as_equations(phi):
 def test_other_phi_are_not_linear(phi):
     assert not phi.is_linear
     assert not dapd.Stack([dapd.Zero(), phi], sizes=[1, 2]).is_linear
+
+
+@pytest.mark.parametrize("name", PHIS)
+@given(v=VECTORS, other=VECTORS)
+@settings(max_examples=50)
+def test_projections_find_the_nearest_point_of_the_domain(name, v, other):
+    phi = PHIS[name]
+    for project, value in ((phi.project, phi.value), (phi.project_conjugate, phi.conjugate)):
+        p, q = project(v), project(other)
+        assert not np.isinf(value(p))
+        assert np.allclose(project(p), p, atol=1e-12)
+        # the nearest point of a convex set is the one that sees every other at an obtuse angle
+        assert (v - p) @ (q - p) <= 1e-9
+
+
+def test_projections_of_an_own_phi_come_from_its_prox():
+    class Own(dapd.Phi):
+        def prox(self, v, step):
+            return np.clip(v - 2 * step, 0, 1)  # φ(y) = 2·Σy on [0, 1]
+
+    phi = Own()
+    v = np.array([-3.0, 0.5, 7.0])
+    assert np.allclose(phi.project(v), [0.0, 0.5, 1.0], atol=1e-10)
+    assert np.allclose(phi.project_conjugate(v), v, atol=1e-10)  # a bounded domain: φ* is finite everywhere
+    assert np.allclose(dapd.Conjugate(phi).project(v), v, atol=1e-10)
+
+    class Ball:
+        def value(self, z):
+            return 0.0 if np.linalg.norm(z) <= 1 else np.inf
+
+        def prox(self, v, step):
+            return v / max(1.0, float(np.linalg.norm(v)))
+
+    assert np.allclose(dapd.Conjugate(Ball()).project_conjugate(v), v / np.linalg.norm(v))
+    assert np.allclose(dapd.Conjugate(Ball()).project(v), v, atol=1e-10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -10,7 +11,7 @@ import numpy as np
 from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array, namespace
 from dapd.model.lowered import Pieces, has_valid_lowering
-from dapd.model.proximal import Phi
+from dapd.model.proximal import NEARBY, Phi
 
 
 class HasProx(Protocol):
@@ -76,6 +77,22 @@ class Conjugate(Phi):
     def conjugate_near(self, v: Array, step: Any) -> float:
         """G at its own prox."""
         return float(self.g.value(self._inner(v, step)))
+
+    def reach(self, rows: int) -> float:
+        """The steepness of g."""
+        return self.g.steepness(rows) if isinstance(self.g, Phi) else np.inf
+
+    def steepness(self, rows: int) -> float:
+        """The reach of g."""
+        return self.g.reach(rows) if isinstance(self.g, Phi) else np.inf
+
+    def project(self, y: Array) -> Array:
+        """Onto dom g*."""
+        return self.g.project_conjugate(y) if isinstance(self.g, Phi) else super().project(y)
+
+    def project_conjugate(self, z: Array) -> Array:
+        """Onto dom g."""
+        return self.g.project(z) if isinstance(self.g, Phi) else self.g.prox(z, NEARBY)
 
     def sized(self, rows: int) -> Phi:
         """Size g."""
@@ -182,6 +199,23 @@ class Stack(Phi):
     def conjugate_near(self, v: Array, step: Any) -> float:
         """Σ_k of the parts'."""
         return sum((part.conjugate_near(piece, own) for part, piece, own in self._with_steps(v, step)), 0.0)
+
+    def reach(self, rows: int) -> float:
+        """The norm of the parts'."""
+        return math.hypot(*(part.reach(n or 0) for part, n in zip(self.parts, self.sizes, strict=True)))
+
+    def steepness(self, rows: int) -> float:
+        """The norm of the parts'."""
+        return math.hypot(*(part.steepness(n or 0) for part, n in zip(self.parts, self.sizes, strict=True)))
+
+    def project(self, y: Array) -> Array:
+        """Part by part."""
+        return np.concatenate([part.project(piece) for part, piece in zip(self.parts, self._pieces(y), strict=True)])
+
+    def project_conjugate(self, z: Array) -> Array:
+        """Part by part."""
+        pieces = zip(self.parts, self._pieces(z), strict=True)
+        return np.concatenate([part.project_conjugate(piece) for part, piece in pieces])
 
     def recession(self, d: Array) -> float:
         """Σ_k of the parts'."""

@@ -13,6 +13,8 @@ from dapd.arguments import bound, named, partition, whole
 from dapd.arrays import Array, namespace
 from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, Piece, Pieces, has_valid_lowering
 
+NEARBY = 1e-12  # the prox with this step is a projection onto the domain up to this times a subgradient
+
 
 def support(z: Array, lower: Any, upper: Any) -> float:
     """sup{zᵀy : lower ≤ y ≤ upper}; infinite bounds cost nothing if z is zero."""
@@ -87,6 +89,22 @@ class Phi:
         """Lim φ(y + td)/t for t → ∞; nan if unknown."""
         return np.nan
 
+    def reach(self, rows: int) -> float:
+        """A bound on ‖y‖₂ in dom φ, so on the slope of φ*, for this many rows; inf if there is none."""
+        return np.inf
+
+    def steepness(self, rows: int) -> float:
+        """A bound on the slope of φ, ‖∂φ‖₂, for this many rows; inf if there is none."""
+        return np.inf
+
+    def project(self, y: Array) -> Array:
+        """The point of dom φ nearest to y; without a projection of its own, the prox with a small step."""
+        return self.prox(y, NEARBY)
+
+    def project_conjugate(self, z: Array) -> Array:
+        """The point of dom φ* nearest to z; by default from the prox, by Moreau."""
+        return z - NEARBY * self.prox(z / NEARBY, 1 / NEARBY)
+
     def lowered(self, rows: int) -> Pieces | None:
         """φ on `rows` rows as pieces with known codes; None if only Python can evaluate the prox."""
         return None
@@ -113,6 +131,18 @@ class _ByRows(Phi):
 
 class Zero(_ByRows):
     """φ ≡ 0: the constraint Mx = b."""
+
+    def steepness(self, rows: int) -> float:
+        """0."""
+        return 0.0
+
+    def project(self, y: Array) -> Array:
+        """The identity."""
+        return y
+
+    def project_conjugate(self, z: Array) -> Array:
+        """0."""
+        return 0 * z
 
     @property
     def is_zero(self) -> bool:
@@ -142,6 +172,14 @@ class Zero(_ByRows):
 
 class NonNegative(_ByRows):
     """Indicator of y ≥ 0: the constraint Mx ≤ b."""
+
+    def project(self, y: Array) -> Array:
+        """max(y, 0)."""
+        return np.maximum(y, 0)
+
+    def project_conjugate(self, z: Array) -> Array:
+        """min(z, 0)."""
+        return np.minimum(z, 0)
 
     def value(self, y: Array) -> float:
         """0 if y ≥ 0."""
@@ -179,6 +217,18 @@ class Box(_ByRows):
     def prox(self, v: Array, step: Any) -> Array:
         """Clip v to the box."""
         return namespace(v).clip(v, _like(self.lower, v), _like(self.upper, v))
+
+    def reach(self, rows: int) -> float:
+        """That of the box's farthest corner."""
+        return _length(np.maximum(np.abs(self.lower), np.abs(self.upper)), rows)
+
+    def project(self, y: Array) -> Array:
+        """Clip y to the box."""
+        return np.clip(y, self.lower, self.upper)
+
+    def project_conjugate(self, z: Array) -> Array:
+        """Clip z to the directions in which the box is bounded."""
+        return np.clip(z, *_barrier(self.lower, self.upper))
 
     def conjugate(self, z: Array) -> float:
         """sup{zᵀy : lower ≤ y ≤ upper}."""
@@ -218,6 +268,18 @@ class Interval(_ByRows):
         """Shrink v towards zero by step·upper from above and step·lower from below."""
         return _shrink(v, step * _like(self.lower, v), step * _like(self.upper, v))
 
+    def steepness(self, rows: int) -> float:
+        """The norm of the greater bounds."""
+        return _length(np.maximum(np.abs(self.lower), np.abs(self.upper)), rows)
+
+    def project(self, y: Array) -> Array:
+        """Clip y to the signs that its bounds allow: y ≥ 0 without a lower bound, y ≤ 0 without an upper one."""
+        return np.clip(y, *_barrier(self.lower, self.upper))
+
+    def project_conjugate(self, z: Array) -> Array:
+        """Clip z to the bounds."""
+        return np.clip(z, self.lower, self.upper)
+
     def conjugate(self, z: Array) -> float:
         """The indicator of lower ≤ z ≤ upper."""
         return indicator(within(z, self.lower, self.upper))
@@ -254,6 +316,18 @@ class L1(_ByRows):
         """Soft thresholding at step·nu."""
         threshold = step * _like(self.nu, v)
         return _shrink(v, -threshold, threshold)
+
+    def steepness(self, rows: int) -> float:
+        """‖nu‖₂."""
+        return _length(self.nu, rows)
+
+    def project(self, y: Array) -> Array:
+        """The identity."""
+        return y
+
+    def project_conjugate(self, z: Array) -> Array:
+        """Clip z to |z| ≤ nu."""
+        return np.clip(z, -self.nu, self.nu)
 
     def conjugate(self, z: Array) -> float:
         """The indicator of |z| ≤ nu."""
@@ -337,6 +411,18 @@ class GroupBall(Phi):
             return v * scale[self._owner]
         return xp.reshape(xp.reshape(v, (-1, self.groups)) * scale[:, None], v.shape)
 
+    def reach(self, rows: int) -> float:
+        """The norm of the radii."""
+        return _length(self.radius, rows // self.groups if isinstance(self.groups, int) else len(self.groups))
+
+    def project(self, y: Array) -> Array:
+        """The prox."""
+        return self.prox(y, 1.0)
+
+    def project_conjugate(self, z: Array) -> Array:
+        """The identity."""
+        return z
+
     def conjugate(self, z: Array) -> float:
         """Σ_t radius‖z_t‖₂."""
         return float(np.sum(self.radius * self._norms(z)))
@@ -359,6 +445,16 @@ def _shrink(v: Array, low: Any, high: Any) -> Array:
     xp = namespace(v)
     zero = 0 * v
     return xp.maximum(v - high, zero) + xp.minimum(v - low, zero)
+
+
+def _length(value: Any, rows: int) -> float:
+    """The norm of a vector, or of a number repeated in all rows."""
+    return float(np.linalg.norm(np.broadcast_to(value, np.shape(value) or rows)))
+
+
+def _barrier(lower: Any, upper: Any) -> tuple[Any, Any]:
+    """The y for which sup{zᵀy : lower ≤ z ≤ upper} is finite, as bounds."""
+    return np.where(np.isinf(lower), 0.0, -np.inf), np.where(np.isinf(upper), 0.0, np.inf)
 
 
 def _like(value: Any, v: Array) -> Any:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dnrm2
 
 from dapd.arrays import Array
 from dapd.model import ask
 from dapd.model.problem import Problem
+from dapd.solving.distance import Point, distance
+from dapd.solving.measure import (
+    EPSILON,
+    greatest,
+    greatest_of_sum,
+    norm,
+    norm_of_sum,
+    pieces,
+    worst,
+    worst_coordinate,
+)
+from dapd.spectrum.estimate import Spectrum
 
-PIECE = 1 << 16  # coordinates at a time
-EPSILON = float(np.finfo(np.float64).eps)
 FAR = 1e6  # a point this many times farther out than x is no answer: no x nearer is feasible
 SLIGHT = 1e-9  # part of a row's size, or of the longest row's, that counts as rounding
 CANCELLED = 1e3  # roundings within which a sum of terms counts as zero
@@ -25,34 +33,68 @@ class Certificate(NamedTuple):
 
     stationarity: float  # ‖∇f(x) + Mᵀy‖₂
     feasibility: float  # ‖y − prox_φ(y + Mx − b)‖₂
-    gap: float  # bound on the distance between primal and dual objective, see `certify`
+    gap: float  # |primal − dual objective|, see `certify`; nan if φ or φ* has no value
     stationarity_error: float  # the worst coordinate of ∇f(x) + Mᵀy, relative to its own size
     feasibility_error: float  # the worst row of Mx − b ∈ ∂φ(y), relative to its own size
+    gap_error: float  # the gap, relative to the sizes of its terms
+    primal: float  # distance of Mx − b from dom φ*, ∞-norm
+    dual: float  # the greater of ‖∇f(x) + Mᵀy‖∞ and the distance of y from dom φ, ∞-norm
+    distance: float  # a proven bound on ‖x − x*‖₂; inf if too little is known
 
     @property
     def error(self) -> float:
-        """The greater of the two relative errors, which `tol` bounds; inf if anything in it is not finite."""
-        return max(self.stationarity_error, self.feasibility_error)
+        """The greatest of the relative errors, which `tol` bounds; inf if a residual is not finite."""
+        residuals = max(self.stationarity_error, self.feasibility_error)
+        return residuals if math.isnan(self.gap_error) else max(residuals, self.gap_error)
+
+    def excess(self, tol: float, tol_absolute: float) -> float:
+        """How many times too large the certificate is for the tolerances, of which the easier counts.
+
+        `tol` bounds `error`, and `tol_absolute` bounds `primal`, `dual` and `gap` (`feasibility` if the gap is
+        unknown). A tolerance of 0 is no tolerance.
+        """
+        found = [math.inf]
+        if tol > 0:
+            found.append(self.error / tol)
+        if tol_absolute > 0:
+            parts = (self.primal, self.dual, self.feasibility if math.isnan(self.gap) else self.gap)
+            found.append(max(parts) / tol_absolute if all(map(math.isfinite, parts)) else math.inf)
+        return min(found)
+
+    def meets(self, tol: float, tol_absolute: float) -> bool:
+        """Whether error ≤ tol, or primal, dual and gap ≤ tol_absolute."""
+        return self.excess(tol, tol_absolute) <= 1
 
 
-def certify(problem: Problem, x: Array, y: Array) -> Certificate:
-    """Measure (x, y).
+def certify(
+    problem: Problem, x: Array, y: Array, z: Array | None = None, *, spectrum: Spectrum | None = None
+) -> Certificate:
+    """Measure (x, y), or (x, y, z) if x has bounds; z is zero by default.
 
     Each coordinate and each row is judged by itself. With the sizes
 
-        S_j = |∇f_j(0)| + |∇f_j(x)| + |(Mᵀy)_j| + μ,    R_i = |b_i| + Σ_j|M_ij x_j| + ‖M_i‖₂,    Y_i = |y_i| + μ/‖M_i‖₂
+        S_j = |∇f_j(0)| + |∇f_j(x)| + |(Mᵀy)_j| + u,    R_i = |b_i| + Σ_j|M_ij x_j| + ‖M_i‖₂,    Y_i = |y_i| + u/‖M_i‖₂,
 
-    and p_i = prox_{s_iφ}(y + s(Mx − b))_i at the steps s_i = Y_i/R_i, `stationarity_error` is the greatest
-    |∇f(x) + Mᵀy|_j / S_j and `feasibility_error` the greatest |y_i − p_i| / Y_i. An `error` of at most tol means that
-    Mx − b, moved by at most tol·R_i, lies in ∂φ(p), that p_i is within tol·Y_i of y_i, and that ∇f(x) + Mᵀy is within
-    tol·S_j of 0. The error stays the same if a row of M and b, or all data, is multiplied by a constant. The rows of a
-    group of a GroupBall are measured together. A φ of the user's own takes one step s for all rows, so its rows are
-    held to both |y_i − p_i| ≤ tol·Y_i and |y_i − p_i| ≤ tol·s·R_i.
+    u = μ (if μ = 0, see `Sizes.unit`), and p_i = prox_{s_iφ}(y + s(Mx − b))_i at the steps s_i = Y_i/R_i,
+    `stationarity_error` is the greatest |∇f(x) + Mᵀy|_j / S_j and `feasibility_error` the greatest |y_i − p_i| / Y_i.
+    An error of at most tol means that Mx − b, moved by at most tol·R_i, lies in ∂φ(p), that p_i is within tol·Y_i of
+    y_i, and that ∇f(x) + Mᵀy is within tol·S_j of 0. The error stays the same if a row of M and b, or all data, is
+    multiplied by a constant. The rows of a group of a GroupBall are measured together. A φ of the user's own takes one
+    step s for all rows, so its rows are held to both |y_i − p_i| ≤ tol·Y_i and |y_i − p_i| ≤ tol·s·R_i.
 
-    With y⁺ = prox_φ(y + Mx − b), the point r⁺ = Mx − b + y − y⁺ lies in ∂φ(y⁺), so f(x) + φ*(r⁺) is finite: the primal
-    objective with the residual moved by `feasibility`. The dual objective at y⁺ is within ‖∇f(x) + Mᵀy⁺‖²/(2μ) of its
-    Lagrangian value, and the two differ by y⁺ᵀ(y − y⁺); `gap` is the sum of both, in absolute value.
+    With r and q the points of dom φ* and dom φ nearest to Mx − b and y, and with f* at ∇f(x) instead of −Mᵀy,
+
+        gap = |P − D| = |φ*(r) + φ(q) + bᵀq + xᵀ∇f(x)|,
+
+    and `gap_error` is the gap relative to |φ*(r)| + |φ(q)| + Σ_i|b_i q_i| + Σ_j|x_j ∇f_j(x)| + u.
+
+    `distance` needs μ > 0, and bounds on the singular values of M (`spectrum`; by default the problem's own, or those
+    of an earlier estimate) unless dom φ is bounded.
     """
+    if problem.lower is not None:
+        y = np.concatenate([y, np.zeros(problem.columns) if z is None else z])
+        spectrum = None if spectrum is None else problem.stacked_spectrum(spectrum)
+        problem = problem.stacked
     x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
     grad = np.asarray(ask.gradient(problem.f, x), np.float64)
     Mx = problem.M.forward(x)
@@ -60,15 +102,30 @@ def certify(problem: Problem, x: Array, y: Array) -> Certificate:
     fixed = ask.prox(problem.phi, y + residual, 1.0)
     balance = balanced_step(problem, x, y, Mx)
     away = abs(y - ask.prox(problem.phi, y + balance.steps * residual, balance.steps)) + EPSILON * abs(y)
-    slope = _norm_of_sum(grad, problem.M.adjoint(fixed))
     Mty = problem.M.adjoint(y)
+    near, image = problem.phi.project(y), problem.phi.project_conjugate(residual)
+    gap, gap_error = _gap(problem, x, grad, near, image)
     return Certificate(
-        stationarity=_norm_of_sum(grad, Mty),
-        feasibility=_norm(y - fixed),
-        gap=abs(float(fixed @ (y - fixed))) + (slope * slope / (2 * problem.f.mu) if problem.f.mu else math.inf),
-        stationarity_error=_worst_coordinate(grad, Mty, problem.sizes.columns),
-        feasibility_error=_worst(away, np.minimum(balance.duals, balance.steps * balance.rows)),
+        stationarity=norm_of_sum(grad, Mty),
+        feasibility=norm(y - fixed),
+        gap=gap,
+        stationarity_error=worst_coordinate(grad, Mty, problem.sizes.columns),
+        feasibility_error=worst(away, np.minimum(balance.duals, balance.steps * balance.rows)),
+        gap_error=gap_error,
+        primal=greatest(residual - image),
+        dual=max(greatest_of_sum(grad, Mty), greatest(y - near)),
+        distance=distance(problem, Point(x, y, grad, residual, Mty), spectrum),
     )
+
+
+def _gap(problem: Problem, x: Array, grad: Array, q: Array, r: Array) -> tuple[float, float]:
+    """|P − D|, and the same relative to its terms; nan if a value of φ or φ* is not known."""
+    values = float(problem.phi.conjugate(r)), float(problem.phi.value(q))
+    gap = abs(sum(values) + float(problem.b @ q) + float(x @ grad))
+    if not math.isfinite(gap):
+        return math.nan, math.nan
+    work = sum(float(abs(x[piece]) @ abs(grad[piece])) for piece in pieces(x.size))
+    return gap, gap / (sum(map(abs, values)) + float(abs(problem.b) @ abs(q)) + work + problem.sizes.unit)
 
 
 class BalancedStep(NamedTuple):
@@ -135,36 +192,8 @@ def proves_infeasible(problem: Problem, x: Array, direction: Array) -> bool:
     terms = np.broadcast_to(np.linalg.norm(d * problem.M.row_norms) if entries is None else entries, image.shape)
     rounding = CANCELLED * float(np.finfo(problem.dtype).eps)
     left = 0.0
-    for piece in _pieces(image.size):
+    for piece in pieces(image.size):
         if not np.all(abs(image[piece]) <= rounding * terms[piece]):
             return False
         left += float(abs(image[piece]) @ (1 + abs(x[piece])))
     return violation > FAR * left
-
-
-def _worst_coordinate(grad: Array, Mty: Array, sizes: Array) -> float:
-    """The greatest |grad + Mty|_j relative to sizes_j + |grad_j| + |Mty_j|."""
-    triples = ((grad[piece], Mty[piece], sizes[piece]) for piece in _pieces(grad.size))
-    return max((_worst(abs(g + h), size + abs(g) + abs(h)) for g, h, size in triples), default=0.0)
-
-
-def _norm_of_sum(v: Array, w: Array) -> float:
-    """‖v + w‖₂."""
-    return _norm(np.array([_norm(v[piece] + w[piece]) for piece in _pieces(v.size)]))
-
-
-def _pieces(size: int) -> Iterator[slice]:
-    """Parts of a vector, since x may be long: what is computed of a part takes no memory to speak of."""
-    return (slice(start, start + PIECE) for start in range(0, size, PIECE))
-
-
-def _worst(errors: Array, sizes: Array) -> float:
-    """The greatest error relative to its size; inf if one of them is not finite."""
-    relative = errors / sizes
-    finite = math.isfinite(float(relative @ sizes))  # not so if either has an entry that is not
-    return (float(relative.max()) if relative.size else 0.0) if finite else math.inf
-
-
-def _norm(v: Array) -> float:
-    """‖v‖₂, whose squares neither overflow nor underflow."""
-    return float(dnrm2(v)) if v.size else 0.0

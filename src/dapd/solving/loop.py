@@ -15,6 +15,7 @@ from dapd.engines.protocol import Runner
 from dapd.solving.certificate import Certificate, blame, certify, objective, proves_infeasible
 from dapd.solving.progress import Display
 from dapd.solving.result import History, Status
+from dapd.spectrum.estimate import Spectrum
 
 GLANCE = 20  # passes over M before the first look; later looks come every tenth of the way
 RECORD = 20  # a history has a point every twentieth of the way
@@ -51,15 +52,18 @@ class Loop:
     def __init__(
         self,
         runner: Runner,
-        tol: float,
+        tolerances: tuple[float, float],
         limit: int,
         deadline: float,
         callback: Callable[[Info], object] | None,
         history: bool,
+        spectrum: Spectrum | None = None,
     ) -> None:
-        self.runner, self.method, self.tol, self.limit = runner, runner.method, tol, limit
+        self.runner, self.method, self.limit = runner, runner.method, limit
+        self.tolerances = tolerances  # relative and absolute; 0 is none
         self.deadline = deadline  # on the performance counter
         self.callback = callback
+        self.spectrum = spectrum  # what the caller knows of M
         self.iteration = 0
         self.seconds = 0.0
         self.reason = ""  # said instead of the status's own sentence
@@ -113,7 +117,7 @@ class Loop:
         """Certify the point of the state; off the clock when it is recorded in a history."""
         began = perf_counter()
         x, y = self.runner.point()
-        certificate = certify(self.method.problem, x, y)
+        certificate = certify(self.method.problem, x, y, spectrum=self.spectrum)
         self.residuals.append((self.iteration, max(certificate.stationarity, certificate.feasibility)))
         if self.looks is None:
             self.seconds += perf_counter() - began
@@ -127,7 +131,7 @@ class Loop:
 
     def _judge(self, before: Past | None, best: Info, look: Info) -> Status | None:
         stop = self.callback is not None and self.callback(look._replace(x=look.x.copy(), y=look.y.copy()))
-        if look.certificate.error <= self.tol and self.tol > 0:
+        if look.certificate.meets(*self.tolerances):
             return Status.optimal
         if not math.isfinite(look.certificate.error) or runs_away(self.residuals):
             return Status.diverged
@@ -162,18 +166,18 @@ class Loop:
         """
         rounding = float(np.finfo(self.method.problem.dtype).eps)
         still = look.iteration - best.iteration
-        if self.tol == 0 or still <= best.iteration + PATIENCE * self.method.round:
+        if not any(self.tolerances) or still <= best.iteration + PATIENCE * self.method.round:
             return False
         promised = getattr(self.method.parameters, "Pi", math.inf) * THOROUGH * math.log(1 / rounding)
         return best.certificate.error <= STALLED * rounding or look.iteration > promised
 
     def _remaining(self, before: Past | None, look: Info) -> float:
         """Iterations to the tolerance if the error goes on falling as since the last look; nan if it does not."""
-        if before is None or self.tol == 0:
+        if before is None or not any(self.tolerances):
             return math.nan
-        old, new = before.certificate.error, look.certificate.error
+        old, new = (some.certificate.excess(*self.tolerances) for some in (before, look))
         falls = math.log(old / new) if 0 < new < old else 0.0  # 0 too if the two differ only by rounding
-        return (look.iteration - before.iteration) * math.log(new / self.tol) / falls if falls else math.nan
+        return (look.iteration - before.iteration) * math.log(new) / falls if falls else math.nan
 
     def _stride(self, before: Past | None, look: Info) -> int:
         """Steps to the next look: a part of the way so far, or fewer if the end is near."""

@@ -37,10 +37,10 @@ class Display:
 class Bar(Display):
     """A bar that fills up as the error falls towards the tolerance (or the iterations towards their limit)."""
 
-    def __init__(self, console: Console, title: str, tol: float, limit: int) -> None:
+    def __init__(self, console: Console, title: str, tolerances: tuple[float, float], limit: int) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        self.tol, self.limit = tol, limit
+        self.tolerances, self.limit = tolerances, limit
         self.first = math.nan
         self.bar = Progress(
             TextColumn("[bold]{task.description}"),
@@ -61,11 +61,11 @@ class Bar(Display):
 
     def show(self, iteration: int, seconds: float, certificate: Certificate, remaining: float) -> None:
         """Move the bar."""
-        error = certificate.error
+        excess = certificate.excess(*self.tolerances)
         if math.isnan(self.first):
-            self.first = error
-        if 0 < self.tol < self.first and error > 0:
-            done = math.log(self.first / max(error, self.tol)) / math.log(self.first / self.tol)
+            self.first = excess
+        if 1 < self.first < math.inf and excess > 0:
+            done = math.log(self.first / max(excess, 1.0)) / math.log(self.first)
         else:
             done = iteration / max(1, self.limit)
         # short enough for 80 columns: iteration, stationarity, feasibility, time to go
@@ -108,11 +108,11 @@ class Table(Display):
         self.row = ""
 
 
-def display(wanted: bool, title: str, tol: float, limit: int) -> Display:
+def display(wanted: bool, title: str, tolerances: tuple[float, float], limit: int) -> Display:
     """Choose what fits: nothing, a bar on a terminal, a table off it."""
     if not wanted:
         return Display()
     from rich.console import Console
 
     console = Console()
-    return Bar(console, title, tol, limit) if console.is_terminal else Table(console, title)
+    return Bar(console, title, tolerances, limit) if console.is_terminal else Table(console, title)

@@ -109,10 +109,13 @@ class Result:
             ("objective", f"{self.objective:.9g}"),
             ("stationarity", f"{c.stationarity:.3e}  (relative, worst coordinate: {c.stationarity_error:.1e})"),
             ("feasibility", f"{c.feasibility:.3e}  (relative, worst row: {c.feasibility_error:.1e})"),
-            ("gap", f"{c.gap:.3e}"),
+            ("gap", f"{c.gap:.3e}  (relative: {c.gap_error:.1e})"),
+            ("distance", f"{c.distance:.3e}  (a bound on ‖x − x*‖)"),
             ("solve time", f"{self.solve_time:.4g} s"),
             ("set-up time", f"{self.setup_time:.4g} s"),
         ]
+        if not np.isfinite(c.distance):
+            rows = [row for row in rows if row[0] != "distance"]
         if self.block_products:
             rows.insert(5, ("block products", f"{self.block_products:,}"))
         if self.spectrum is not None:

@@ -18,7 +18,7 @@ from dapd.engines.protocol import Engine, Runner
 from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
 from dapd.model.problem import Problem
-from dapd.solving.certificate import certify, objective
+from dapd.solving.certificate import Certificate, certify, objective
 from dapd.solving.choose import choose
 from dapd.solving.loop import Info, Loop
 from dapd.solving.progress import display
@@ -33,7 +33,8 @@ def solve(
     problem: Problem,
     method: str = "auto",
     *,
-    tol: float = 1e-6,
+    tol: float | None = None,
+    tol_absolute: float | None = None,
     max_iterations: int | None = None,
     time_limit: float | None = None,
     x0: Any = None,
@@ -58,8 +59,11 @@ def solve(
         are dependent and φ is not linear (equations), so the theorems do not apply, PAPC.
     tol : float
         Stop when every coordinate of ∇f(x) + Mᵀy = 0 and every row of Mx − b ∈ ∂φ(y) holds to tol relative to its own
-        size, which includes the effect of one unit of x; `docs/certificate.md` has the formulas. 0 means: run to a
-        limit.
+        size, which includes the effect of one unit of x, and the gap to tol relative to its terms;
+        `docs/certificate.md` has the formulas. 1e-6 if no tolerance is given.
+    tol_absolute : float, optional
+        Stop when the primal residual, the dual residual and the gap (∞-norm) are at most this. If both tolerances are
+        given, either suffices; 0 is no tolerance, and without any the solve runs to a limit.
     max_iterations : int, optional
         Pairs of products with M and Mᵀ (CAPD: inner iterations); block iterations for a block-coordinate method that
         is named, rounds of N of them for one that "auto" chose. The default is a million (rounds).
@@ -90,7 +94,7 @@ def solve(
     began = perf_counter()
     if not isinstance(problem, Problem):
         raise TypeError(f"problem must be a dapd.Problem, found {type(problem).__name__}")
-    tol = number("tol", tol, least=0.0)
+    tolerances = _tolerances(tol, tol_absolute)
     if max_iterations is not None:
         max_iterations = whole("max_iterations", max_iterations, least=0)
     if time_limit is not None:
@@ -116,7 +120,7 @@ def solve(
             spectrum = problem.stacked_spectrum(spectrum)
         if callback is not None:
             callback = _split_for(callback, problem.rows)
-    stacked = problem.stacked
+    stacked, given = problem.stacked, spectrum
     try:
         runner, spectrum, note = _bind(stacked, method, spectrum, parameters, start, options, engine, deadline)
     except TimeUp:
@@ -133,14 +137,14 @@ def solve(
     elif shared_sample:
         note = [*note, "shared_sample had no block method to act on."]
     setup_time = perf_counter() - began
-    loop = Loop(runner, tol, limit, deadline, callback, history)
+    loop = Loop(runner, tolerances, limit, deadline, callback, history, given)
     with (
-        display(progress, bound.title, tol, limit) as shown,
+        display(progress, bound.title, tolerances, limit) as shown,
         np.errstate(all="ignore"),
         single_blas(problem.M.work + problem.f.work) if runner.engine == "native" else nullcontext(),
     ):
         status, look = loop.run(shown)
-        value = objective(stacked, look.x, look.y, satisfied=0 < look.certificate.feasibility_error <= tol)
+        value = objective(stacked, look.x, look.y, satisfied=_satisfied(look.certificate, *tolerances))
     y, z = _split(problem, look.y)
     return Result(
         x=look.x,
@@ -162,6 +166,18 @@ def solve(
         spectrum=spectrum,
         engine=Engine(runner.engine, runner.reason),
     )
+
+
+def _tolerances(tol: float | None, tol_absolute: float | None) -> tuple[float, float]:
+    """The relative and the absolute tolerance; 0 is none."""
+    if tol is None:
+        tol = 1e-6 if tol_absolute is None else 0.0
+    return number("tol", tol, least=0.0), number("tol_absolute", tol_absolute or 0.0, least=0.0)
+
+
+def _satisfied(certificate: Certificate, tol: float, tol_absolute: float) -> bool:
+    """Whether what is left of the constraints' residuals is within a tolerance."""
+    return 0 < certificate.feasibility_error <= tol or certificate.meets(0.0, tol_absolute)
 
 
 def _start(name: str, value: Any, size: int, dtype: np.dtype[Any]) -> Array | None:

@@ -1,0 +1,52 @@
+"""Norms and worst entries of long vectors, without copies of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.linalg.blas import dnrm2
+
+from dapd.arrays import Array
+
+PIECE = 1 << 16  # coordinates at a time
+EPSILON = float(np.finfo(np.float64).eps)
+
+
+def worst_coordinate(grad: Array, Mty: Array, sizes: Array) -> float:
+    """The greatest |grad + Mty|_j relative to sizes_j + |grad_j| + |Mty_j|."""
+    triples = ((grad[piece], Mty[piece], sizes[piece]) for piece in pieces(grad.size))
+    return max((worst(abs(g + h), size + abs(g) + abs(h)) for g, h, size in triples), default=0.0)
+
+
+def norm_of_sum(v: Array, w: Array) -> float:
+    """‖v + w‖₂."""
+    return norm(np.array([norm(v[piece] + w[piece]) for piece in pieces(v.size)]))
+
+
+def greatest_of_sum(v: Array, w: Array) -> float:
+    """‖v + w‖∞."""
+    return greatest(np.array([greatest(v[piece] + w[piece]) for piece in pieces(v.size)]))
+
+
+def greatest(v: Array) -> float:
+    """‖v‖∞, nan if an entry is."""
+    return float(max(-v.min(), v.max())) if v.size else 0.0
+
+
+def pieces(size: int) -> Iterator[slice]:
+    """Parts of a vector, since x may be long: what is computed of a part takes no memory to speak of."""
+    return (slice(start, start + PIECE) for start in range(0, size, PIECE))
+
+
+def worst(errors: Array, sizes: Array) -> float:
+    """The greatest error relative to its size; inf if one of them is not finite."""
+    relative = errors / sizes
+    finite = math.isfinite(float(relative @ sizes))  # not so if either has an entry that is not
+    return (float(relative.max()) if relative.size else 0.0) if finite else math.inf
+
+
+def norm(v: Array) -> float:
+    """‖v‖₂, whose squares neither overflow nor underflow."""
+    return float(dnrm2(v)) if v.size else 0.0

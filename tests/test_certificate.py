@@ -1,0 +1,102 @@
+"""The certificate: primal and dual residuals, gap, tolerances."""
+
+import math
+
+import numpy as np
+import pytest
+
+import dapd
+from dapd.solving.certificate import certify
+from instances import PHIS, quadratic_problem
+
+
+@pytest.mark.parametrize("phi", PHIS)
+@pytest.mark.parametrize("distance", [1.0, 1e-3, 0.0])
+def test_gap_is_the_difference_of_the_objectives(phi, distance):
+    problem = quadratic_problem(PHIS[phi], seed=2)
+    rng = np.random.default_rng(0)
+    x = problem.x_star + distance * rng.standard_normal(10)
+    y = problem.y_star + distance * rng.standard_normal(6)
+    c = certify(problem, x, y)
+    H, grad, residual = problem.f.H, problem.f.grad(x), problem.M.matrix @ x - problem.b
+    # f*(∇f(x)) of a quadratic
+    pull = grad + problem.f.c
+    conjugate = pull @ np.linalg.solve(H, pull) / 2
+    r, q = problem.phi.project_conjugate(residual), problem.phi.project(y)
+    primal = problem.f.value(x) + problem.phi.conjugate(r)
+    dual = -conjugate - problem.b @ q
+    if phi == "conjugate":
+        dual -= 0.0 if np.all(abs(q) <= 0.5) else np.inf
+    else:
+        dual -= problem.phi.value(q)
+    assert c.primal == pytest.approx(np.max(abs(residual - r)), abs=1e-15)
+    stationarity = np.max(abs(grad + problem.M.matrix.T @ y))
+    assert c.dual == pytest.approx(max(stationarity, np.max(abs(y - q))), abs=1e-13)
+    assert c.gap == pytest.approx(abs(primal - dual), abs=1e-12)
+    assert c.gap_error < c.gap / problem.f.mu
+    if distance == 0:
+        assert c.meets(1e-13, 0)
+        assert c.meets(0, 1e-12)
+
+
+def test_a_wrong_complementarity_shows_in_the_gap():
+    # x is feasible and stationary, but y belongs to a row that is not active
+    problem = dapd.Problem(dapd.Quadratic([1.0], [0.0]), [[1.0]], [5.0], dapd.NonNegative())
+    c = certify(problem, np.array([-1.0]), np.array([1.0]))
+    assert (c.primal, c.dual, c.gap) == (0.0, 0.0, 6.0)
+    assert not c.meets(1e-3, 1e-3)
+
+
+def test_a_phi_without_values_is_judged_without_the_gap():
+    class Own(dapd.Phi):
+        def prox(self, v, step):
+            return np.maximum(v, 0)
+
+    problem = quadratic_problem(dapd.NonNegative())
+    own = dapd.Problem(problem.f, problem.M, problem.b, Own())
+    c = certify(own, problem.x_star, problem.y_star)
+    assert math.isnan(c.gap)
+    assert math.isnan(c.gap_error)
+    assert c.error <= 1e-13
+    assert c.meets(0, 1e-10)
+    assert not certify(own, problem.x_star, problem.y_star + 1.0).meets(0, 1e-3)
+    assert dapd.solve(own, tol_absolute=1e-9).converged
+
+
+def test_tolerances():
+    problem = quadratic_problem(dapd.NonNegative(), kappa=100.0)
+    assert dapd.solve(problem).certificate.error <= 1e-6
+    absolute = dapd.solve(problem, tol_absolute=1e-10)
+    c = absolute.certificate
+    assert absolute.converged
+    assert max(c.primal, c.dual, c.gap) <= 1e-10
+    either = dapd.solve(problem, tol=1e-2, tol_absolute=1e-10)
+    assert either.converged
+    assert either.iterations < absolute.iterations
+    assert dapd.solve(problem, tol=1e-15, tol_absolute=1e-3).iterations < absolute.iterations
+    assert np.isfinite(absolute.objective)
+    for none in ({"tol": 0}, {"tol": 0, "tol_absolute": 0}, {"tol_absolute": 0}):
+        assert dapd.solve(problem, max_iterations=50, **none).status == "iteration_limit"
+    with pytest.raises(ValueError, match="tol_absolute must be >= 0"):
+        dapd.solve(problem, tol_absolute=-1.0)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_absolute_tolerances_do_not_depend_on_sizes(scale):
+    problem = quadratic_problem(dapd.L1(0.3))
+    far = dapd.Problem(dapd.Quadratic(scale * problem.f.H, scale * problem.f.c), problem.M, problem.b, problem.phi)
+    result = dapd.solve(far, tol_absolute=1e-8)
+    assert result.converged
+    residual = problem.M.matrix @ result.x - problem.b
+    assert np.all(abs(residual) <= 0.3 + 1e-8)
+    assert np.all(abs(far.f.grad(result.x) + problem.M.matrix.T @ result.y) <= 1e-8)
+
+
+def test_certify_takes_the_multipliers_of_bounds():
+    problem = dapd.Problem(dapd.Quadratic([1.0, 1.0], [3.0, 0.0]), np.zeros((0, 2)), [], bounds=(-1.0, 1.0))
+    c = certify(problem, np.array([1.0, 0.0]), np.zeros(0), np.array([2.0, 0.0]))
+    assert c.error <= 1e-15
+    assert certify(problem, np.array([1.0, 0.0]), np.zeros(0)).dual == 2.0
+    assert certify(problem, np.array([3.0, 0.0]), np.zeros(0)).primal == 2.0
+    result = dapd.solve(problem)
+    assert result.certificate == certify(problem, result.x, result.y, result.z)
