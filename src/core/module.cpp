@@ -15,6 +15,7 @@
 #include "dense_steps.hpp"
 #include "program.hpp"
 #include "structured_steps.hpp"
+#include "symbolic.hpp"
 
 namespace dapd {
 
@@ -317,6 +318,16 @@ double meeting(int threads, Index times) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() / static_cast<double>(times);
 }
 
+// Entries and flops of LDLᵀ for a symmetric pattern, and whether all of them were counted.
+std::tuple<double, double, bool> symbolic_cost(Array indptr, Array indices, double fill_limit, double flops_limit) {
+  const auto size = static_cast<std::int32_t>(indptr.size()) - 1;
+  const auto* starts = data_of<std::int64_t>(indptr);
+  const auto* columns = data_of<std::int32_t>(indices);
+  nb::gil_scoped_release released;
+  const SymbolicCost cost = MinimumDegree(size, starts, columns).run(fill_limit, flops_limit);
+  return {cost.fill, cost.flops, cost.complete};
+}
+
 }  // namespace dapd
 
 NB_MODULE(DAPD_MODULE, module) {
@@ -325,6 +336,7 @@ NB_MODULE(DAPD_MODULE, module) {
   dapd::bind<float>(module, "Runner32", "DualStep32");
   dapd::bind_blocks(module);
   module.def("meeting", &dapd::meeting);
+  module.def("symbolic_cost", &dapd::symbolic_cost);
   module.def("use_blas", [](nb::capsule dgemm, nb::capsule sgemm) {
     dapd::dgemm = reinterpret_cast<dapd::Dgemm>(dgemm.data());
     dapd::sgemm = reinterpret_cast<dapd::Sgemm>(sgemm.data());
