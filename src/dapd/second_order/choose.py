@@ -8,28 +8,55 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.second_order.matrices import Split
+from dapd.second_order.pattern import Pattern, joined
+from dapd.second_order.symbolic import cost
 from dapd.second_order.systems import Dual, Normal, Sparse, System
 from dapd.second_order.weights import Groups
 
-DENSE_RATE, SPARSE_RATE = 1e10, 7e8  # operations per second of a dense and a sparse factorisation
+DENSE_RATE, SPARSE_RATE = 1e10, 1e9  # operations per second of a dense and of a sparse factorisation
+ENTRY = 2e-8  # seconds per entry of a sparse factor
 MEMORY = 2e8  # entries of a dense matrix
-OVERHEAD = 3e-4  # seconds
+OVERHEAD = 2e-4  # seconds
+GROWTH = 4  # times as many entries, at most, if the rows of groups get a common pattern
 
 
-def choose_system(P: Any, rows: Split, groups: Groups, seconds: float) -> System:
-    """The fastest system of the three, if a factorisation is expected to take at most so long."""
+class TooExpensive(Exception):
+    """No factorisation is expected to end in time."""
+
+
+def choose_system(P: Any, rows: Split, groups: Groups, seconds: float) -> tuple[System, float]:
+    """The fastest system, and the seconds that a factorisation of it takes; raise if they are more than allowed."""
     matrix = rows.matrix
     n, k = matrix.shape[1], matrix.shape[0]
     costs: dict[type[Normal] | type[Dual] | type[Sparse], float] = {}
     gram, outer = _products(matrix)
     if n * n <= MEMORY:
-        costs[Normal] = (n**3 / 3 + gram) / DENSE_RATE
+        costs[Normal] = OVERHEAD + (n**3 / 3 + gram) / DENSE_RATE
     if P.ndim == 1 and k * k <= MEMORY:
-        costs[Dual] = (k**3 / 3 + outer) / DENSE_RATE
-    if sp.issparse(matrix) and (P.ndim == 1 or sp.issparse(P)):
-        costs[Sparse] = OVERHEAD + (n + k + matrix.nnz) * 1e-7 + (1e3 if groups.rows.size > 50 * max(1,groups.starts.size) else 0)
-    kind = min(costs, key=lambda one: costs[one])
-    return kind(P, rows, groups)
+        costs[Dual] = OVERHEAD + (k**3 / 3 + outer) / DENSE_RATE
+    within = min([seconds, *costs.values()])
+    by_sparse = _sparse_cost(P, rows, groups, within)
+    if by_sparse <= within:
+        costs[Sparse] = by_sparse
+    kind = min(costs, key=lambda one: costs[one]) if costs else None
+    if kind is None or costs[kind] > seconds:
+        raise TooExpensive(f"a factorisation would take more than {seconds:.2g} s")
+    return kind(P, rows, groups), costs[kind]
+
+
+def _sparse_cost(P: Any, rows: Split, groups: Groups, within: float) -> float:
+    """Seconds of a sparse factorisation; inf if they are more than `within`."""
+    matrix = sp.csr_array(rows.matrix)
+    sizes = np.bincount(groups.owner).astype(float) if groups.owner.size else np.zeros(0)
+    if groups.owner.size:
+        lengths = np.diff(matrix.indptr)[np.searchsorted(rows.general, groups.rows)]
+        if float(sizes @ np.bincount(groups.owner, lengths)) > GROWTH * (matrix.nnz + 1):
+            return np.inf
+        matrix = joined(matrix, groups._replace(rows=np.searchsorted(rows.general, groups.rows)))
+    if (matrix.nnz + (P.nnz if sp.issparse(P) else P.size)) * ENTRY > within:
+        return np.inf
+    found = cost(Pattern(P, matrix).matrix, within * SPARSE_RATE, fill_limit=within / ENTRY)
+    return OVERHEAD + found.flops / SPARSE_RATE + found.fill * ENTRY if found.complete else np.inf
 
 
 def _products(matrix: Any) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from dapd.arrays import Array
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
-from dapd.second_order.choose import choose_system
+from dapd.second_order.choose import TooExpensive, choose_system
 from dapd.second_order.curvature import Curvature
 from dapd.second_order.matrices import NotExplicit, explicit, split, stack
 from dapd.second_order.rows import Derivative, Rows
@@ -73,7 +73,10 @@ class Newton:
         keep = np.zeros(self.f.rows + problem.rows, bool)
         keep[self.groups.rows] = True
         matrix = stack([self.f.A, self.M] if self.f.rows else [self.M], problem.columns)
-        self.system = choose_system(self.f.P, split(matrix, keep), self.groups, seconds)
+        try:
+            self.system, self.cost = choose_system(self.f.P, split(matrix, keep), self.groups, seconds)
+        except TooExpensive as error:
+            raise Unsuitable(str(error)) from None
         self.delta = DELTA
         self.steps: Array | None = None  # σ, kept from one solve to the next
         self.factorizations = 0
