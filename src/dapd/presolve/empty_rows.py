@@ -15,6 +15,7 @@ from dapd.presolve.rows import Rows
 from dapd.presolve.transform import rebuilt
 
 FREE_PART = 0.5  # of the rows of an identity that must be free for it to be divided
+ROUNDINGS = 4  # of b within which a bound counts as met
 
 
 class EmptyRows:
@@ -64,7 +65,9 @@ class EmptyRows:
 def _empty_duals(table: Rows, b: Array) -> tuple[Array, Array]:
     """For each row whether −b ∈ ∂φ(y) for some y, and that y."""
     duals = np.zeros(len(b))
-    solvable = table.interval & (table.lower <= -b) & (-b <= table.upper)
+    slack = ROUNDINGS * np.finfo(np.float64).eps * abs(b)
+    solvable = table.interval & (table.lower <= -b + slack) & (-b - slack <= table.upper)
+
     clip = table.code == CLIP
     at_bound = np.where(b < 0, table.upper, np.where(b > 0, table.lower, np.clip(0.0, table.lower, table.upper)))
     duals[clip] = at_bound[clip]
@@ -72,5 +75,5 @@ def _empty_duals(table: Rows, b: Array) -> tuple[Array, Array]:
     first, group = np.unique(table.unit, return_inverse=True)
     norms = np.sqrt(np.bincount(group, b * b, len(first)))[group]
     ball = table.code == BALL
-    duals[ball] = (-b * table.lower / np.where(norms > 0, norms, 1.0))[ball]
+    duals[ball] = -b[ball] * table.lower[ball] / np.where(norms > 0, norms, 1.0)[ball]
     return solvable | ball | ((table.code == SHRINK_BALL) & (norms <= table.lower)), duals

@@ -12,6 +12,8 @@ from dapd.model.problem import Problem
 from dapd.presolve.rows import Rows
 from dapd.presolve.transform import rebuilt
 
+ROUNDINGS = 4  # of b within which b + l counts as zero
+
 
 class Equations:
     """φ(y) = l·y becomes φ(y) = 0, with b + l for b; x and y stay as they are."""
@@ -21,8 +23,11 @@ class Equations:
 
     def __init__(self, problem: Problem, table: Rows) -> None:
         level = np.where(table.equation, table.lower, 0.0)
-        rows = replace(table, lower=table.lower - level, upper=table.upper - level)
-        self.problem = rebuilt(problem, b=problem.b + level.astype(problem.b.dtype), phi=rows.phi())
+        lower, upper = (np.where(table.equation, 0.0, bound) for bound in (table.lower, table.upper))
+        rows = replace(table, lower=lower, upper=upper)
+        b = problem.b + level.astype(problem.b.dtype)
+        b[abs(b) <= ROUNDINGS * np.finfo(b.dtype).eps * abs(problem.b)] = 0.0  # what is left of b = −l
+        self.problem = rebuilt(problem, b=b, phi=rows.phi())
 
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:

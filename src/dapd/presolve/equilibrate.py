@@ -112,9 +112,7 @@ def norm_factors(M: Operator, rows: Rows, columns: Array | None = None) -> Array
     norms = np.empty(M.shape[0])
     for part, at in bands(M):
         norms[at] = _norms(part, columns)
-    norms = rows.pooled(norms)
-    norms[norms == 0] = 1.0
-    return powers_of_two(1 / norms)
+    return 1 / powers_of_two(rows.pooled(norms))
 
 
 def _norms(part: Operator, columns: Array | None) -> Array:
@@ -142,5 +140,5 @@ def _row_squares(part: Operator, columns: Array) -> Array:
 
 
 def powers_of_two(values: Array) -> Array:
-    """The nearest powers of two, within limits."""
-    return np.clip(2.0 ** np.round(np.log2(values)), 1 / LARGEST, LARGEST)
+    """The nearest powers of two, within limits; one for zero."""
+    return np.clip(2.0 ** np.round(np.log2(np.where(values > 0, values, 1.0))), 1 / LARGEST, LARGEST)

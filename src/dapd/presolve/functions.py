@@ -100,7 +100,8 @@ def curvature_diagonal(terms: Terms, size: int) -> Array | None:
 
 def allows_cost(terms: Terms) -> bool:
     """Whether f times a constant is made of terms too."""
-    return terms.loss in (None, "square") and not isinstance(terms.H, LinearOperator)
+    exact = terms.loss is None or (terms.loss == "square" and terms.A is not None)
+    return exact and not isinstance(terms.H, LinearOperator)
 
 
 def scaled_terms(terms: Terms, columns: Array, cost: float) -> Terms:

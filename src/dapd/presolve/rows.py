@@ -134,9 +134,8 @@ class Rows:
         lower, upper = _short(self.lower[at]), _short(self.upper[at])
         if code == SHRINK:
             return Interval(lower, upper)
-        return (
-            NonNegative() if np.ndim(lower) == np.ndim(upper) == lower == 0 and upper == np.inf else Box(lower, upper)
-        )
+        is_cone = isinstance(lower, float) and isinstance(upper, float) and lower == 0 and upper == np.inf
+        return NonNegative() if is_cone else Box(lower, upper)
 
 
 def _changes(kinds: Array) -> Array:

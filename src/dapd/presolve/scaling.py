@@ -63,7 +63,7 @@ class Scaling(_Factors):
         cost = 1.0
         if parts is not None and all(allows_cost(part.terms) for part in parts):
             slope = abs(problem.f.grad(np.zeros(problem.columns)) * columns)
-            size = max(float(np.nanmean(curvature * columns**2)), float(slope.max()))
+            size = max(float(np.nan_to_num(curvature * columns**2).mean()), float(slope.max()))
             cost = float(powers_of_two(np.array(size**-0.5))) ** 2 if size > 0 else 1.0
         if cost == 1.0 and np.all(rows == 1.0) and np.all(columns == 1.0):
             return None
