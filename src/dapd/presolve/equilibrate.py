@@ -1,4 +1,4 @@
-"""Factors that bring the entries of M and the curvature of f near one, by Ruiz's iteration.
+"""Factors that bring the curvature of f and the norms of the rows of M near one.
 
 All factors are powers of two, so no digit of the data changes and a scaling is undone without rounding.
 """
@@ -19,6 +19,7 @@ from dapd.presolve.rows import Rows
 
 ROUNDS = 10
 NEAR = 2.0  # factor within which the greatest entries of all rows and columns count as equal
+SPREAD = 1e12  # ratio of curvatures up to which none of them counts as zero
 LARGEST = 2.0**60  # factor that is not exceeded
 
 
@@ -72,29 +73,37 @@ def identity_columns(M: Operator) -> Array:
     return found
 
 
-def ruiz(M: Operator, rows: Rows, curvature: Array) -> tuple[Array, Array]:
-    """Factors of the rows and the columns for [H Mᵀ; M 0], with those of identity rows inverse to their columns'.
+def equilibrated(M: Operator, rows: Rows, curvature: Array) -> tuple[Array, Array]:
+    """Factors of the rows and the columns, with those of identity rows inverse to their columns'.
 
-    `curvature` is the diagonal of H, nan in columns that must keep the factor one.
+    The columns' make f's curvature one in each variable; if that is zero in some, they are Ruiz's for [H Mᵀ; M 0]. The
+    rows' make their norms one. `curvature` is the diagonal of H, nan in columns that must keep the factor one.
     """
     places = identity_columns(M)
-    parts = list(leaves(M))
-    stored = all(isinstance(leaf.part, (Dense, Sparse, Identity)) for leaf in parts)
-    if not stored or np.isnan(curvature).all():
-        return norm_factors(M, rows), np.ones(M.shape[1])
-    magnitudes = [Magnitudes(leaf) for leaf in parts if not isinstance(leaf.part, Identity)]
-    inside = (places < 0) | rows.balls  # an identity row in a ball shares its group's factor
-    if np.any(rows.balls & (places >= 0)):
-        curvature = curvature.copy()
-        curvature[places[rows.balls & (places >= 0)]] = np.nan
+    stored = all(isinstance(leaf.part, (Dense, Sparse, Identity)) for leaf in leaves(M))
+    grouped = rows.balls & (places >= 0)  # rows of an identity that share the factor of their ball
+    curvature = curvature.copy()
+    curvature[places[grouped]] = np.nan
+    free = ~np.isnan(curvature)
+    e = np.ones(M.shape[1])
+    if stored and free.any():
+        low, high = float(curvature[free].min()), float(curvature[free].max())
+        strong = low * SPREAD > high
+        e[free] = curvature[free] ** -0.5 if strong else _ruiz(M, rows, (places < 0) | grouped, curvature)[free]
+    e = powers_of_two(e)
+    return np.where((places < 0) | grouped, norm_factors(M, rows, e), 1 / e[np.maximum(places, 0)]), e
+
+
+def _ruiz(M: Operator, rows: Rows, inside: Array, curvature: Array) -> Array:
+    """Ruiz's factors of the columns: the greatest entry of each row `inside` and of each column nears one."""
+    magnitudes = [Magnitudes(leaf) for leaf in leaves(M) if not isinstance(leaf.part, Identity)]
     free = ~np.isnan(curvature)
     d, e = np.ones(M.shape[0]), np.ones(M.shape[1])
     for _ in range(ROUNDS):
         row, column = np.zeros(M.shape[0]), np.where(free, e * e * np.where(free, curvature, 0.0), 0.0)
         for part in magnitudes:
-            here = slice(part.at.rows.start, part.at.rows.stop)
+            here, across = part.at.rows, part.at.columns
             row[here] = np.maximum(row[here], d[here] * part.row_peaks(e))
-            across = part.at.columns
             column[across] = np.maximum(column[across], e[across] * part.column_peaks(d))
         row = rows.pooled(row)
         row[~inside | (row == 0)] = 1.0
@@ -102,9 +111,7 @@ def ruiz(M: Operator, rows: Rows, curvature: Array) -> tuple[Array, Array]:
         d, e = d / np.sqrt(row), e / np.sqrt(column)
         if max(row.max(initial=1.0), column.max()) <= NEAR and min(row.min(initial=1.0), column.min()) >= 1 / NEAR:
             break
-    e = powers_of_two(e)
-    d = norm_factors(M, rows, e)
-    return np.where(inside, d, 1 / e[np.maximum(places, 0)]), e
+    return e
 
 
 def norm_factors(M: Operator, rows: Rows, columns: Array | None = None) -> Array:

@@ -139,7 +139,7 @@ class Leaf(NamedTuple):
 
 
 def leaves(M: Operator, row: int = 0, column: int = 0) -> Iterator[Leaf]:
-    """The parts of M that are no stacks of other parts."""
+    """The parts of M that are no stacks of other parts, and have rows."""
     if isinstance(M, RowBlocks):
         for part, at in zip(M.operators, M.blocks, strict=True):
             yield from leaves(part, row + at.start, column)
@@ -149,7 +149,7 @@ def leaves(M: Operator, row: int = 0, column: int = 0) -> Iterator[Leaf]:
     elif isinstance(M, BlockDiagonal):
         for part, rows, columns in zip(M.parts(), M.row_blocks, M.column_blocks, strict=True):
             yield from leaves(part, row + rows.start, column + columns.start)
-    else:
+    elif M.shape[0]:
         yield Leaf(M, slice(row, row + M.shape[0]), slice(column, column + M.shape[1]))
 
 

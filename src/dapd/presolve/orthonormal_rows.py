@@ -24,7 +24,7 @@ DENSER = 8  # times the entries that a sparse part may take as a dense one
 SQUARABLE = 1e-5  # R_kk relative to its row's norm from which MMᵀ has enough digits
 RANK = 1e-11  # R_kk relative to its row's norm up to which the row depends on others
 AGREE = 1e-9  # relative residual up to which a dependent equation counts as satisfied
-ROUNDING = 1e-12  # distance of the new singular values from one
+ROUNDING = 1e-10  # distance of the new singular values from one
 
 
 class Factor(Protocol):
@@ -45,7 +45,7 @@ class Factor(Protocol):
 
 
 class DenseFactor:
-    """By the Cholesky factor of MMᵀ, twice; by QR with pivoting if that would lose digits.
+    """By the Cholesky factor of MMᵀ, twice if once is not enough; by QR with pivoting if that would lose digits.
 
     Its operations take a vector, or the columns of a matrix.
     """
@@ -61,10 +61,10 @@ class DenseFactor:
             self.Q = Dense(np.ascontiguousarray(self._by_pivots(M) if Q is None else Q))
 
     def _by_squares(self, M: Array) -> Array | None:
-        """Qᵀ = R⁻ᵀM; None if the rows are nearly dependent. The second pass makes it orthonormal to rounding."""
+        """Qᵀ = R⁻ᵀM; None if the rows are nearly dependent. A second pass mends what squaring them loses."""
         rows = M / self.scales[:, None]
-        R = np.diag(self.scales)
-        for _ in range(2):
+        R = np.ones(1)
+        for turn in range(2):
             try:
                 upper = scipy.linalg.cholesky(rows @ rows.T, check_finite=False)
             except np.linalg.LinAlgError:
@@ -72,7 +72,9 @@ class DenseFactor:
             if not abs(upper.diagonal()).min(initial=1.0) > SQUARABLE:
                 return None
             rows = scipy.linalg.solve_triangular(upper, rows, trans=1, check_finite=False, overwrite_b=True)
-            R = upper @ R
+            R = upper * self.scales if turn == 0 else upper @ R
+            if _is_orthonormal(rows):
+                break
         self.R, self.order = R, np.arange(self.size)
         return rows
 
@@ -226,6 +228,13 @@ class OrthonormalRows:
         full = np.empty(len(self.equations) + len(self.rest))
         full[self.equations], full[self.rest] = self.factor.out(y[: self.count]), y[self.count :]
         return x, full
+
+
+def _is_orthonormal(rows: Array) -> bool:
+    """Whether QᵀQ is the identity, judged by products with random vectors."""
+    v = np.random.default_rng(0).standard_normal((len(rows), 2))
+    apart = rows @ (rows.T @ v) - v
+    return bool(np.linalg.norm(apart) * len(rows) ** 0.5 <= ROUNDING / 10 * np.linalg.norm(v))
 
 
 def _structured_flops(M: Kronecker | BlockDiagonal) -> float:

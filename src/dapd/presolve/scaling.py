@@ -8,7 +8,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.model.problem import Problem
-from dapd.presolve.equilibrate import identity_columns, norm_factors, powers_of_two, ruiz
+from dapd.presolve.equilibrate import equilibrated, identity_columns, norm_factors, powers_of_two
 from dapd.presolve.functions import allows_cost, curvature_diagonal, is_quadratic, parts_of, scaled_function
 from dapd.presolve.maps import scaled
 from dapd.presolve.rows import Rows
@@ -47,7 +47,7 @@ class _Factors:
 
 
 class Scaling(_Factors):
-    """Ruiz's factors for rows and columns, those of the rows renewed from their norms, and one for the cost."""
+    """Factors for rows and columns (see `equilibrated`), and one for the cost."""
 
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
@@ -59,7 +59,7 @@ class Scaling(_Factors):
         for part in parts or []:
             own = curvature_diagonal(part.terms, part.size or 0)
             curvature[part.at] = np.nan if own is None else own
-        rows, columns = ruiz(problem.M, table, curvature)
+        rows, columns = equilibrated(problem.M, table, curvature)
         cost = 1.0
         if parts is not None and all(allows_cost(part.terms) for part in parts):
             slope = abs(problem.f.grad(np.zeros(problem.columns)) * columns)
