@@ -56,10 +56,11 @@ def test_a_transform_keeps_the_solution(kind, problem):
         check(problem, transform)
 
 
+@pytest.mark.parametrize("last", [presolve.CONDITIONING, (presolve.Scaling.apply,)], ids=["conditioning", "scaling"])
 @given(problem=problems())
 @settings(max_examples=100)
-def test_a_chain_of_all_transforms_keeps_the_solution(problem):
-    chain = presolve.Presolve.apply(problem, [kind.apply for kind in ALL])
+def test_a_chain_of_transforms_keeps_the_solution(last, problem):
+    chain = presolve.Presolve.apply(problem, [*presolve.CLEANING, *last])
     check(problem, chain)
     assert bool(chain.why) == bool(chain.transforms)
 

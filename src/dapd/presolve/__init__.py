@@ -10,7 +10,14 @@ from dapd.presolve.orthonormal_rows import OrthonormalRows
 from dapd.presolve.scaling import DiagonalVariables, RowScaling, Scaling
 from dapd.presolve.transform import Transform
 
+# fewer rows and variables; what is fixed may leave empty rows
+CLEANING = (EmptyRows.apply, Equations.apply, MergedRows.apply, FixedVariables.apply, EmptyRows.apply)
+# better conditioned: κ = 1 for a quadratic f, orthonormal equations, other rows of norm near one
+CONDITIONING = (DiagonalVariables.apply, ChangeOfVariables.apply, OrthonormalRows.apply, RowScaling.apply)
+
 __all__ = [
+    "CLEANING",
+    "CONDITIONING",
     "ChangeOfVariables",
     "DiagonalVariables",
     "EmptyRows",
