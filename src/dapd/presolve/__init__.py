@@ -1,0 +1,32 @@
+"""Problems that are easier to solve and have the same solution: each transform is exactly undone."""
+
+from dapd.presolve.chain import Presolve
+from dapd.presolve.change_of_variables import ChangeOfVariables
+from dapd.presolve.empty_rows import EmptyRows
+from dapd.presolve.equations import Equations
+from dapd.presolve.fixed_variables import FixedVariables
+from dapd.presolve.merged_rows import MergedRows
+from dapd.presolve.orthonormal_rows import OrthonormalRows
+from dapd.presolve.scaling import DiagonalVariables, RowScaling, Scaling
+from dapd.presolve.transform import Transform
+
+# fewer rows and variables; what is fixed may leave empty rows
+CLEANING = (EmptyRows.apply, Equations.apply, MergedRows.apply, FixedVariables.apply, EmptyRows.apply)
+# better conditioned: κ = 1 for a quadratic f, orthonormal equations, other rows of norm near one
+CONDITIONING = (DiagonalVariables.apply, ChangeOfVariables.apply, OrthonormalRows.apply, RowScaling.apply)
+
+__all__ = [
+    "CLEANING",
+    "CONDITIONING",
+    "ChangeOfVariables",
+    "DiagonalVariables",
+    "EmptyRows",
+    "Equations",
+    "FixedVariables",
+    "MergedRows",
+    "OrthonormalRows",
+    "Presolve",
+    "RowScaling",
+    "Scaling",
+    "Transform",
+]

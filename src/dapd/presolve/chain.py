@@ -1,0 +1,50 @@
+"""Several transforms, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dapd.arrays import Array
+from dapd.model.problem import Problem
+from dapd.presolve.transform import Transform
+
+Apply = Callable[[Problem], Transform | None]
+
+
+class Presolve:
+    """The transforms that changed something, in order; itself a transform."""
+
+    name = "presolve"
+
+    def __init__(self, problem: Problem, transforms: Sequence[Transform]) -> None:
+        self.original, self.transforms = problem, list(transforms)
+        self.problem = transforms[-1].problem if transforms else problem
+
+    @classmethod
+    def apply(cls, problem: Problem, steps: Sequence[Apply]) -> Presolve:
+        """Try each step, such as `Scaling.apply`, on what the ones before it left."""
+        found: list[Transform] = []
+        current = problem
+        for step in steps:
+            transform = step(current)
+            if transform is not None:
+                found.append(transform)
+                current = transform.problem
+        return cls(problem, found)
+
+    @property
+    def why(self) -> str:
+        """What was done, in sentences; empty if nothing was."""
+        return " ".join(transform.why for transform in self.transforms)
+
+    def start(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """(x, y) of the original problem in the last one's variables."""
+        for transform in self.transforms:
+            x, y = transform.start(x, y)
+        return x, y
+
+    def back(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """(x, y) of the original problem."""
+        for transform in reversed(self.transforms):
+            x, y = transform.back(x, y)
+        return x, y

@@ -1,0 +1,46 @@
+"""Equations as such: a row l ≤ Mx − b ≤ l is Mx = b + l."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
+
+from dapd.arrays import Array
+from dapd.model.problem import Problem
+from dapd.presolve.rows import Rows
+from dapd.presolve.transform import rebuilt
+
+ROUNDINGS = 4  # of b within which b + l counts as zero
+
+
+class Equations:
+    """φ(y) = l·y becomes φ(y) = 0, with b + l for b; x and y stay as they are."""
+
+    name = "equations"
+    why = "Rows with equal bounds became equations."
+
+    def __init__(self, problem: Problem, table: Rows) -> None:
+        level = np.where(table.equation, table.lower, 0.0)
+        lower, upper = (np.where(table.equation, 0.0, bound) for bound in (table.lower, table.upper))
+        rows = replace(table, lower=lower, upper=upper)
+        b = problem.b + level.astype(problem.b.dtype)
+        b[abs(b) <= ROUNDINGS * np.finfo(b.dtype).eps * abs(problem.b)] = 0.0  # what is left of b = −l
+        self.problem = rebuilt(problem, b=b, phi=rows.phi())
+
+    @classmethod
+    def apply(cls, problem: Problem) -> Self | None:
+        """Move l into b; None if no row has equal bounds other than zero."""
+        table = Rows.of(problem)
+        if table is None or not np.any(table.lower[table.equation]):
+            return None
+        return cls(problem, table)
+
+    def start(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """The same point."""
+        return x, y
+
+    def back(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """The same point."""
+        return x, y

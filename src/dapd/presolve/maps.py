@@ -1,0 +1,222 @@
+"""Maps with their rows and columns multiplied by factors, or with fewer of them, in the same structure if possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import singledispatch
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from dapd.arrays import Array
+from dapd.operators.base import Dense, Operator, Sparse
+from dapd.operators.columns import ColumnBlocks
+from dapd.operators.stacked import Identity, RowBlocks
+from dapd.operators.structured import BlockDiagonal, Kronecker
+
+
+class ScaledMap(Operator):
+    """diag(rows)·M·diag(columns) of a map whose entries cannot be changed."""
+
+    def __init__(self, inner: Operator, rows: Array, columns: Array) -> None:
+        self.inner, self.rows, self.scales = inner, rows.astype(inner.dtype), columns.astype(inner.dtype)
+        self.shape, self.dtype = inner.shape, inner.dtype
+
+    @property
+    def probes(self) -> int:
+        """As those of M."""
+        return self.inner.probes
+
+    @property
+    def work(self) -> int:
+        """As that of M."""
+        return self.inner.work
+
+    def forward(self, x: Array) -> Array:
+        """rows·M(columns·x)."""
+        return self.rows * self.inner.forward(self.scales * x)
+
+    def adjoint(self, y: Array) -> Array:
+        """columns·Mᵀ(rows·y)."""
+        return self.scales * self.inner.adjoint(self.rows * y)
+
+    def row_sizes(self, x: Array) -> Array | None:
+        """From those of M."""
+        sizes = self.inner.row_sizes(self.scales * x)
+        return None if sizes is None else self.rows * sizes
+
+    def column_sizes(self, y: Array) -> Array | None:
+        """From those of M."""
+        sizes = self.inner.column_sizes(self.rows * y)
+        return None if sizes is None else self.scales * sizes
+
+
+@singledispatch
+def scaled(M: Operator, rows: Array, columns: Array) -> Operator:
+    """diag(rows)·M·diag(columns), all factors positive; M itself if all are one."""
+    return M if _ones(rows, columns) else ScaledMap(M, rows, columns)
+
+
+@scaled.register
+def _(M: Dense, rows: Array, columns: Array) -> Operator:
+    if _ones(rows, columns):
+        return M
+    matrix = M.matrix * rows.astype(M.dtype)[:, None]
+    matrix *= columns.astype(M.dtype)
+    return Dense(matrix)
+
+
+@scaled.register
+def _(M: Sparse, rows: Array, columns: Array) -> Operator:
+    if _ones(rows, columns):
+        return M
+    data = M.matrix.data * np.repeat(rows.astype(M.dtype), np.diff(M.matrix.indptr))
+    data *= columns.astype(M.dtype)[M.matrix.indices]
+    return Sparse(sp.csr_array((data, M.matrix.indices, M.matrix.indptr), shape=M.shape))
+
+
+@scaled.register
+def _(M: Identity, rows: Array, columns: Array) -> Operator:
+    at = np.arange(M.start, M.start + M.shape[0])
+    factors = rows * columns[at]
+    if np.allclose(factors, 1.0, rtol=4e-16, atol=0.0):  # the factors of bounds are inverse up to rounding
+        return M
+    return Sparse(sp.csr_array((factors, at, np.arange(len(at) + 1)), shape=M.shape))
+
+
+@scaled.register
+def _(M: RowBlocks, rows: Array, columns: Array) -> Operator:
+    return RowBlocks([scaled(part, rows[at], columns) for part, at in zip(M.operators, M.blocks, strict=True)])
+
+
+@scaled.register
+def _(M: ColumnBlocks, rows: Array, columns: Array) -> Operator:
+    return ColumnBlocks([scaled(part, rows, columns[at]) for part, at in zip(M.operators, M.blocks, strict=True)])
+
+
+@scaled.register
+def _(M: BlockDiagonal, rows: Array, columns: Array) -> Operator:
+    if _ones(rows, columns):
+        return M
+    rows, columns = rows.astype(M.dtype), columns.astype(M.dtype)
+    places = zip(M.matrices, M.row_blocks, M.column_blocks, strict=True)
+    return BlockDiagonal([matrix * rows[i][:, None] * columns[j] for matrix, i, j in places])
+
+
+@scaled.register
+def _(M: Kronecker, rows: Array, columns: Array) -> Operator:
+    if _ones(rows, columns):
+        return M
+    row_factors, column_factors = (_outer(v, n) for v, n in zip((rows, columns), M.A.shape, strict=True))
+    if row_factors is None or column_factors is None:
+        return ScaledMap(M, rows, columns)
+    A = M.A * row_factors[0][:, None].astype(M.dtype) * column_factors[0].astype(M.dtype)
+    if M.B is not None:
+        return Kronecker(A, M.B * row_factors[1][:, None].astype(M.dtype) * column_factors[1].astype(M.dtype))
+    if np.all(row_factors[1] == 1) and np.all(column_factors[1] == 1):
+        return Kronecker(A, len(row_factors[1]))
+    return ScaledMap(M, rows, columns)
+
+
+def _outer(v: Array, first: int) -> tuple[Array, Array] | None:
+    """V = a ⊗ b with b_1 = 1 and a of `first` entries; None if it is no such product."""
+    table = v.reshape(first, -1)
+    a, b = table[:, 0], table[0] / table[0, 0]
+    return (a, b) if np.array_equal(table, np.outer(a, b)) else None
+
+
+def _ones(rows: Array, columns: Array) -> bool:
+    return bool(np.all(rows == 1) and np.all(columns == 1))
+
+
+class Leaf(NamedTuple):
+    """A part of M, and where it lies."""
+
+    part: Operator
+    rows: slice
+    columns: slice
+
+
+def leaves(M: Operator, row: int = 0, column: int = 0) -> Iterator[Leaf]:
+    """The parts of M that are no stacks of other parts, and have rows."""
+    if isinstance(M, RowBlocks):
+        for part, at in zip(M.operators, M.blocks, strict=True):
+            yield from leaves(part, row + at.start, column)
+    elif isinstance(M, ColumnBlocks):
+        for part, at in zip(M.operators, M.blocks, strict=True):
+            yield from leaves(part, row, column + at.start)
+    elif isinstance(M, BlockDiagonal):
+        for part, rows, columns in zip(M.parts(), M.row_blocks, M.column_blocks, strict=True):
+            yield from leaves(part, row + rows.start, column + columns.start)
+    elif M.shape[0]:
+        yield Leaf(M, slice(row, row + M.shape[0]), slice(column, column + M.shape[1]))
+
+
+def bands(M: Operator) -> list[tuple[Operator, slice]]:
+    """The parts that lie on top of each other, with their rows."""
+    if not isinstance(M, RowBlocks):
+        return [(M, slice(0, M.shape[0]))]
+    found = []
+    for part, at in zip(M.operators, M.blocks, strict=True):
+        found += [(inner, slice(at.start + own.start, at.start + own.stop)) for inner, own in bands(part)]
+    return found
+
+
+def stacked(parts: Sequence[Operator], columns: int) -> Operator:
+    """The parts on top of each other; those without rows are left out."""
+    some = [part for part in parts if part.shape[0]]
+    if not some:
+        return Dense(np.zeros((0, columns)))
+    return some[0] if len(some) == 1 else RowBlocks(some)
+
+
+def divisible(M: Operator) -> bool:
+    """Whether `restricted` can take rows and columns out of M."""
+    if isinstance(M, (RowBlocks, ColumnBlocks)):
+        return all(divisible(part) for part in M.operators)
+    return isinstance(M, (Dense, Sparse, Identity))
+
+
+@singledispatch
+def restricted(M: Operator, rows: Array, columns: Array) -> Operator:
+    """Some rows and columns of a map that is `divisible`; two vectors of booleans say which."""
+    raise TypeError(f"{M!r} cannot be divided")
+
+
+@restricted.register
+def _(M: Dense, rows: Array, columns: Array) -> Operator:
+    matrix = M.matrix if rows.all() else M.matrix[rows]
+    return Dense(matrix if columns.all() else matrix[:, columns])
+
+
+@restricted.register
+def _(M: Sparse, rows: Array, columns: Array) -> Operator:
+    matrix = M.matrix if rows.all() else M.matrix[rows]
+    return Sparse(matrix if columns.all() else matrix[:, columns])
+
+
+@restricted.register
+def _(M: Identity, rows: Array, columns: Array) -> Operator:
+    at = M.start + np.flatnonzero(rows)
+    total = int(columns.sum())
+    if len(at) == 0:
+        return Dense(np.zeros((0, total)))
+    place = np.cumsum(columns) - 1
+    here = columns[at]
+    if here.all() and place[at[-1]] - place[at[0]] == len(at) - 1:
+        return Identity(total, rows=len(at), start=int(place[at[0]]))
+    indptr = np.concatenate([[0], np.cumsum(here)])
+    return Sparse(sp.csr_array((np.ones(indptr[-1]), place[at[here]], indptr), shape=(len(at), total)))
+
+
+@restricted.register
+def _(M: RowBlocks, rows: Array, columns: Array) -> Operator:
+    parts = [restricted(part, rows[at], columns) for part, at in zip(M.operators, M.blocks, strict=True)]
+    return stacked(parts, int(columns.sum()))
+
+
+@restricted.register
+def _(M: ColumnBlocks, rows: Array, columns: Array) -> Operator:
+    parts = [restricted(part, rows, columns[at]) for part, at in zip(M.operators, M.blocks, strict=True)]
+    return ColumnBlocks([part for part in parts if part.shape[1]])

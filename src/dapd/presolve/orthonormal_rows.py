@@ -1,0 +1,267 @@
+"""Equations with orthonormal rows: M = RᵀQᵀ, so Mx = b is Qᵀx = R⁻ᵀb."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Protocol, Self
+
+import numpy as np
+import scipy.linalg
+
+from dapd.arguments import consecutive
+from dapd.arrays import Array
+from dapd.blas import MANY, single_blas
+from dapd.model.problem import Problem
+from dapd.operators.base import Dense, Operator, Sparse
+from dapd.operators.structured import BlockDiagonal, Kronecker
+from dapd.presolve.maps import bands, restricted, stacked
+from dapd.presolve.rows import Rows
+from dapd.presolve.transform import rebuilt
+from dapd.spectrum.estimate import Spectrum
+
+FLOPS = 2e11  # of a factorisation, at most
+DENSER = 8  # times the entries that a sparse part may take as a dense one
+SQUARABLE = 1e-5  # R_kk relative to its row's norm from which MMᵀ has enough digits
+RANK = 1e-11  # R_kk relative to its row's norm up to which the row depends on others
+AGREE = 1e-9  # relative residual up to which a dependent equation counts as satisfied
+ROUNDING = 1e-10  # distance of the new singular values from one
+
+
+class Factor(Protocol):
+    """M = RᵀQᵀ with orthonormal columns in Q."""
+
+    @property
+    def Q(self) -> Operator:
+        """The map Qᵀ."""
+
+    def into(self, y: Array) -> Array:
+        """Ry, so Q(Ry) = Mᵀy."""
+
+    def out(self, y: Array) -> Array:
+        """Some w with Rw = y."""
+
+    def right(self, b: Array) -> Array | None:
+        """The c for which Qᵀx = c and Mx = b are the same; None if no x satisfies Mx = b."""
+
+
+class DenseFactor:
+    """By the Cholesky factor of MMᵀ, twice if once is not enough; by QR with pivoting if that would lose digits.
+
+    Its operations take a vector, or the columns of a matrix.
+    """
+
+    def __init__(self, matrix: Array) -> None:
+        M = matrix.astype(np.float64, copy=False)
+        self.size = len(M)
+        norms = np.linalg.norm(M, axis=1)
+        self.scales = np.where(norms > 0, norms, 1.0)
+        self.matrix = M
+        with single_blas(float(M.size) * len(M), MANY):
+            Q = self._by_squares(M) if len(M) <= M.shape[1] else None
+            self.Q = Dense(np.ascontiguousarray(self._by_pivots(M) if Q is None else Q))
+
+    def _by_squares(self, M: Array) -> Array | None:
+        """Qᵀ = R⁻ᵀM; None if the rows are nearly dependent. A second pass mends what squaring them loses."""
+        rows = M / self.scales[:, None]
+        R = np.ones(1)
+        for turn in range(2):
+            try:
+                upper = scipy.linalg.cholesky(rows @ rows.T, check_finite=False)
+            except np.linalg.LinAlgError:
+                return None
+            if not abs(upper.diagonal()).min(initial=1.0) > SQUARABLE:
+                return None
+            rows = scipy.linalg.solve_triangular(upper, rows, trans=1, check_finite=False, overwrite_b=True)
+            R = upper * self.scales if turn == 0 else upper @ R
+            if _is_orthonormal(rows):
+                break
+        self.R, self.order = R, np.arange(self.size)
+        return rows
+
+    def _by_pivots(self, M: Array) -> Array:
+        Q, R, order = scipy.linalg.qr((M / self.scales[:, None]).T, mode="economic", pivoting=True, check_finite=False)
+        diagonal = abs(R.diagonal())
+        rank = int(np.sum(diagonal > RANK * max(1.0, float(diagonal.max(initial=0.0)))))
+        self.R, self.order = R[:rank] * self.scales[order], order
+        return Q[:, :rank].T
+
+    @property
+    def rank(self) -> int:
+        """Independent rows."""
+        return len(self.R)
+
+    def into(self, y: Array) -> Array:
+        """Ry."""
+        return self.R @ y[self.order]
+
+    def out(self, y: Array) -> Array:
+        """R⁻¹y; zeros for dependent rows."""
+        full = np.zeros((self.size, *y.shape[1:]))
+        full[self.order[: self.rank]] = scipy.linalg.solve_triangular(self.R[:, : self.rank], y, check_finite=False)
+        return full
+
+    def right(self, b: Array) -> Array | None:
+        """R⁻ᵀb of the independent rows."""
+        own = b[self.order[: self.rank]]
+        c = scipy.linalg.solve_triangular(self.R[:, : self.rank], own, trans=1, check_finite=False)
+        x = self.Q.matrix.T @ c
+        sizes = np.multiply.outer(self.scales, np.linalg.norm(x, axis=0))
+        return c if np.all(abs(self.matrix @ x - b) <= AGREE * (abs(b) + sizes)) else None
+
+
+class KroneckerFactor:
+    """(A ⊗ B) from the factors of A and B."""
+
+    def __init__(self, M: Kronecker) -> None:
+        self.A = DenseFactor(M.A)
+        self.B = None if M.B is None else DenseFactor(M.B)
+        self.tail = M.shape[0] // len(M.A)
+        self.Q = Kronecker(self.A.Q.matrix, self.tail if self.B is None else self.B.Q.matrix)
+        self.independent = self.A.rank == self.A.size and (self.B is None or self.B.rank == self.B.size)
+
+    def into(self, y: Array) -> Array:
+        """(R_A ⊗ R_B)y."""
+        table = self.A.into(y.reshape(self.A.size, -1))
+        return (table if self.B is None else self.B.into(table.T).T).ravel()
+
+    def out(self, y: Array) -> Array:
+        """(R_A ⊗ R_B)⁻¹y."""
+        table = self.A.out(y.reshape(self.A.rank, -1))
+        return (table if self.B is None else self.B.out(table.T).T).ravel()
+
+    def right(self, b: Array) -> Array | None:
+        """(R_A ⊗ R_B)⁻ᵀb, if no row depends on others."""
+        if not self.independent:
+            return None
+        table = self.A.right(b.reshape(self.A.size, -1))
+        if table is None or self.B is None:
+            return None if table is None else table.ravel()
+        turned = self.B.right(table.T)
+        return None if turned is None else turned.T.ravel()
+
+
+class BlockFactor:
+    """diag(M_1, …, M_N) from the factors of its blocks."""
+
+    def __init__(self, M: BlockDiagonal) -> None:
+        self.parts = [DenseFactor(matrix) for matrix in M.matrices]
+        self.rows = M.row_blocks
+        self.places = consecutive(part.rank for part in self.parts)
+
+    @cached_property
+    def Q(self) -> Operator:
+        """The blocks' Qᵀ."""
+        return BlockDiagonal([part.Q.matrix for part in self.parts])
+
+    def into(self, y: Array) -> Array:
+        """Block by block."""
+        return np.concatenate([part.into(y[at]) for part, at in zip(self.parts, self.rows, strict=True)])
+
+    def out(self, y: Array) -> Array:
+        """Block by block."""
+        return np.concatenate([part.out(y[at]) for part, at in zip(self.parts, self.places, strict=True)])
+
+    def right(self, b: Array) -> Array | None:
+        """Block by block; None if a block is zero, since no block may be empty."""
+        if min(part.rank for part in self.parts) == 0:
+            return None
+        found = [part.right(b[at]) for part, at in zip(self.parts, self.rows, strict=True)]
+        some = [c for c in found if c is not None]
+        return np.concatenate(some) if len(some) == len(found) else None
+
+
+class OrthonormalRows:
+    """The equations on top, with orthonormal rows; the other rows below them, as they were."""
+
+    name = "orthonormal rows"
+    why = "Equations were given orthonormal rows."
+
+    def __init__(self, problem: Problem, table: Rows, factor: Factor, c: Array, others: list[Operator]) -> None:
+        self.factor, self.count = factor, len(c)
+        self.equations, self.rest = np.flatnonzero(table.equation), np.flatnonzero(~table.equation)
+        level = Rows.intervals(self.count, 0.0, 0.0)
+        self.problem = rebuilt(
+            problem,
+            M=stacked([factor.Q, *others], problem.columns),
+            b=np.concatenate([c, problem.b[self.rest]]),
+            phi=level.joined(table.take(self.rest)).phi(),
+            spectrum=None if others else Spectrum(1 + ROUNDING, 1 - ROUNDING),
+        )
+
+    @classmethod
+    def apply(cls, problem: Problem) -> Self | None:
+        """Orthonormalise; None if there are no equations, none consistent, or if it would take too long."""
+        table = Rows.of(problem)
+        if table is None or not table.equation.any():
+            return None
+        parts = bands(problem.M)
+        equations = [table.equation[at] for _, at in parts]
+        chosen = [M for (M, _), own in zip(parts, equations, strict=True) if own.any()]
+        factor: Factor
+        if len(chosen) == 1 and isinstance(chosen[0], (Kronecker, BlockDiagonal)):
+            M = chosen[0]
+            if not all(own.all() or not own.any() for own in equations) or _structured_flops(M) > FLOPS:
+                return None
+            factor = KroneckerFactor(M) if isinstance(M, Kronecker) else BlockFactor(M)
+        else:
+            matrix = _dense_rows(parts, equations)
+            if matrix is None:
+                return None
+            factor = DenseFactor(matrix)
+        c = factor.right((problem.b + np.where(table.equation, table.lower, 0.0))[table.equation])
+        if c is None:
+            return None
+        every = np.ones(problem.columns, bool)
+        rest = [
+            M if not own.any() else restricted(M, ~own, every)
+            for (M, _), own in zip(parts, equations, strict=True)
+            if not own.all()
+        ]
+        return cls(problem, table, factor, c, rest)
+
+    def start(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """(x, R times the y of the equations)."""
+        return x, np.concatenate([self.factor.into(y[self.equations]), y[self.rest]])
+
+    def back(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """(x, R⁻¹ times the y of the equations; zero for dependent ones)."""
+        full = np.empty(len(self.equations) + len(self.rest))
+        full[self.equations], full[self.rest] = self.factor.out(y[: self.count]), y[self.count :]
+        return x, full
+
+
+def _is_orthonormal(rows: Array) -> bool:
+    """Whether QᵀQ is the identity, judged by products with random vectors."""
+    v = np.random.default_rng(0).standard_normal((len(rows), 2))
+    apart = rows @ (rows.T @ v) - v
+    return bool(np.linalg.norm(apart) * len(rows) ** 0.5 <= ROUNDING / 10 * np.linalg.norm(v))
+
+
+def _structured_flops(M: Kronecker | BlockDiagonal) -> float:
+    matrices = [part.matrix for part in (M.factors() if isinstance(M, Kronecker) else M.parts())]
+    return float(sum(4 * matrix.size * len(matrix) for matrix in matrices))
+
+
+def _dense_rows(parts: list[tuple[Operator, slice]], equations: list[Array]) -> Array | None:
+    """The rows of all equations as an array; None if that is too large, or not known by its entries."""
+    found, stored, count = [], 0, sum(int(own.sum()) for own in equations)
+    columns = parts[0][0].shape[1]
+    if 4.0 * count * count * columns > FLOPS:
+        return None
+    for (M, _), own in zip(parts, equations, strict=True):
+        if not own.any():
+            continue
+        if isinstance(M, Dense):
+            stored += int(own.sum()) * columns
+            found.append(M.matrix if own.all() else M.matrix[own])
+        elif isinstance(M, Sparse):
+            some = M.matrix if own.all() else M.matrix[own]
+            stored += some.nnz
+            if count * columns > DENSER * max(stored, 1 << 14):
+                return None
+            found.append(some.toarray())
+        else:
+            return None
+    if count * columns > DENSER * max(stored, 1 << 14):
+        return None
+    return found[0] if len(found) == 1 else np.concatenate(found)

@@ -1,0 +1,112 @@
+"""Factors for rows and columns: x = columns·x̂, y = rows·ŷ/cost, and f and φ* times cost."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from dapd.arrays import Array
+from dapd.model.problem import Problem
+from dapd.presolve.equilibrate import equilibrated, identity_columns, norm_factors, powers_of_two
+from dapd.presolve.functions import allows_cost, curvature_diagonal, is_quadratic, parts_of, scaled_function
+from dapd.presolve.maps import scaled
+from dapd.presolve.rows import Rows
+from dapd.presolve.transform import rebuilt
+
+CONDITION = 1e14  # of a diagonal H from which its inverse square root is not trusted
+
+
+class _Factors:
+    """A problem scaled by given factors."""
+
+    name = "scaling"
+    why = "Rows and columns were scaled."
+
+    def __init__(self, problem: Problem, rows: Array, columns: Array, cost: float = 1.0) -> None:
+        table, parts = Rows.of(problem), parts_of(problem)
+        if table is None:
+            raise ValueError("the rows of a φ that is not known by rows cannot be scaled")
+        self.rows, self.columns, self.cost = rows, columns, cost
+        keeps_f = cost == 1.0 and bool(np.all(columns == 1.0))
+        self.problem = rebuilt(
+            problem,
+            f=None if keeps_f or parts is None else scaled_function(problem, parts, columns, cost),
+            M=scaled(problem.M, rows, columns),
+            b=problem.b * rows.astype(problem.b.dtype),
+            phi=table.scaled(rows, cost).phi(),
+        )
+
+    def start(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """(x/columns, cost·y/rows)."""
+        return x / self.columns, self.cost * (y / self.rows)
+
+    def back(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """(columns·x, rows·y/cost)."""
+        return self.columns * x, self.rows * y / self.cost
+
+
+class Scaling(_Factors):
+    """Factors for rows and columns (see `equilibrated`), and one for the cost."""
+
+    @classmethod
+    def apply(cls, problem: Problem) -> Self | None:
+        """Scale rows and columns as far as f, M and φ allow it; None if all factors are one."""
+        table, parts = Rows.of(problem), parts_of(problem)
+        if table is None:
+            return None
+        curvature = np.full(problem.columns, np.nan)
+        for part in parts or []:
+            own = curvature_diagonal(part.terms, part.size or 0)
+            curvature[part.at] = np.nan if own is None else own
+        rows, columns = equilibrated(problem.M, table, curvature)
+        cost = 1.0
+        if parts is not None and all(allows_cost(part.terms) for part in parts):
+            slope = abs(problem.f.grad(np.zeros(problem.columns)) * columns)
+            size = max(float(np.nan_to_num(curvature * columns**2).mean()), float(slope.max()))
+            cost = float(powers_of_two(np.array(size**-0.5))) ** 2 if size > 0 else 1.0
+        if cost == 1.0 and np.all(rows == 1.0) and np.all(columns == 1.0):
+            return None
+        return cls(problem, rows, columns, cost)
+
+
+class RowScaling(_Factors):
+    """Rows of norm near one; f and x stay as they are."""
+
+    name = "row scaling"
+    why = "Rows were scaled."
+
+    @classmethod
+    def apply(cls, problem: Problem) -> Self | None:
+        """Scale the rows; None if all factors are one."""
+        table = Rows.of(problem)
+        rows = None if table is None else norm_factors(problem.M, table)
+        if rows is None or np.all(rows == 1.0):
+            return None
+        return cls(problem, rows, np.ones(problem.columns))
+
+
+class DiagonalVariables(_Factors):
+    """x = H^{−1/2}x̂ for f = ½xᵀHx − cᵀx with a diagonal H > 0: the new f has κ = 1."""
+
+    name = "change of variables"
+    why = "Variables were scaled to make the Hessian the identity."
+
+    @classmethod
+    def apply(cls, problem: Problem) -> Self | None:
+        """Change the variables; None if f is another function, or H is no diagonal, singular, or a multiple of one."""
+        table, parts = Rows.of(problem), parts_of(problem)
+        if table is None or parts is None:
+            return None
+        diagonal = np.empty(problem.columns)
+        for part in parts:
+            if not is_quadratic(part.terms) or (part.terms.H is not None and part.terms.H.ndim != 1):
+                return None
+            diagonal[part.at] = part.terms.ridge + (0.0 if part.terms.H is None else part.terms.H)
+        low, high = float(diagonal.min()), float(diagonal.max())
+        if not low * CONDITION > high or low == high:
+            return None
+        columns, places = diagonal**-0.5, identity_columns(problem.M)
+        if np.any(table.balls & (places >= 0)):
+            return None
+        return cls(problem, np.where(places < 0, 1.0, 1 / columns[np.maximum(places, 0)]), columns)
