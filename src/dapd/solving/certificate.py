@@ -99,18 +99,21 @@ def certify(
     balance = balanced_step(problem, x, y, Mx)
     away = abs(y - ask.prox(problem.phi, y + balance.steps * residual, balance.steps)) + EPSILON * abs(y)
     Mty = problem.M.adjoint(y)
+    stationarity, steepest = norm_of_sum(grad, Mty), greatest_of_sum(grad, Mty)
+    stationarity_error = worst_coordinate(grad, Mty, problem.sizes.columns)
+    del Mty  # x may be long
     near, image = problem.phi.project(y), problem.phi.project_conjugate(residual)
     gap, gap_error = _gap(problem, x, grad, near, image)
     return Certificate(
-        stationarity=norm_of_sum(grad, Mty),
+        stationarity=stationarity,
         feasibility=norm(y - fixed),
         gap=gap,
-        stationarity_error=worst_coordinate(grad, Mty, problem.sizes.columns),
+        stationarity_error=stationarity_error,
         feasibility_error=worst(away, np.minimum(balance.duals, balance.steps * balance.rows)),
         gap_error=gap_error,
         primal=greatest(residual - image),
-        dual=max(greatest_of_sum(grad, Mty), greatest(y - near)),
-        distance=distance(problem, Point(x, y, grad, residual, Mty), spectrum),
+        dual=max(steepest, greatest(y - near)),
+        distance=distance(problem, Point(x, y, grad, residual, stationarity), spectrum),
     )
 
 

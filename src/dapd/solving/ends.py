@@ -19,9 +19,11 @@ from dapd.arrays import Array
 from dapd.model import ask
 from dapd.model.problem import Problem
 from dapd.operators.base import Operator
+from dapd.solving.measure import greatest, pieces
 
 FAR = 1e6  # a proof holds for every point up to this many times farther out than x
 SLIGHT = 1e-9  # part of the size of its terms that a sum must exceed to count as more than rounding
+ROUGH = 0.01  # part of their terms up to which products may be left for a correction to be tried
 DOUBT = 10  # times what the products that do not cancel yet can explain, that the gain must be for a correction to pay
 CUTS = (0.0, 1e-9, 1e-6, 1e-3)  # parts of the longest entry below which entries of a direction are set to zero
 CLOSE = 0.1  # how far a correction may move a direction whose longest entry is 1
@@ -34,7 +36,7 @@ class Checked(NamedTuple):
     proof: bool
     left: Array  # what is left of the products that must cancel, zero if the rest is rounding
     gain: float  # what must be positive, if they are left out
-    explained: float  # what they can explain of it at a point like x
+    explained: float  # what they can explain of it at a point like x; inf if they are nowhere near zero
 
 
 def proves_infeasible(problem: Problem, x: Array, direction: Array) -> Array | None:
@@ -82,7 +84,6 @@ def proves_unbounded(problem: Problem, x: Array, direction: Array) -> Array | No
     if f.mu > 0 or not (0.0 < longest < math.inf):
         return None
     flat, grad = _Flatness(problem), np.asarray(ask.gradient(f, x), np.float64)
-    beyond = x + FAR * (1 + float(np.max(abs(x)))) * (v / longest)
     low, high = problem.bounds
     low, high = np.where(np.isinf(low), low, 0.0), np.where(np.isinf(high), high, 0.0)
 
@@ -92,11 +93,13 @@ def proves_unbounded(problem: Problem, x: Array, direction: Array) -> Array | No
         left = np.concatenate([*flat.curvature(t), np.where(M.cancels(image, t), 0.0, image - allowed)])
         outside = float(phi.conjugate_recession(allowed))
         if left.any():
-            return Checked(False, left, -float(grad @ t) - outside, float(abs(left) @ flat.weights(x)))
+            rough = greatest(left) <= ROUGH * flat.size
+            explained = float(abs(left) @ flat.weights(x)) if rough else math.inf
+            return Checked(False, left, -float(grad @ t) - outside, explained)
         gain = -float(f.recession(t)) - outside
         proof = gain > SLIGHT * (float(abs(grad) @ abs(t)) + abs(outside))
         proof = proof and gain > FAR * float(abs(image - allowed) @ problem.sizes.duals)
-        proof = proof and -float(ask.gradient(f, beyond) @ t) - outside >= gain / 2
+        proof = proof and -float(ask.gradient(f, x + FAR * (1 + greatest(x)) * t) @ t) - outside >= gain / 2
         return Checked(proof, left, gain, 0.0)
 
     return _cleaned(v / longest, lambda t: np.clip(t, low, high), check, flat.products)
@@ -109,6 +112,7 @@ class _Flatness:
         curved = problem.f.curved_maps(problem.columns)
         self.maps: list[Operator] = [*curved, *([problem.M] if problem.rows else [])]
         self.curved, self.duals = curved, problem.sizes.duals
+        self.size = max((float(np.max(one.row_norms)) for one in self.maps), default=0.0)
         heights = [one.shape[0] for one in self.maps]
         shape = (sum(heights), problem.columns)
         places = consecutive(heights)
@@ -128,28 +132,47 @@ class _Flatness:
 
     def weights(self, x: Array) -> Array:
         """What a unit of each product is worth at a point like x, or for a y of the usual size."""
-        length = 1 + float(np.max(abs(x)))
+        length = 1 + greatest(x)
         return np.concatenate([*(np.full(one.shape[0], length) for one in self.curved), self.duals])
 
 
 def _farkas(problem: Problem, x: Array, d: Array) -> Checked:
     """Whether −bᵀd − φ∞(d) exceeds the supremum of −(Mᵀd)ᵀx."""
-    M, phi = problem.M, problem.phi
-    image, entries = M.adjoint(d), M.column_sizes(d)
-    terms = np.broadcast_to(np.linalg.norm(d * M.row_norms) if entries is None else entries, image.shape)
-    cancelled = abs(image) <= M.rounding * terms
-    lower, upper = problem.bounds
-    far = FAR * (1 + abs(x) + abs(np.clip(0.0, lower, upper)))
-    low, high = (np.where(cancelled, np.clip(bound, -far, far), bound) for bound in (lower, upper))
-    ends = np.where(image < 0, high, low)
-    endless = np.isinf(ends) & (image != 0)
-    supremum = -image * np.where(endless, 0.0, ends)
-    gain = -float(problem.b @ d) - float(phi.recession(d)) - float(np.sum(supremum))
-    sizes = M.row_sizes(x)
-    rows = problem.sizes.rows + (abs(M.forward(x)) if sizes is None else sizes)
-    rounding = SLIGHT * float(abs(d) @ rows + abs(supremum) @ ~cancelled)
-    left = np.where(endless, image, 0.0)
-    return Checked(gain > rounding and not endless.any(), left, gain, float(abs(left) @ (1 + abs(x))))
+    M, nothing = problem.M, np.zeros(0)
+    gain = -float(problem.b @ d) - float(problem.phi.recession(d))
+    if problem.lower is None and not gain > 0:
+        return Checked(False, nothing, gain, 0.0)
+    entries = M.row_sizes(x)
+    rows = problem.sizes.rows + (abs(M.forward(x)) if entries is None else entries)
+    rounding = SLIGHT * float(abs(d) @ rows)
+    image, sizes = np.array(M.adjoint(d), np.float64), M.column_sizes(d)  # a copy, since it is changed below
+    terms = np.broadcast_to(np.linalg.norm(d * M.row_norms) if sizes is None else sizes, image.shape)
+    explained, worst, endless = 0.0, 0.0, False
+    for piece in pieces(image.size):
+        e, size = image[piece], 1 + abs(x[piece])
+        cancelled = abs(e) <= M.rounding * terms[piece]
+        ends = _nearest_ends(problem, piece, e, cancelled, FAR * size)
+        open_ended = np.isinf(ends) & (e != 0)
+        supremum = -e * np.where(open_ended, 0.0, ends)
+        gain -= float(np.sum(supremum))
+        rounding += SLIGHT * float(abs(supremum) @ ~cancelled)
+        explained += float(np.sum(abs(e * size)[open_ended]))
+        worst = max(worst, float(np.max(abs(e[open_ended]), initial=0.0)))
+        e[~open_ended] = 0.0  # what is left of the image must cancel
+        endless = endless or bool(open_ended.any())
+    if worst > ROUGH * float(np.max(terms, initial=0.0)):
+        explained = math.inf
+    return Checked(gain > rounding and not endless, image if endless else nothing, gain, explained)
+
+
+def _nearest_ends(problem: Problem, piece: slice, e: Array, cancelled: Array, far: Array) -> Array:
+    """The x_j between its bounds at which −e_j·x_j is greatest; no farther than `far` if e_j is rounding."""
+    if problem.lower is None or problem.upper is None:
+        return np.copysign(np.where(cancelled, far, np.inf), -e)
+    lower, upper = problem.lower[piece], problem.upper[piece]
+    ends = np.where(e < 0, upper, lower)
+    far = far + abs(np.clip(0.0, lower, upper))
+    return np.where(cancelled, np.clip(ends, -far, far), ends)
 
 
 def _cleaned(
