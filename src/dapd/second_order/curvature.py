@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
 from dapd.model.terms import LOSSES, Terms
-from dapd.second_order.matrices import Matrix, explicit, stack
+from dapd.second_order.matrices import Matrix, explicit, scaled, stack
 
 
 class _Part(NamedTuple):
@@ -47,6 +48,15 @@ class Curvature:
         self.rows = row
         self.quadratic = all(part.loss == "square" for part in self.parts)
         self.A = stack(matrices, self.size)  # of all losses
+        self.cost = 1.0  # what the losses are multiplied with
+
+    def scaled(self, columns: Array, cost: float) -> Curvature:
+        """cost·f(columns·x)."""
+        other = copy(self)
+        other.c, other.cost = cost * columns * self.c, cost * self.cost
+        other.P = cost * (columns * columns * self.P if self.P.ndim == 1 else scaled(self.P, columns, columns))
+        other.A = scaled(self.A, np.ones(self.rows), columns)
+        return other
 
     def times(self, x: Array) -> Array:
         """Px."""
@@ -56,7 +66,7 @@ class Curvature:
         out = np.empty(self.rows)
         for part in self.parts:
             out[part.rows] = getattr(LOSSES[part.loss], what)(image[part.rows], part.d, part.e)
-        return out
+        return self.cost * out
 
     def gradient(self, x: Array, image: Array) -> Array:
         """∇f(x), with image = Ax."""

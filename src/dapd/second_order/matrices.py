@@ -50,6 +50,14 @@ def stack(matrices: list[Matrix], columns: int) -> Matrix:
     return sp.csr_array(sp.vstack([sp.csr_array(m) for m in matrices], format="csr"))
 
 
+def scaled(matrix: Matrix, rows: Array, columns: Array) -> Matrix:
+    """The matrix with its rows and columns multiplied by factors."""
+    if not sp.issparse(matrix):
+        return rows[:, None] * matrix * columns
+    row_of = np.repeat(rows, np.diff(matrix.indptr))
+    return sp.csr_array((row_of * matrix.data * columns[matrix.indices], matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
 class Split(NamedTuple):
     """Rows with one entry, and the others."""
 

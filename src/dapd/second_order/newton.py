@@ -7,6 +7,7 @@ an exact line search reach it from anywhere. When the active rows have settled, 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import NamedTuple
@@ -19,15 +20,18 @@ from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 from dapd.second_order.choose import TooExpensive, choose_system
 from dapd.second_order.curvature import Curvature
-from dapd.second_order.matrices import NotExplicit, explicit, split, stack
+from dapd.second_order.matrices import NotExplicit, explicit, scaled, split, stack
 from dapd.second_order.rows import Derivative, Rows
+from dapd.second_order.scaling import ruiz
 from dapd.second_order.systems import Singular
 from dapd.second_order.weights import Groups, Weights, weigh
 
-DELTA, LEAST_DELTA = 1e-6, 1e-9  # the proximal weight δ of a scaled problem: at first, and in the end
+LEAST_DELTA = 1e-9  # the least proximal weight δ of a scaled problem
 FIRST_STEP, STEPS = 20.0, (1e-4, 1e4)  # the first σ times what it is relative to, and its range
 MOST_STEP = 1e7
-DECREASE, RAISE = 0.25, 100.0  # σ is raised, by up to so much, in rows whose residual fell by less
+DECREASE = 0.25  # σ is raised in rows whose residual fell by less
+BOLD, CAREFUL = (1e-6, 100.0), (1e-2, 10.0)  # δ at first, and by how much σ is raised at most
+PATIENCE = 2  # proximal steps that Newton could not complete before the other of the two is tried
 INNER, EXACT = 60, 40  # Newton steps per proximal step, and trials of a line search
 SHARPER = 0.1  # the accuracy of a proximal step relative to the one before
 POLISHES = 8
@@ -67,8 +71,11 @@ class Newton:
             self.M = explicit(problem.M)
         except (NotExplicit, TypeError, ValueError) as error:
             raise Unsuitable(str(error)) from None
+        d, e, cost = self.factors = ruiz(self.f, self.M, self.rows)
+        self.f, self.rows = self.f.scaled(d, cost), self.rows.scaled(e, cost)
+        self.M = scaled(self.M, e, d)
         self.Mt = self.M.T.tocsr() if hasattr(self.M, "tocsr") else self.M.T
-        self.b = problem.b.astype(np.float64)
+        self.b = e * problem.b.astype(np.float64)
         self.groups = Groups(self.f.rows + self.rows.grouped, self.rows.starts, self.rows.owner)
         keep = np.zeros(self.f.rows + problem.rows, bool)
         keep[self.groups.rows] = True
@@ -77,38 +84,47 @@ class Newton:
             self.system, self.cost = choose_system(self.f.P, split(matrix, keep), self.groups, seconds)
         except TooExpensive as error:
             raise Unsuitable(str(error)) from None
-        self.delta = DELTA
+        self.delta = BOLD[0]
         self.steps: Array | None = None  # σ, kept from one solve to the next
         self.factorizations = 0
         self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
 
     def run(self, x: Array, y: Array, judge: Judge, deadline: float = np.inf) -> Iterator[Look]:
         """Proximal steps from (x, y) on, as long as the caller wants more."""
-        x, y = x.astype(np.float64), y.astype(np.float64)
+        d, e, cost = self.factors
+        x, y = x / d, cost * y / e
         steps = self._first_steps(x) if self.steps is None else self.steps
         accuracy, residual_before, pull_before = 1.0, None, np.inf
         best_error, best = np.inf, (x, y)
+        (_, rise), incomplete, others = BOLD, 0, itertools.cycle((CAREFUL, BOLD))
         while perf_counter() < deadline:
             centre, y_before = x, y
             x, y, derivative = self._proximal_step(x, y, steps, accuracy, deadline)
             residual, pull = (y - y_before) / steps, self.delta * np.max(abs(x - centre), initial=0.0)
-            error = judge(x, y)
+            error = judge(d * x, e * y / cost)
             polished = self._polish(x, y, steps, derivative)
             if polished is not None:
-                other = judge(*polished)
+                other = judge(d * polished[0], e * polished[1] / cost)
                 if other < error:
                     (x, y), error = polished, other
             if error < best_error:
                 best_error, best = error, (x, y)
             self.steps = steps
-            yield Look(*best, best_error, self.factorizations, x - centre, y - y_before)
+            there, dual = best
+            moved = d * (x - centre), e * (y - y_before) / cost
+            yield Look(d * there, e * dual / cost, best_error, self.factorizations, *moved)
             greatest = np.max(abs(residual), initial=0.0)
             if residual_before is not None:
                 slow = (abs(residual) > DECREASE * abs(residual_before)) & (abs(residual) > ROUNDING)
-                factors = np.clip(RAISE * abs(residual) / max(greatest, 1e-300), 1.0, RAISE)
+                most = np.where(self.rows.bounded, min(rise, CAREFUL[1]), rise)
+                factors = np.clip(rise * abs(residual) / max(greatest, 1e-300), 1.0, most)
                 steps = self.rows.pool(np.minimum(np.where(slow, steps * factors, steps), MOST_STEP))
             if pull > SHARPER * accuracy and pull > 0.3 * pull_before:
                 self.delta = max(0.1 * self.delta, LEAST_DELTA)
+            incomplete += self.trials == INNER
+            if incomplete == PATIENCE:
+                (self.delta, rise), incomplete = next(others), 0
+                (x, y), steps, residual, pull, accuracy = best, self._first_steps(best[0]), None, np.inf, 1.0
             residual_before, pull_before = residual, pull
             accuracy = max(SHARPER * min(accuracy, greatest), 1e-15)
 
@@ -143,6 +159,7 @@ class Newton:
             if t == 0.0:  # rounding hides any further descent
                 break
             x = x + t * d
+        self.trials = trial
         return x, p, derivative
 
     def _factor(self, image: Array, derivative: Derivative, steps: Array) -> None:

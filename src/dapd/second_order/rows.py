@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -56,11 +57,27 @@ class Rows:
         starts_of = np.concatenate(starts) if starts else np.zeros(0, np.intp)
         self.starts = np.searchsorted(self.grouped, starts_of)  # within `grouped`
 
+    def scaled(self, rows: Array, cost: float) -> Rows:
+        """φ of the problem whose rows are multiplied with `rows`, and whose f with `cost`."""
+        other = copy(self)
+        other.lower, other.upper = rows * self.lower, rows * self.upper
+        other.least, other.most = cost * self.least / rows, cost * self.most / rows
+        of_group = rows[self.grouped][self.starts]
+        other.radii = np.where(self.shrinks, self.radii * of_group, cost * self.radii / of_group)
+        return other
+
     @cached_property
     def owner(self) -> Array:
         """The group of each grouped row."""
         sizes = np.diff(np.append(self.starts, self.grouped.size))
         return np.repeat(np.arange(len(sizes)), sizes)
+
+    @cached_property
+    def bounded(self) -> Array:
+        """Rows whose y has a bound, so their residual need not vanish."""
+        found = (self.least > -np.inf) | (self.most < np.inf)
+        found[self.grouped] = True
+        return found
 
     @cached_property
     def equations(self) -> Array:
