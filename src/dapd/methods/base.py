@@ -136,7 +136,8 @@ def copy_of(state: Any) -> Any:
 
 def spaces(state: Any) -> list[bool | None]:
     """For each field of a state, whether it is typed `Dual` (True) or `Primal` (False); None if it is neither."""
-    return _spaces(type(state))
+    kind: Any = type(state)
+    return _spaces(kind)
 
 
 @cache
