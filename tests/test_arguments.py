@@ -74,8 +74,7 @@ CASES = {
     "empty b": (lambda: dapd.Problem(F, M, []), ValueError, r"b is empty"),
     "M a vector": (lambda: dapd.Problem(F, B, B), ValueError, r"M must be a matrix, found shape \(2,\)"),
     "M a function": (lambda: dapd.Problem(F, lambda x: x, B), TypeError, r"M is a function; give an object with"),
-    "mu zero": (lambda: dapd.Smooth(np.sum, np.sign, 0.0, 1.0), ValueError, r"mu must be > 0, found 0"),
-    "mu negative": (lambda: dapd.Smooth(np.sum, np.sign, -1.0, 1.0), ValueError, r"mu must be > 0, found -1"),
+    "mu negative": (lambda: dapd.Smooth(np.sum, np.sign, -1.0, 1.0), ValueError, r"mu must be >= 0, found -1"),
     "L below mu": (
         lambda: dapd.Smooth(np.sum, np.sign, 2.0, 1.0),
         ValueError,
@@ -83,19 +82,31 @@ CASES = {
     ),
     "L not a number": (lambda: dapd.Smooth(np.sum, np.sign, 1.0, "big"), TypeError, r"L must be a real number"),
     "grad not callable": (lambda: dapd.Smooth(np.sum, 3, 1.0, 1.0), TypeError, r"grad must be callable"),
-    "H indefinite": (lambda: dapd.Quadratic(np.diag([1.0, -1.0])), ValueError, r"H must be positive definite.*ridge"),
+    "H indefinite": (lambda: dapd.Quadratic(np.diag([1.0, -1.0])), ValueError, r"f is not convex: H has the eigenv"),
+    "H slightly indefinite": (lambda: dapd.Quadratic([1.0, -1e-9]), ValueError, r"not convex.* eigenvalue -1e-09"),
+    "neither H nor c": (lambda: dapd.Quadratic(None), ValueError, r"H and c are both absent"),
+    "mu zero for a method that needs it": (
+        lambda: dapd.solve(dapd.Problem(dapd.Quadratic([1.0, 1.0, 0.0]), M, B), "y-dapd"),
+        ValueError,
+        r"method 'y-dapd' needs mu > 0 .*Quadratic it is 0.*method='auto'",
+    ),
+    "mu zero for a block method": (
+        lambda: dapd.solve(dapd.Problem(dapd.Quadratic([1.0, 1.0, 0.0]), M, B, blocks=3), "x-sbc-dapd"),
+        ValueError,
+        r"method 'x-sbc-dapd' needs mu > 0 .*method='auto'",
+    ),
+    "L unknown for a method that needs it": (
+        lambda: dapd.solve(dapd.Problem(dapd.Smooth(np.sum, np.sign), M, B), "papc"),
+        ValueError,
+        r"method 'papc' needs L > 0, .*Smooth it is unknown.*method='auto'",
+    ),
+    "L zero for a method that needs it": (
+        lambda: dapd.solve(dapd.Problem(dapd.Quadratic(np.zeros(3)), M, B), "condat-vu"),
+        ValueError,
+        r"method 'condat-vu' needs L > 0, .*Quadratic it is 0",
+    ),
     "H not symmetric": (lambda: dapd.Quadratic([[1.0, 0.5], [0.0, 1.0]]), ValueError, r"H must be symmetric"),
     "H not square": (lambda: dapd.Quadratic(np.ones((2, 3))), ValueError, r"H must be .* square matrix, found shape"),
-    "H an operator without constants": (
-        lambda: dapd.Quadratic(aslinearoperator(np.eye(2))),
-        ValueError,
-        r"mu and L must be given when H is a LinearOperator",
-    ),
-    "no ridge for a wide A": (
-        lambda: dapd.LeastSquares(M, B),
-        ValueError,
-        r"mu is 0: the columns of A are dependent.*ridge > 0",
-    ),
     "labels not signs": (lambda: dapd.Logistic(M, [0.0, 1.0], 1.0), ValueError, r"labels must be \+1 or -1"),
     "phi too short": (
         lambda: dapd.Problem(F, M, B, dapd.L1([1.0, 1.0, 1.0])),
@@ -221,10 +232,12 @@ CASES = {
         ValueError,
         r"f.grad returned shape \(3, 1\), expected",
     ),
-    "function without constants": (
-        lambda: dapd.Problem(dapd.Function(), M, B),
+    "function without a gradient": (
+        lambda: dapd.solve(
+            dapd.Problem(dapd.Function(), M, B), parameters=dapd.theory.papc(L=1, mu=0, s_max=1), method="papc"
+        ),
         TypeError,
-        r"f.L must be a real number",
+        r"Function has no grad",
     ),
     "complex products": (
         lambda: dapd.estimate_spectrum(Complex()),

@@ -129,11 +129,19 @@ def number(name: str, value: Any, *, above: float = -math.inf, least: float = -m
 
 
 def curvature(name: str, value: Any) -> float:
-    """Return a positive float whose square neither overflows nor underflows."""
-    result = number(name, value, above=0.0)
-    if not 1 / LARGEST <= result <= LARGEST:
+    """Return a float that is 0, or positive with a square that neither overflows nor underflows."""
+    result = number(name, value, least=0.0)
+    if result and not 1 / LARGEST <= result <= LARGEST:
         raise ValueError(f"{name} must be between {1 / LARGEST:.0e} and {LARGEST:.0e}, found {result:.0e}; rescale f")
     return result
+
+
+def curvatures(mu: Any, L: Any, *, owner: str = "") -> tuple[float, float | None]:
+    """Return 0 ≤ mu ≤ L; L is None if it is unknown."""
+    least, greatest = curvature(f"{owner}mu", mu), None if L is None else curvature(f"{owner}L", L)
+    if greatest is not None and least > greatest:
+        raise ValueError(f"{owner}L must be >= {owner}mu, found L = {greatest:g} and mu = {least:g}")
+    return least, greatest
 
 
 def whole(name: str, value: Any, *, least: int) -> int:

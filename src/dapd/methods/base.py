@@ -30,6 +30,7 @@ class Method:
     reference: ClassVar[str]
     any_phi: ClassVar[bool] = True  # False: φ ≡ 0 only
     needs_s_min: ClassVar[bool] = True  # its parameters use s_min, so φ ≢ 0 requires full row rank
+    needs_mu: ClassVar[bool] = True  # its parameters use μ, so f must be strongly convex
     record: ClassVar[type]  # the NamedTuple of its parameters
     settings: ClassVar[Callable[..., Any]]  # the parameters of the theorem, from L, mu, s_max and s_min
     first: ClassVar[Callable[..., Any]]  # the module's init(p, o, x, y)
@@ -67,6 +68,18 @@ class Method:
             )
 
     @classmethod
+    def constants_of(cls, problem: Problem) -> dict[str, float]:
+        """L and mu of f; raise if the theory cannot use them."""
+        L, mu = problem.f.L, problem.f.mu
+        if not L or (cls.needs_mu and not mu):
+            needed, found = ("L > 0", "unknown" if L is None else L) if not L else ("mu > 0 (strong convexity)", mu)
+            raise ValueError(
+                f"method {cls.name!r} needs {needed}, and for this f = {type(problem.f).__name__} it is {found}. Pass "
+                "it if you know it, or use method='auto', which needs neither"
+            )
+        return {"L": L, "mu": mu}
+
+    @classmethod
     def spectrum_of(cls, problem: Problem, given: Spectrum | None, *, deadline: float = math.inf) -> Spectrum:
         """The spectrum of M that the method needs: given, stored or estimated; raise if the theory cannot use it."""
         given = given or problem.spectrum
@@ -77,8 +90,8 @@ class Method:
             raise ValueError(
                 f"M ({problem.rows} × {problem.columns}) does not have full row rank (its least singular value is 0, "
                 f"or too close to 0 relative to s_max = {spectrum.s_max:.3g}), and with φ = "
-                f"{type(problem.phi).__name__} the theory needs it. Remove dependent rows, use method='papc' (which "
-                "converges without a rate), or pass spectrum=dapd.Spectrum(s_max, s_min) with your own s_min"
+                f"{type(problem.phi).__name__} the theory needs it. Remove dependent rows, use method='auto' or "
+                "'papc' (which converges without a rate), or pass spectrum=dapd.Spectrum(s_max, s_min) with your own s_min"
             )
         return spectrum
 
@@ -89,9 +102,9 @@ class Method:
     ) -> Method:
         """Bind the method to a problem with the parameters of its theorem."""
         cls.check(problem)
+        constants = cls.constants_of(problem)
         spectrum = cls.spectrum_of(problem, spectrum)
-        constants = {"L": problem.f.L, "mu": problem.f.mu, "s_max": spectrum.s_max, "s_min": spectrum.s_min}
-        return cls(problem, cls.settings(**constants), x0=x0, y0=y0)
+        return cls(problem, cls.settings(**constants, s_max=spectrum.s_max, s_min=spectrum.s_min), x0=x0, y0=y0)
 
     @property
     def iterations_per_step(self) -> int:

@@ -103,6 +103,7 @@ class BlockMethod(Method):
     ) -> BlockMethod:
         """Bind the method to a problem with the parameters of its theorem."""
         cls.check(problem)
+        cls.constants_of(problem)
         parameters = cls.by_theory(problem, cls.spectrum_of(problem, spectrum))
         return cls(problem, parameters, x0=x0, y0=y0, seed=seed, shared_sample=shared_sample)
 
@@ -110,8 +111,7 @@ class BlockMethod(Method):
     def by_theory(cls, problem: Problem, spectrum: Spectrum, **choice: bool) -> Any:
         """The parameters of the theorem, for a spectrum with s_bar_max; sharp=True minimises Pi if possible."""
         return cls.settings(
-            L=problem.f.L,
-            mu=problem.f.mu,
+            **cls.constants_of(problem),
             s_bar_max=spectrum.s_bar_max,
             s_min=spectrum.s_min,
             N=len(problem.blocks or []),

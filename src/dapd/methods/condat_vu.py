@@ -25,6 +25,7 @@ class CondatVu(Method):
     title = "Condat–Vũ"
     reference = "Condat 2013; Vũ 2013"
     needs_s_min = False
+    needs_mu = False
     record = Parameters
     settings = staticmethod(theory.condat_vu)
     first = staticmethod(init)

@@ -39,6 +39,7 @@ class PAPC(Method):
     title = "PAPC"
     reference = "Drori, Sabach and Teboulle 2015; step sizes of Salim, Condat, Mishchenko and Richtárik 2022"
     needs_s_min = False
+    needs_mu = False
     record = Parameters
     settings = staticmethod(theory.papc)
     first = staticmethod(init)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dapd.arguments import curvature, named, partition, vector
+from dapd.arguments import curvatures, named, partition, vector
 from dapd.arrays import Array
 from dapd.model import ask
 from dapd.model.proximal import Phi, Zero
@@ -21,8 +21,9 @@ class Sizes(NamedTuple):
     """Sizes of the data: what a residual of 1 is measured against, row by row and coordinate by coordinate."""
 
     rows: Array  # |b_i| + ‖M_i‖₂: b, and what a unit of x does to the row
-    duals: Array  # μ/‖M_i‖₂: the y_i whose pull on x is that of a unit of x
-    columns: Array  # |∇f_j(0)| + μ
+    duals: Array  # unit/‖M_i‖₂: the y_i whose pull on x is that of a unit of x
+    columns: Array  # |∇f_j(0)| + unit
+    unit: float  # what a unit of x does to ∇f at least: μ, or if μ = 0 ‖∇f(0)‖∞, or if that is 0 too L, or 1
 
 
 class Problem:
@@ -34,7 +35,7 @@ class Problem:
     Parameters
     ----------
     f : Function
-        Smooth and strongly convex: Quadratic, PseudoHuber, LeastSquares, Logistic, Separable or Smooth.
+        Smooth and convex: Quadratic, PseudoHuber, LeastSquares, Logistic, Separable or Smooth.
     M : array, sparse matrix, Kronecker, ColumnBlocks, or anything with shape, matvec and rmatvec
         Kept without a copy: leave it unchanged while the problem lives. It may be zero, or have no rows: then
         the problem is to minimise f.
@@ -76,9 +77,7 @@ class Problem:
         self.phi = phi.sized(self.rows)
         self.blocks = self._divide(f, blocks)
         self.f = self._fit(f)
-        L, mu = (curvature(f"f.{name}", getattr(f, name, None)) for name in ("L", "mu"))
-        if mu > L:
-            raise ValueError(f"f.L must be >= f.mu, found L = {L:g} and mu = {mu:g}")
+        curvatures(f.mu, f.L, owner="f.")
         # float32 only when both say so: a float64 b must not lose digits unasked
         self.dtype = np.result_type(self.M.dtype, self.b.dtype)
         self.x_star = None if x_star is None else vector("x_star", x_star, self.columns)
@@ -105,11 +104,9 @@ class Problem:
         norms = np.where(self.M.row_norms > 0, self.M.row_norms, 1.0)
         rows = abs(self.b.astype(np.float64)) + self.M.row_norms
         start = np.asarray(ask.gradient(self.f, np.zeros(self.columns)), np.float64)
-        return Sizes(
-            rows=np.where(rows > 0, rows, 1.0),
-            duals=self.f.mu / norms,
-            columns=np.where(np.isfinite(start), abs(start), 0.0) + self.f.mu,
-        )
+        slopes = np.where(np.isfinite(start), abs(start), 0.0)
+        unit = self.f.mu or float(slopes.max()) or self.f.L or 1.0
+        return Sizes(rows=np.where(rows > 0, rows, 1.0), duals=unit / norms, columns=slopes + unit, unit=unit)
 
     @cached_property
     def parts(self) -> list[Function] | None:

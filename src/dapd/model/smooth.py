@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from dapd.arguments import consecutive, curvature, named, number, real, vector
+from dapd.arguments import consecutive, curvatures, named, number, real, vector
 from dapd.arrays import Array, namespace
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.terms import Terms
@@ -18,14 +18,17 @@ from dapd.spectrum.estimate import singular_range, symmetric_extremes
 from dapd.spectrum.symmetric import check_symmetric
 
 
-class Function:
-    """A μ-strongly convex, L-smooth f. `size` is the number of its variables (None: any).
+ROUNDINGS = 16  # a least eigenvalue of H within so many roundings per row of zero counts as zero
 
-    A subclass either gives `lowered`, from which all else comes, or `value` and `grad`.
+
+class Function:
+    """A convex f with μ‖d‖² ≤ (∇f(x + d) − ∇f(x))ᵀd ≤ L‖d‖². `size` is the number of its variables (None: any).
+
+    mu = 0 is allowed, and L = None means that it is unknown; `method="auto"` needs neither. A subclass either gives `lowered`, from which all else comes, or `value` and `grad`.
     """
 
-    mu: float
-    L: float
+    mu: float = 0.0
+    L: float | None = None
     size: int | None = None
 
     def lowered(self) -> Terms | list[Terms] | None:
@@ -68,12 +71,10 @@ class Function:
         return self
 
     def _constants(self, mu: Any, L: Any) -> None:
-        self.mu, self.L = curvature("mu", mu), curvature("L", L)
-        if self.mu > self.L:
-            raise ValueError(f"L must be >= mu, found L = {self.L:g} and mu = {self.mu:g}")
+        self.mu, self.L = curvatures(mu, L)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(mu={self.mu:.3g}, L={self.L:.3g})"
+        return f"{type(self).__name__}(mu={self.mu:.3g}, L={'unknown' if self.L is None else f'{self.L:.3g}'})"
 
 
 class Quadratic(Function):
@@ -81,20 +82,23 @@ class Quadratic(Function):
 
     Parameters
     ----------
-    H : vector (the diagonal), dense or sparse symmetric matrix, or LinearOperator
-        Positive definite; kept without a copy if it is an array of floats already.
+    H : vector (the diagonal), dense or sparse symmetric matrix, LinearOperator, or None (zero)
+        Positive semidefinite; kept without a copy if it is an array of floats already.
     c : vector, optional
         Zero by default.
     mu, L : float, optional
-        Bounds on the eigenvalues of H; computed by default, needed for a LinearOperator.
+        Bounds on the eigenvalues of H; computed by default. For a LinearOperator they cannot be: then mu = 0, and L is
+        unknown.
     """
 
     @named
     def __init__(self, H: Any, c: Any = None, *, mu: float | None = None, L: float | None = None) -> None:
         if isinstance(H, LinearOperator):
-            if mu is None or L is None:
-                raise ValueError("mu and L must be given when H is a LinearOperator: they cannot be computed safely")
             self.H: Any = H
+        elif H is None:
+            if c is None:
+                raise ValueError("H and c are both absent; give at least one of them")
+            self.H = np.zeros(np.size(c))
         elif sp.issparse(H):
             self.H = as_sparse("H", H)
         else:
@@ -104,17 +108,28 @@ class Quadratic(Function):
             raise ValueError(f"H must be a vector (its diagonal) or a square matrix, found shape {shape}")
         self.size = shape[0]
         self.c = np.zeros(self.size) if c is None else vector("c", c, self.size)
-        if len(shape) == 2 and not isinstance(H, LinearOperator):
+        if isinstance(H, LinearOperator):
+            self._constants(0.0 if mu is None else mu, L)
+            return
+        if len(shape) == 2:
             check_symmetric(self.H, name="H")
         if mu is None or L is None:
-            low, high = (self.H.min(), self.H.max()) if len(shape) == 1 else symmetric_extremes(self.H, name="H")
-            if mu is None and low <= 0:
-                raise ValueError(
-                    f"H must be positive definite for f to be strongly convex (mu > 0); its least eigenvalue "
-                    f"is {low:.3g} (or too close to zero to tell). Add a ridge to H, or pass mu= if you know it"
-                )
+            low, high = self._eigenvalues()
             mu, L = low if mu is None else mu, high if L is None else L
         self._constants(mu, L)
+
+    def _eigenvalues(self) -> tuple[float, float]:
+        """Bounds on the eigenvalues of H; raise if one of them is negative by more than rounding."""
+        if self.H.ndim == 1:
+            low, high = float(self.H.min()), float(self.H.max())
+        else:
+            low, high = symmetric_extremes(self.H, name="H")
+        rounding = ROUNDINGS * self.H.shape[0] * float(np.finfo(self.H.dtype).eps) * max(abs(low), abs(high))
+        if low < -rounding:
+            raise ValueError(
+                f"f is not convex: H has the eigenvalue {low:.3g}, and it must be positive semidefinite; check its sign"
+            )
+        return max(low, 0.0), max(high, 0.0)
 
     def split(self, blocks: list[slice]) -> list[Function] | None:
         """One quadratic per block if H is block-diagonal."""
@@ -168,13 +183,7 @@ class LeastSquares(Function):
             least, greatest = singular_range(self.A, name="A")
             L = greatest**2 + self.ridge if L is None else L
             mu = least**2 + self.ridge if mu is None and rows >= self.size else mu
-        mu = self.ridge if mu is None else mu
-        if mu <= 0:
-            raise ValueError(
-                "mu is 0: the columns of A are dependent, or too nearly so to tell, so f is not known to be strongly "
-                "convex; give ridge > 0, or mu= if you know it"
-            )
-        self._constants(mu, L)
+        self._constants(self.ridge if mu is None else mu, L)
 
     def lowered(self) -> Terms:
         """A loss of Ax, and a ridge."""
@@ -185,13 +194,13 @@ class Logistic(Function):
     """Σ log(1 + exp(−labelᵢ·aᵢᵀx)) + (ridge/2)‖x‖², labels ±1; mu = ridge."""
 
     @named
-    def __init__(self, A: Any, labels: Any, ridge: float, *, L: float | None = None) -> None:
+    def __init__(self, A: Any, labels: Any, ridge: float = 0.0, *, L: float | None = None) -> None:
         self.A: Operator = as_operator(A, name="A")
         rows, self.size = self.A.shape
         self.labels = vector("labels", labels, rows)
         if not np.all(np.abs(self.labels) == 1):
             raise ValueError(f"labels must be +1 or -1, found {np.unique(self.labels)[:5]}")
-        self.ridge = number("ridge", ridge, above=0.0)
+        self.ridge = number("ridge", ridge, least=0.0)
         if L is None:
             L = singular_range(self.A, name="A")[1] ** 2 / 4 + self.ridge
         self._constants(self.ridge, L)
@@ -223,7 +232,8 @@ class Separable(Function):
         known = list(sizes) if sizes is not None else [f.size for f in functions if f.size is not None]
         self.blocks = consecutive(known) if len(known) == len(functions) else None
         self.size = None if self.blocks is None else self.blocks[-1].stop
-        self._constants(min(f.mu for f in functions), max(f.L for f in functions))
+        greatest = [f.L for f in functions if f.L is not None]
+        self._constants(min(f.mu for f in functions), max(greatest) if len(greatest) == len(functions) else None)
 
     def sized(self, variables: int) -> Function:
         """Check the blocks too."""
@@ -267,7 +277,7 @@ class Separable(Function):
 
 
 class Smooth(Function):
-    """Any other f, from `value(x)`, `grad(x)` and its constants.
+    """Any other convex f, from `value(x)`, `grad(x)` and its constants, if they are known.
 
     `grad(x)` gets a read-only x and returns a new real array of the same shape; so does `block_grad(x, block)`, the
     entries of ∇f(x) in a slice, which the block-coordinate method for a nonseparable f asks for.
@@ -278,8 +288,8 @@ class Smooth(Function):
         self,
         value: Callable[[Array], float],
         grad: Callable[[Array], Array],
-        mu: float,
-        L: float,
+        mu: float = 0.0,
+        L: float | None = None,
         *,
         size: int | None = None,
         block_grad: Callable[[Array, slice], Array] | None = None,

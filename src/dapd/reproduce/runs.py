@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -118,7 +119,7 @@ def compute(run: Run, experiment: Experiment, show: Callable[[float], None] | No
         kkt=[max(pair) for pair in zip(history.stationarity.tolist(), history.feasibility.tolist(), strict=True)],
         wall=perf_counter() - began,
         reference=(kkt.stationarity, kkt.feasibility),
-        condition=problem.f.L / problem.f.mu,
+        condition=(problem.f.L or math.nan) / problem.f.mu,
         coupling_condition=(result.spectrum.s_max / result.spectrum.s_min) ** 2,
     )
 

@@ -65,7 +65,7 @@ def certify(problem: Problem, x: Array, y: Array) -> Certificate:
     return Certificate(
         stationarity=_norm_of_sum(grad, Mty),
         feasibility=_norm(y - fixed),
-        gap=abs(float(fixed @ (y - fixed))) + slope * slope / (2 * problem.f.mu),
+        gap=abs(float(fixed @ (y - fixed))) + (slope * slope / (2 * problem.f.mu) if problem.f.mu else math.inf),
         stationarity_error=_worst_coordinate(grad, Mty, problem.sizes.columns),
         feasibility_error=_worst(away, np.minimum(balance.duals, balance.steps * balance.rows)),
     )

@@ -22,6 +22,10 @@ DEPENDENT = (
     "Chose PAPC, which converges without a rate: the rows of M are dependent (or too nearly so to tell), "
     "and with this φ the theorems of x-DAPD and y-DAPD need independent rows."
 )
+NOT_STRONGLY_CONVEX = (
+    "Chose PAPC, which converges without a rate: f is not known to be strongly convex (mu = 0), and the theorems of "
+    "x-DAPD and y-DAPD need that."
+)
 MARGIN = 1.2  # a gain below this is within what a measurement may err by
 
 
@@ -37,9 +41,11 @@ def choose(
     spectrum = spectrum or problem.spectrum
     if spectrum is None:
         spectrum = estimate_range(problem.M, positive=problem.phi.is_zero, deadline=deadline)
-    if spectrum.s_min == 0:
-        return bind(PAPC.from_theory(problem, spectrum=spectrum, **start), engine), spectrum, [DEPENDENT]
-    side = theory.favoured(L=problem.f.L, mu=problem.f.mu, s_max=spectrum.s_max, s_min=spectrum.s_min)
+    if spectrum.s_min == 0 or problem.f.mu == 0:
+        note = DEPENDENT if spectrum.s_min == 0 else NOT_STRONGLY_CONVEX
+        return bind(PAPC.from_theory(problem, spectrum=spectrum, **start), engine), spectrum, [note]
+    constants = PAPC.constants_of(problem)
+    side = theory.favoured(**constants, s_max=spectrum.s_max, s_min=spectrum.s_min)
     method = METHODS[side.method].from_theory(problem, spectrum=spectrum, **start)
     whole = bind(method, engine)
     why = f"Chose {method.title}: the theorems ask {side.factor:.3g} times more of the other side."

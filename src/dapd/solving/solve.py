@@ -218,5 +218,6 @@ def _bind(
     if name == "auto":
         return choose(problem, spectrum, start, options, engine, deadline)
     METHODS[name].check(problem)
+    METHODS[name].constants_of(problem)
     spectrum = METHODS[name].spectrum_of(problem, spectrum, deadline=deadline)
     return bind(METHODS[name].from_theory(problem, spectrum=spectrum, **start, **options), engine), spectrum, []

@@ -330,7 +330,7 @@ def y_sbc(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int, sharp:
 
 @named
 def papc(*, L: float, mu: float, s_max: float, s_min: float = 0.0) -> Papc:
-    """Parameters of PAPC; only the rate depends on s_min."""
+    """Parameters of PAPC; only the rate depends on mu and s_min."""
     L, mu, s_max, s_min = _constants(L, mu, s_max, s_min, independent=False)
     progress = min(1 - (1 - mu / L) ** 2, (s_min / s_max) ** 2)
     return Papc(t=1 / L, s=L / s_max**2, Pi=1 / progress if progress > 0 else math.inf)
@@ -390,8 +390,11 @@ def _positive(**values: Any) -> list[float]:
 
 
 def _constants(L: Any, mu: Any, s_max: Any, s_min: Any, *, independent: bool = True) -> list[float]:
-    L, mu, s_max = _positive(L=L, mu=mu, s_max=s_max)
-    s_min = number("s_min", s_min, above=0.0) if independent else number("s_min", s_min, least=0.0)
+    L, s_max = _positive(L=L, s_max=s_max)
+    if independent:
+        mu, s_min = _positive(mu=mu, s_min=s_min)
+    else:
+        mu, s_min = number("mu", mu, least=0.0), number("s_min", s_min, least=0.0)
     _ordered(L=L, mu=mu)
     _ordered(s_max=s_max, s_min=s_min)
     return [L, mu, s_max, s_min]
