@@ -220,6 +220,12 @@ class PythonRunner {
   PythonRunner(nb::tuple program, nb::tuple M, nb::tuple phi, nb::object f, Index rows, Index columns)
       : runner_(make_program(program), make_dual_step<T>(keep_, M, phi, rows, columns), make_gradient<T>(keep_, f)) {}
 
+  void use(nb::tuple program) {
+    Program made = make_program(program);
+    nb::gil_scoped_release released;  // a run that asks for Ctrl-C needs Python's lock to end
+    std::lock_guard<std::mutex> alone(mutex_);
+    runner_.use(std::move(made));
+  }
   void set(int reg, nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu> from) {
     if (static_cast<Index>(from.size()) != runner_.size(reg)) throw std::invalid_argument("a vector of another length");
     std::copy(from.data(), from.data() + from.size(), runner_.data(reg));
@@ -296,6 +302,7 @@ template <class T>
 void bind(nb::module_& module, const char* runner, const char* dual_step) {
   nb::class_<PythonRunner<T>>(module, runner)
       .def(nb::init<nb::tuple, nb::tuple, nb::tuple, nb::object, Index, Index>())
+      .def("use", &PythonRunner<T>::use)
       .def("set", &PythonRunner<T>::set)
       .def("get", &PythonRunner<T>::get)
       .def("run", &PythonRunner<T>::run)

@@ -70,14 +70,26 @@ template <class T>
 class Runner {
  public:
   Runner(Program program, std::unique_ptr<DualStep<T>> map, std::unique_ptr<Gradient<T>> f)
-      : program_(std::move(program)), map_(std::move(map)), f_(std::move(f)) {
-    for (const bool dual : program_.dual) {
-      buffers_.emplace_back(dual ? map_->rows : map_->columns);
-      registers_.push_back(buffers_.back().data());
+      : map_(std::move(map)), f_(std::move(f)) {
+    use(std::move(program));
+  }
+
+  // Run this program from now on, with the same M, φ and f; what the registers hold has no meaning until they are set.
+  void use(Program program) {
+    if (program.dual != program_.dual) {
+      buffers_.clear();
+      registers_.clear();
+      for (const bool dual : program.dual) {
+        buffers_.emplace_back(dual ? map_->rows : map_->columns);
+        registers_.push_back(buffers_.back().data());
+      }
     }
+    program_ = std::move(program);
+    factors_.clear();
     for (const Instruction& step : program_.instructions) {
       for (const Term& term : step.terms) factors_.push_back(static_cast<T>(term.factor));
     }
+    if (shared_by_ > 0) plan();
   }
 
   T* data(int reg) { return registers_[reg]; }
@@ -124,6 +136,12 @@ class Runner {
     map_->share(threads, nullptr);
     f_->share(threads, map_->column_ends);
     shared_by_ = threads;
+    plan();
+  }
+
+  // The program as actions for the threads that share the vectors.
+  void plan() {
+    const int threads = shared_by_;
     actions_.clear();
     const T* factors = factors_.data();
     for (const Instruction& step : program_.instructions) {

@@ -15,7 +15,7 @@ import scipy.linalg.cython_blas
 from dapd.arrays import Array
 from dapd.blas import SMALL, single_blas
 from dapd.engines.program import NotLinear, Program, Symbol, Trace, trace
-from dapd.engines.protocol import NotNative
+from dapd.engines.protocol import NotNative, check_same
 from dapd.engines.records import coupling, function
 from dapd.engines.threads import Choice, available
 from dapd.methods.base import Method, spaces
@@ -69,28 +69,50 @@ class NativeRunner:
         core = core or load()
         if core is None:
             raise NotNative("the native core was not built; install a C++ compiler and reinstall dapd")
-        if type(method).step is not Method.step or type(method).run is not Method.run:
-            raise NotNative(f"{type(method).__name__} overrides step or run, which only Python calls")
         problem = method.problem
-        self.method, self.dtype = method, problem.dtype
-        first = method.init()
-        self.dual = fields_of(first, problem)
-        self.program = program_of(method, type(first), self.dual)
+        self.dtype = problem.dtype
+        self.programs: dict[Any, Program] = {}  # of methods and parameters to which restarts may come back
+        first = self._take(method)
         most = available() if threads is None else threads
         M, phi = coupling(problem, most)
         runner = core.Runner32 if self.dtype == np.float32 else core.Runner64
         self.core = runner(tuple(self.program), M, phi, function(problem), problem.rows, problem.columns)
-        self.core.set(self.program.fields, problem.b.astype(self.dtype))
         self.uses_blas = M[0] == "kronecker"
         if threads is None:
             most = max(1, min(most, int(self.core.work) // WORTH))
         self.choice = Choice(most)
         self.fixed = threads
-        self.kind = type(first)
-        self.point_fields = self._point_fields()
         self.counts = Counted()
+        self._fill(first)
+
+    def _take(self, method: Method, program: Program | None = None) -> Any:
+        """Make the program of a method if it is not given; return its first state."""
+        if type(method).step is not Method.step or type(method).run is not Method.run:
+            raise NotNative(f"{type(method).__name__} overrides step or run, which only Python calls")
+        first = method.init()
+        dual = fields_of(first, method.problem)
+        self.program = program or program_of(method, type(first), dual)
+        self.method, self.dual, self.kind = method, dual, type(first)
+        self.point_fields = self._point_fields()
+        return first
+
+    def _fill(self, first: Any) -> None:
+        """Set the registers of b and of the state."""
+        self.core.set(self.program.fields, self.method.problem.b.astype(self.dtype))
         self.state = first
+        self.method.oracle.reset()
+
+    def rebind(self, method: Method) -> None:
+        """Run this method from its first state, keeping M, φ, f and the counts, to which that state's are added."""
+        check_same(self.method.problem, method.problem)
         method.oracle.reset()
+        asked = type(method), method.parameters
+        first = self._take(method, self.programs.get(asked))
+        self.programs[asked] = self.program
+        self.counts.products += method.oracle.products
+        self.counts.gradients += method.oracle.gradients
+        self.core.use(tuple(self.program))
+        self._fill(first)
 
     def start(self) -> None:
         """Set the state to the method's first, and count what that takes."""

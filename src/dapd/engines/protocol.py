@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from dapd.arrays import Array
 from dapd.methods.base import Method
+from dapd.model.problem import Problem
 
 
 class NotNative(Exception):
@@ -84,3 +85,9 @@ class Engine(str):
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+
+def check_same(before: Problem, after: Problem) -> None:
+    """Raise if a runner of one problem cannot run a method of the other."""
+    if before.M is not after.M or before.phi is not after.phi or before.f is not after.f:
+        raise ValueError("a runner can only take methods of its own problem; bind a new one")

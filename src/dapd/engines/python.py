@@ -6,6 +6,7 @@ from typing import Any
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
+from dapd.engines.protocol import check_same
 from dapd.methods.base import Method, copy_of
 from dapd.methods.oracle import DualStep
 
@@ -16,10 +17,21 @@ class PythonRunner:
     engine = "python"
 
     def __init__(self, method: Method, *, reason: str = "", dual_step: DualStep | None = None) -> None:
-        self.method, self.reason = method, reason
+        self.method, self.reason, self._dual_step = method, reason, dual_step
         if dual_step is not None:
             method.oracle.use(dual_step)
         self._state: Any = None
+
+    def rebind(self, method: Method) -> None:
+        """Run this method from its first state; the counts go on."""
+        check_same(self.method.problem, method.problem)
+        if self._dual_step is not None:
+            method.oracle.use(self._dual_step)
+        before = self.method.oracle
+        self.method = method
+        self._state = copy_of(method.init())
+        method.oracle.gradients += before.gradients
+        method.oracle.products += before.products
 
     def start(self) -> None:
         """Set the state to the method's first, and count what that takes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, ClassVar, get_type_hints
 
 import numpy as np
@@ -151,5 +152,11 @@ def copy_of(state: Any) -> Any:
 
 def spaces(state: Any) -> list[bool | None]:
     """For each field of a state, whether it is typed `Dual` (True) or `Primal` (False); None if it is neither."""
-    hints = get_type_hints(type(state), include_extras=True)
-    return [{Dual: True, Primal: False}.get(hints.get(field)) for field in type(state)._fields]
+    kind: Any = type(state)
+    return _spaces(kind)
+
+
+@cache
+def _spaces(state: Any) -> list[bool | None]:
+    hints = get_type_hints(state, include_extras=True)
+    return [{Dual: True, Primal: False}.get(hints.get(field)) for field in state._fields]

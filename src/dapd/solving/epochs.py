@@ -1,0 +1,197 @@
+"""What restarts share: one runner, the best point, the work done, and how good an epoch was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dapd import theory
+from dapd.arrays import Array
+from dapd.engines import bind
+from dapd.engines.native import NativeRunner
+from dapd.engines.python import PythonRunner
+from dapd.methods.base import Method
+from dapd.methods.x_dapd import XDAPD
+from dapd.methods.y_dapd import YDAPD
+from dapd.model import ask
+from dapd.model.problem import Problem
+
+LENGTH = 3.0  # epochs of a guess last so many Π
+SHORTEST = 20  # iterations of an epoch, and between two looks at a point
+PROBES = 3  # gradients for a first estimate of an unknown L
+BLOWN_UP = 1e3  # growth of the error in an epoch from which an L that is not known is called too small
+
+
+class Judged(NamedTuple):
+    """A point and its error."""
+
+    x: Array
+    y: Array
+    error: float
+
+
+class Progress(NamedTuple):
+    """What an epoch achieved."""
+
+    reduction: float  # logarithm of the factor by which the error fell
+    steps: int
+
+    @property
+    def rate(self) -> float:
+        """Reduction per iteration."""
+        return self.reduction / max(1, self.steps)
+
+
+class Guess(NamedTuple):
+    """Constants that an epoch takes for true, as logarithms."""
+
+    mu: float  # of μ̂ relative to L, or to a data-based unit if f is linear
+    s: float  # of ŝ_min relative to s_max
+
+
+class Bench:
+    """Runs epochs of any method of one problem and keeps the best point."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        judge: Callable[[Array, Array], float],
+        s_max: float,
+        start: tuple[Array, Array],
+        engine: str,
+        deadline: float,
+        tol: float,
+    ) -> None:
+        self.problem, self._judge, self.engine, self.deadline, self.tol = problem, judge, engine, deadline, tol
+        self.s_max = s_max or 1.0  # of a zero M, any bound is true
+        self.runner: NativeRunner | PythonRunner | None = None
+        self.iterations = 0
+        self.asked = [0, 0]  # gradients and products beside those of the methods
+        x, y = (np.asarray(part, problem.dtype) for part in start)
+        self.best = Judged(x, y, self.judge(x, y))
+        self.L_known = problem.f.L is not None
+        self.L = self._probe(x) if problem.f.L is None else float(problem.f.L)
+        self.mu = min(float(problem.f.mu), self.L)
+        self.unit = self.L or self._unit(x, y)
+
+    def judge(self, x: Array, y: Array) -> float:
+        """The error of a point; inf if it is not a number."""
+        with np.errstate(all="ignore"):
+            error = float(self._judge(x, y)) if np.isfinite(x).all() and np.isfinite(y).all() else math.inf
+        return math.inf if math.isnan(error) else error
+
+    @property
+    def over(self) -> bool:
+        """Whether the best point is good enough, or the time is up."""
+        return self.best.error <= self.tol or perf_counter() >= self.deadline
+
+    def counts(self) -> tuple[int, int]:
+        """Gradients and products so far."""
+        made = (0, 0) if self.runner is None else (self.runner.counts.gradients, self.runner.counts.products)
+        return made[0] + self.asked[0], made[1] + self.asked[1]
+
+    def gradient(self, x: Array) -> Array:
+        """∇f(x), counted."""
+        self.asked[0] += 1
+        return ask.gradient(self.problem.f, x)
+
+    def _probe(self, x: Array) -> float:
+        """A lower bound on L: how much ∇f changes along a few directions, each the last change."""
+        direction = np.random.default_rng(0).standard_normal(x.size)
+        before, found = self.gradient(x), 0.0
+        for _ in range(PROBES):
+            size = float(np.linalg.norm(direction))
+            if not 0 < size < math.inf:
+                break
+            direction = direction * (1e-3 * (1 + float(np.linalg.norm(x))) / size)
+            change = self.gradient(x + direction) - before
+            found = max(found, float(np.linalg.norm(change) / np.linalg.norm(direction)))
+            direction = change
+        return found
+
+    def _unit(self, x: Array, y: Array) -> float:
+        """The curvature at which a linear f moves x about as far as the constraints are away."""
+        problem = self.problem
+        away = float(np.linalg.norm(y - ask.prox(problem.phi, y + problem.M.forward(x) - problem.b, 1.0)))
+        slope = float(np.linalg.norm(self.gradient(x)))
+        self.asked[1] += 1
+        return self.s_max * (slope / away if slope and away else 1.0)
+
+    def learn_L(self, L: float) -> None:
+        """Replace an estimate of L that turned out too small."""
+        self.L = self.unit = L
+
+    def _favoured(self, guess: Guess) -> theory.Side:
+        """The better side; of a linear f, every L is a bound, so μ̂ serves as one."""
+        mu, s_min = self.constants(guess)
+        return theory.favoured(L=self.L or mu, mu=mu, s_max=self.s_max, s_min=s_min)
+
+    def steps(self, guess: Guess) -> int:
+        """How long an epoch of the guess lasts."""
+        best = self._favoured(guess)
+        return max(SHORTEST, int(LENGTH * min(best.x.Pi, best.y.Pi)))
+
+    def of_guess(self, guess: Guess, x: Array, y: Array) -> Method:
+        """x- or y-DAPD, whichever the guess favours."""
+        best = self._favoured(guess)
+        if best.method == "x-dapd":
+            return XDAPD(self.problem, best.x, x0=x, y0=y)
+        return YDAPD(self.problem, best.y, x0=x, y0=y)
+
+    def constants(self, guess: Guess) -> tuple[float, float]:
+        """μ̂ and ŝ_min."""
+        return max(self.mu, self.unit * math.exp(guess.mu)), self.s_max * math.exp(guess.s)
+
+    def take(self, method: Method) -> None:
+        """Make the runner run this method from its start."""
+        if self.runner is None:
+            made = bind(method, self.engine)
+            assert isinstance(made, (NativeRunner, PythonRunner))  # no block-coordinate method comes here
+            made.start()
+            self.runner = made
+        else:
+            self.runner.rebind(method)
+
+    def runs(self, method: Method | None) -> bool:
+        """Whether the runner still has this method's state."""
+        return method is not None and self.runner is not None and self.runner.method is method
+
+    def advance(self, steps: int) -> Judged:
+        """Take steps with the current method and judge its point."""
+        assert self.runner is not None
+        with np.errstate(all="ignore"):
+            self.iterations += self.runner.advance(steps, self.deadline)
+            x, y = self.runner.point()
+        found = Judged(x, y, self.judge(x, y))
+        if found.error < self.best.error:
+            self.best = found
+        return found
+
+    def resume(self, method: Method, state: Any, steps: int) -> tuple[Judged, Any]:
+        """Take steps with a method from its state, or from its start if that is None; return the new state too."""
+        if state is None or not self.runs(method):
+            self.take(method)
+            assert self.runner is not None
+            if state is not None:
+                self.runner.state = state
+        found = self.advance(steps)
+        assert self.runner is not None
+        return found, self.runner.state
+
+    def L_was_too_small(self, before: Judged, after: Judged) -> bool:
+        """Whether an epoch shows that; then L is made larger."""
+        if self.L_known:
+            return False
+        if not math.isfinite(after.error) or after.error > BLOWN_UP * before.error:
+            self.learn_L(2 * self.unit)
+            return True
+        change = np.linalg.norm(self.gradient(after.x) - self.gradient(before.x))
+        seen = float(change / (np.linalg.norm(after.x - before.x) or 1.0))
+        if seen > self.L:
+            self.learn_L(2 * seen)
+            return True
+        return False

@@ -1,0 +1,307 @@
+"""Restarts: epochs of x- or y-DAPD with guessed constants, backed by two tracks that are provable.
+
+The guesses are for speed. Their safeguards are the theorem's own constants, if they are known, and proximal epochs,
+which converge whenever there is a saddle point. docs/restarts.md states what follows and proves it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from dapd.arguments import named
+from dapd.arrays import Array
+from dapd.methods.base import Method
+from dapd.model.problem import Problem
+from dapd.solving.epochs import SHORTEST, Bench, Guess, Judged, Progress
+from dapd.solving.proximal import accuracy, parameters
+
+LONG, LONGER = 1000, 4  # iterations that an epoch may last in any case, and relative to those so far
+LOOKS = 4  # at the point of such an epoch
+ENOUGH = 1.0  # reduction from which a guess counts as good
+PLENTY = 3.0  # reduction that ends an epoch early
+BETTER = 1.2  # times the rate from which another guess replaces one that is good
+FARTHER = 10.0  # times the best error at which a guess goes back to the best point
+FIRST = Guess(mu=0.0, s=math.log(0.3))
+S_DOWN, MU_DOWN = Guess(0.0, -math.log(2)), Guess(-math.log(4), 0.0)
+S_UP, MU_UP = Guess(0.0, math.log(2)), Guess(math.log(4), 0.0)
+LONGEST_WAIT = 8  # good epochs between two trials of other guesses
+LOWEST = math.log(1e-16)  # of a guess that no known constant bounds
+
+LATE = 4.0  # Π of the theorem's constants before they take part
+SHARE = 4  # then their part of the work is one in so many
+STALLED = 12  # epochs without a reduction by e before proximal epochs take part
+LOOSENESS = 0.5  # of the first proximal epoch
+SUMMABLE = 1.1  # power of the epoch's number by which that falls
+SHRINK = 4.0  # of the proximal terms after an epoch that reduced the error by less than e
+MODERATE = Guess(math.log(1e-3), math.log(1e-2))  # the least guess that the first proximal terms are made of
+WEAKEST = 1e-8  # proximal terms, relative to the first
+
+
+class Epoch(NamedTuple):
+    """The best point after an epoch, and what it took."""
+
+    x: Array
+    y: Array
+    error: float
+    iterations: int
+    gradients: int
+    products: int
+    kind: str  # "start", "guess", "theorem" or "proximal"
+    mu: float  # the μ that the epoch assumed or added
+    s_min: float  # the s_min that it assumed or added
+
+
+@named
+def restarts(
+    problem: Problem,
+    judge: Callable[[Array, Array], float],
+    *,
+    s_max: float,
+    s_min: float | None = None,
+    start: tuple[Array, Array] | None = None,
+    engine: str = "auto",
+    deadline: float = math.inf,
+    tol: float = 0.0,
+) -> Iterator[Epoch]:
+    """Yield the best point after each epoch until its error is at most `tol` or the deadline has passed.
+
+    Parameters
+    ----------
+    problem : Problem
+        f with any mu, and L known, zero or None; M and φ without assumptions.
+    judge : function of x and y
+        The error of a point: finite, and as small as one likes near every solution.
+    s_max : float
+        A bound on ‖M‖.
+    s_min : float, optional
+        With f.mu > 0, a positive value lets the theorem's constants take part.
+    start : pair of vectors, optional
+        The first x and y, zero by default.
+    """
+    zero = np.zeros(problem.columns), np.zeros(problem.rows)
+    bench = Bench(problem, judge, s_max, zero if start is None else start, engine, deadline, tol)
+    lowest = Guess(
+        math.log(bench.mu / bench.L) if bench.mu > 0 else LOWEST,
+        math.log(s_min / bench.s_max) if s_min else LOWEST,
+    )
+    guesses = _Guesses(bench, lowest)
+    proximal = _Proximal(bench, guesses)
+    tracks: list[_Track] = [guesses, proximal]
+    if s_min and bench.mu > 0 and bench.L_known:
+        tracks.append(_Theorem(bench, Guess(lowest.mu, lowest.s)))
+    yield _record(bench, None)
+    stall = _Stall(bench)
+    while not bench.over:
+        stall.look()
+        track = next((track for track in reversed(tracks) if track.is_due(stall)), guesses)
+        before = bench.iterations
+        next(track.epochs)
+        track.work += bench.iterations - before
+        stall.work[track.kind] = stall.work.get(track.kind, 0) + bench.iterations - before
+        yield _record(bench, track)
+
+
+def _record(bench: Bench, track: _Track | None) -> Epoch:
+    kind, used = ("start", (0.0, 0.0)) if track is None else (track.kind, track.used)
+    return Epoch(*bench.best, bench.iterations, *bench.counts(), kind, *used)
+
+
+class _Stall:
+    """How long the best error has not fallen by a factor of e."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self._reset()
+
+    def _reset(self) -> None:
+        self.error, self.since, self.epochs = self.bench.best.error, self.bench.iterations, 0
+        self.work: dict[str, int] = {}  # of each track since then
+
+    def look(self) -> None:
+        """Count an epoch, or start again after a good one."""
+        self.epochs += 1
+        if self.bench.best.error < self.error / math.e:
+            self._reset()
+
+
+class _Track:
+    """One way to choose epochs; `epochs` yields after each."""
+
+    kind: str
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench, self.work, self.used = bench, 0, (0.0, 0.0)
+        self.epochs = self._run()
+
+    def _run(self) -> Iterator[None]:
+        raise NotImplementedError
+
+    def is_due(self, stall: _Stall) -> bool:
+        """Whether its next epoch has its turn now."""
+        return False
+
+
+class _Guesses(_Track):
+    """A walk over guesses of μ and s_min, led by how fast the error fell per iteration."""
+
+    kind = "guess"
+
+    def __init__(self, bench: Bench, lowest: Guess) -> None:
+        self.guess, self.lowest, self.at, self.ran = FIRST, lowest, bench.best, FIRST
+        self.method: Method | None = None
+        super().__init__(bench)
+
+    def _moved(self, by: Guess) -> Guess:
+        """The guess next to the current one, or that itself if the other is not possible or its epoch too long."""
+        most = math.inf if self.bench.L == 0 else 0.0
+        mu, s = self.guess.mu + by.mu, self.guess.s + by.s
+        other = Guess(min(most, max(self.lowest.mu, mu)), min(0.0, max(self.lowest.s, s)))
+        longest = max(LONG, LONGER * self.bench.iterations)
+        return other if self.bench.steps(other) <= longest else self.guess
+
+    def _epoch(self, guess: Guess) -> Generator[None, None, Progress]:
+        """Run a guess from the current point, or go on with it if it ran last."""
+        bench, before = self.bench, self.at
+        self.used = bench.constants(guess)
+        if self.method is None or not bench.runs(self.method) or guess != self.ran:
+            self.method, self.ran = bench.of_guess(guess, before.x, before.y), guess
+            bench.take(self.method)
+        steps = bench.steps(guess)
+        done, after = bench.iterations, before
+        while bench.iterations - done < steps and not bench.over:
+            piece = max(SHORTEST, steps // LOOKS)
+            after = bench.advance(min(piece, done + steps - bench.iterations))
+            if after.error < before.error * math.exp(-PLENTY):
+                break
+        made = Progress(_reduction(before, after), bench.iterations - done)
+        wrong = bench.L_was_too_small(before, after)
+        if wrong or not after.error < FARTHER * bench.best.error:
+            self.at, self.method = bench.best, None
+        else:
+            self.at = after
+        yield
+        return made
+
+    def _run(self) -> Iterator[None]:
+        others, wait, patience = [S_DOWN, MU_DOWN, S_UP, MU_UP], 0, 1
+        made: Progress | None = None  # of the current guess, if that is fresh
+        while True:
+            if made is None:
+                made = yield from self._epoch(self.guess)
+            if made.reduction < ENOUGH:  # too optimistic: go down where it falls faster
+                self.guess, made = yield from self._down()
+                wait, patience = 0, 1
+                continue
+            wait -= 1
+            if wait > 0:
+                made = None
+                continue
+            by = next((by for by in others if self._moved(by) != self.guess), others[0])
+            other = self._moved(by)
+            trial = yield from self._epoch(other)
+            if trial.rate > BETTER * made.rate:
+                self.guess, made, wait, patience = other, trial, 0, 1
+            else:
+                others.remove(by)
+                others.append(by)
+                patience = min(LONGEST_WAIT, 2 * patience)
+                made, wait = None, patience
+
+    def _down(self) -> Generator[None, None, tuple[Guess, Progress | None]]:
+        """Try the lower neighbours until one is good, else take the better one."""
+        tried: list[tuple[float, Guess, Progress | None]] = []
+        for by in (S_DOWN, MU_DOWN) if self.bench.L > 0 else (S_DOWN, MU_DOWN, MU_UP):
+            other = self._moved(by)
+            if other == self.guess:
+                continue
+            made = yield from self._epoch(other)
+            # a trial that was refused would only repeat itself
+            fresh = made if made.reduction >= ENOUGH or self.method is None else None
+            tried.append((made.rate, other, fresh))
+            if made.reduction >= ENOUGH:
+                break
+        if not tried:  # as low as can be
+            yield from self._epoch(self.guess)
+            return self.guess, None
+        _, guess, fresh = max(tried, key=lambda trial: trial[0])
+        return guess, fresh
+
+
+class _Theorem(_Track):
+    """The method of the theorem from the start, undisturbed; it gets a fixed share of the work."""
+
+    kind = "theorem"
+
+    def __init__(self, bench: Bench, true: Guess) -> None:
+        self.method = bench.of_guess(true, bench.best.x, bench.best.y)
+        super().__init__(bench)
+        self.used = bench.constants(true)
+
+    def is_due(self, stall: _Stall) -> bool:
+        """Whether its share is not used up."""
+        return bool(SHARE * self.work < self.bench.iterations - LATE * self.method.parameters.Pi)
+
+    def _run(self) -> Iterator[None]:
+        state, steps = None, max(SHORTEST, int(self.method.parameters.Pi / SHARE))
+        while True:
+            _, state = self.bench.resume(self.method, state, steps)
+            yield
+
+
+class _Proximal(_Track):
+    """The inexact proximal point method, each step an instance of the theorem (Rockafellar 1976)."""
+
+    kind = "proximal"
+
+    def __init__(self, bench: Bench, guesses: _Guesses) -> None:
+        self.guesses = guesses
+        super().__init__(bench)
+
+    def is_due(self, stall: _Stall) -> bool:
+        """Whether the guesses have stalled and did the greater part of the work since then."""
+        all_work = self.bench.iterations - stall.since
+        return stall.epochs > STALLED and SHARE * stall.work.get(self.kind, 0) <= all_work
+
+    def _run(self) -> Iterator[None]:
+        bench = self.bench
+        moved_at = math.inf
+        at, number, weaker, mu, delta = bench.best, 0, 1.0, 0.0, 0.0
+        while True:
+            if bench.best.error <= 0.5 * moved_at and bench.best.error <= at.error:
+                at, moved_at, number, weaker = bench.best, bench.best.error, 0, 1.0
+                guess = self.guesses.guess
+                mu, s = bench.constants(Guess(max(guess.mu, MODERATE.mu), max(guess.s, MODERATE.s)))
+                delta = s * s / math.sqrt((bench.L + mu) * (bench.mu + mu))
+            before = at
+            at = yield from self._step(at, weaker * mu, weaker * delta, LOOSENESS * (number + 1) ** -SUMMABLE)
+            if _reduction(before, at) < ENOUGH:
+                weaker = max(WEAKEST, weaker / SHRINK)
+            number += 1
+
+    def _step(self, centre: Judged, mu: float, delta: float, looseness: float) -> Generator[None, None, Judged]:
+        """An approximate proximal-point step whose error is at most `looseness` times its length."""
+        bench, problem, patience = self.bench, self.bench.problem, 40.0
+        while True:
+            kind, p = parameters(L=bench.L, mu=bench.mu, s_max=bench.s_max, mu_hat=mu, delta=delta)
+            self.used = mu, p.r
+            method, state, began = kind(problem, p, x0=centre.x, y0=centre.y), None, self.work
+            while bench.L_known or self.work - began < patience * p.Pi:
+                found, state = bench.resume(method, state, max(SHORTEST, int(p.Pi)))
+                made = accuracy(problem, p, found.x, centre.x, centre.y)
+                bench.asked[0], bench.asked[1] = bench.asked[0] + 1, bench.asked[1] + 2
+                yield
+                if made.error <= max(looseness * made.length, made.rounding):
+                    return Judged(found.x, made.y.astype(problem.dtype), bench.judge(found.x, made.y))
+            bench.learn_L(2 * bench.unit)
+            patience *= 2
+
+
+def _reduction(before: Judged, after: Judged) -> float:
+    """How far the error fell, as a logarithm."""
+    if after.error == 0 or math.isinf(before.error):
+        return math.inf if after.error < before.error else -math.inf
+    return -math.inf if math.isinf(after.error) else math.log(before.error / after.error)
