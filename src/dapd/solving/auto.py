@@ -1,0 +1,137 @@
+"""`auto`: the way that is predicted to be fastest, and another if it takes longer than that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from dapd.arguments import TimeUp
+from dapd.arrays import Array
+from dapd.solving.certificate import blame, objective
+from dapd.solving.ends import proves_infeasible, proves_unbounded
+from dapd.solving.loop import Info
+from dapd.solving.progress import Display
+from dapd.solving.result import Status
+from dapd.solving.search import Search
+from dapd.solving.ways import Direct, FirstOrder, Moved, SecondOrder, Way
+from dapd.spectrum.estimate import Spectrum
+
+OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
+TRIVIAL = 3e-3  # seconds below which it does not pay to compare predictions
+STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
+PATIENCE = 3.0  # times the time to the best point that may pass without a better one
+
+
+class Ended(NamedTuple):
+    """How it ended."""
+
+    status: Status
+    ray: Array | None
+    way: Way | None  # that found the best point
+    reason: str
+
+
+def ways_for(search: Search, engine: str, spectrum: Spectrum | None, use_direct: bool) -> list[Way]:
+    """All ways that may be possible, the most promising first."""
+    first = FirstOrder(search, engine, spectrum)
+    limit = max(0.02, first.predict())
+    ways: list[Way] = [first]
+    if engine == "auto":
+        ways.append(SecondOrder(search, max(0.02, limit / 20)))
+        if use_direct:
+            ways.append(Direct(search, limit))
+    return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.predict())
+
+
+def run(
+    search: Search,
+    ways: list[Way],
+    start: tuple[Array, Array],
+    callback: Callable[[Info], object] | None,
+    shown: Display,
+    record: Callable[[Info], None],
+) -> Ended:
+    """Advance the way with the best prospects until something says stop."""
+    problem = search.problem
+    search.judge(*start)
+    if not math.isfinite(search.point.certificate.error):
+        blame(problem, *start)
+    objective(problem, *start, satisfied=True)  # its errors must come before the work
+    found_by: Way | None = None
+    try:
+        while True:
+            look = search.point
+            shown.show(search.iterations, look.time, look.certificate, math.nan)
+            record(look)
+            stop = callback is not None and callback(look._replace(x=look.x.copy(), y=look.y.copy()))
+            if search.done:
+                return Ended(Status.optimal, None, found_by, "")
+            if stop:
+                return Ended(Status.interrupted, None, found_by, "Stopped by the callback; this is the best point seen so far.")
+            if perf_counter() >= search.deadline:
+                return Ended(Status.time_limit, None, found_by, "")
+            if search.iterations >= search.limit:
+                return Ended(Status.iteration_limit, None, found_by, "")
+            if _stalled(search) or not ways:
+                return Ended(Status.interrupted, None, found_by, _rounding(search))
+            way = min(ways, key=_score)
+            before, began = search.excess, perf_counter()
+            try:
+                moved = way.advance()
+            except TimeUp:
+                return Ended(Status.time_limit, None, found_by, "")
+            way.spent += perf_counter() - began
+            if search.excess < before:
+                found_by = way
+            for other in ways:  # a way that is far behind starts anew from the best point
+                if other is not way and search.excess < 0.1 * before:
+                    other.pieces = None
+            if moved is None:
+                ways.remove(way)
+            elif search.excess > 0.5 * before:
+                ended = _ray(search, moved, found_by)
+                if ended is not None:
+                    return ended
+    except KeyboardInterrupt:
+        return Ended(Status.interrupted, None, found_by, "")
+
+
+def _score(way: Way) -> float:
+    """Seconds that the way is expected to take in all: more than predicted, if it has spent them already."""
+    return max(way.predict(), OVERRUN * way.spent)
+
+
+def _ray(search: Search, moved: Moved, found_by: Way | None) -> Ended | None:
+    """A proof that there is no solution, if x or y runs away along a ray."""
+    x = search.point.x
+    with np.errstate(all="ignore"):
+        if moved.dy is not None:
+            ray = proves_infeasible(search.problem, x, moved.dy)
+            if ray is not None:
+                return Ended(Status.infeasible, ray, found_by, "")
+        if moved.dx is not None:
+            ray = proves_unbounded(search.problem, x, moved.dx)
+            if ray is not None:
+                return Ended(Status.unbounded, ray, found_by, "")
+    return None
+
+
+def _stalled(search: Search) -> bool:
+    """Whether only rounding can explain that there is no better point."""
+    look = search.point
+    rounding = STALLED * float(np.finfo(search.problem.dtype).eps)
+    waited = perf_counter() - search.began
+    return look.certificate.error <= rounding and waited > 1.0 + PATIENCE * look.time
+
+
+def _rounding(search: Search) -> str:
+    dtype = search.problem.dtype
+    remedy = "a larger tol" if dtype == np.float64 else "float64, or a larger tol"
+    return (
+        f"Stopped by rounding in {dtype}, which keeps the error at {search.point.certificate.error:.1e}. "
+        f"This is the best point seen; use {remedy}."
+    )

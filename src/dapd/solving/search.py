@@ -1,0 +1,59 @@
+"""The state of a solve by `auto`: the best point seen, and what was spent."""
+
+from __future__ import annotations
+
+import math
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from dapd.arrays import Array
+from dapd.model.problem import Problem
+from dapd.solving.certificate import certify
+from dapd.solving.loop import Info
+from dapd.spectrum.estimate import Spectrum
+
+
+class Search:
+    """Judges points by the certificate of the given problem, and keeps the best."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        tolerances: tuple[float, float],
+        limit: int,
+        deadline: float,
+        spectrum: Spectrum | None,
+        kept: dict[str, Any],
+    ) -> None:
+        self.problem, self.tolerances, self.limit, self.deadline = problem, tolerances, limit, deadline
+        self.spectrum = spectrum
+        self.kept = kept  # set-ups that a later solve of nearly the same problem uses again
+        self.began = perf_counter()
+        self.best: Info | None = None
+        self.excess = math.inf  # of the best point
+        self.iterations = self.gradients = self.products = 0
+
+    @property
+    def point(self) -> Info:
+        """The best point."""
+        assert self.best is not None
+        return self.best
+
+    def judge(self, x: Array, y: Array) -> float:
+        """How many times too large the error of a point is."""
+        x, y = x.astype(self.problem.dtype, copy=False), y.astype(self.problem.dtype, copy=False)
+        with np.errstate(all="ignore"):
+            certificate = certify(self.problem, x, y, spectrum=self.spectrum)
+        excess = certificate.excess(*self.tolerances) if any(self.tolerances) else certificate.error / np.finfo(float).tiny
+        excess = math.inf if math.isnan(excess) else excess
+        if self.best is None or excess < self.excess:
+            self.best = Info(self.iterations, perf_counter() - self.began, x, y, certificate)
+            self.excess = excess
+        return excess
+
+    @property
+    def done(self) -> bool:
+        """Whether the best point meets a tolerance."""
+        return self.excess <= 1.0 and any(self.tolerances)

@@ -1,0 +1,209 @@
+"""The ways in which `auto` may solve a problem: Clarabel, second-order steps, and restarted first-order methods.
+
+Each says how long it will probably take, and makes progress a piece at a time, so `auto` may change its mind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import nullcontext
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from dapd.arrays import Array
+from dapd.blas import single_blas
+from dapd.model.lowered import has_valid_lowering
+from dapd.model.problem import Problem
+from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
+from dapd.second_order import direct
+from dapd.second_order.choose import TooExpensive
+from dapd.second_order.newton import Newton, Unsuitable
+from dapd.solving.restarts import restarts
+from dapd.solving.search import Search
+from dapd.spectrum.estimate import Spectrum, estimate_norm
+
+EPOCHS = 3_000  # first-order iterations that a problem usually takes
+CALL, OPERATION = 4e-6, 3e-10  # seconds per iteration, and per multiplication in it
+IN_PYTHON = 10  # times as slow
+FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solution
+NEAR = 1e-3  # relative error from which a point is near
+RETRY = 8  # times the seconds that a factorisation may take, after a way turned out too expensive
+CONDITIONING = (DiagonalVariables.apply, OrthonormalRows.apply, RowScaling.apply)
+
+
+class Moved(NamedTuple):
+    """How x and y moved in the last piece of progress: near a ray if the problem has no solution."""
+
+    dx: Array | None
+    dy: Array | None
+
+
+class Way:
+    """One way to solve the problem."""
+
+    name: str
+    title: str
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+        self.spent = 0.0
+        self.why = ""
+        self.pieces: Iterator[Moved] | None = None
+
+    def predict(self) -> float:
+        """Seconds to the solution; inf if this way is impossible."""
+        raise NotImplementedError
+
+    def start(self) -> Iterator[Moved]:
+        """Make progress from the best point on, a piece at a time."""
+        raise NotImplementedError
+
+    def advance(self) -> Moved | None:
+        """Make a piece of progress; None if there is no more to come."""
+        if self.pieces is None:
+            self.pieces = self.start()
+        return next(self.pieces, None)
+
+
+class Direct(Way):
+    """Clarabel's interior point."""
+
+    name, title = "clarabel", "Clarabel"
+
+    def __init__(self, search: Search, limit: float) -> None:
+        super().__init__(search)
+        self.form = None
+        self.seconds = direct.predict(search.problem, limit) if direct.available() else None
+        self.limit = limit
+
+    def predict(self) -> float:
+        """From the symbolic cost of its factorisation."""
+        if self.seconds is None:
+            return math.inf
+        return self.seconds if math.isfinite(self.seconds) else 2 * self.limit
+
+    def start(self) -> Iterator[Moved]:
+        """One call."""
+        search = self.search
+        tol, tol_absolute = search.tolerances
+        answer = direct.solve(
+            search.problem,
+            tol=tol,
+            tol_absolute=tol_absolute,
+            time_limit=search.deadline - perf_counter(),
+            max_iterations=max(1, min(100, search.limit - search.iterations)),
+            excess=lambda found: math.inf if found.ray is not None else search.judge(found.x, found.y),
+        )
+        search.iterations += answer.iterations
+        self.seconds = None  # it will not do better
+        if answer.status == "infeasible":
+            yield Moved(None, answer.ray)
+        elif answer.status == "unbounded":
+            yield Moved(answer.ray, None)
+        else:
+            yield Moved(None, None)
+
+
+class SecondOrder(Way):
+    """The proximal method of multipliers with semismooth Newton."""
+
+    name, title = "newton", "second-order steps"
+
+    def __init__(self, search: Search, limit: float) -> None:
+        super().__init__(search)
+        self.limit = limit
+        self.newton: Newton | None = search.kept.get("newton")
+        self.impossible = False
+        if self.newton is None:
+            self._set_up()
+
+    def _set_up(self) -> None:
+        try:
+            self.newton = self.search.kept["newton"] = Newton(self.search.problem, seconds=self.limit)
+            self.why = f"a factorisation takes about {self.newton.cost:.2g} s ({self.newton.kind})"
+        except TooExpensive as error:
+            self.why = str(error)
+        except Unsuitable as error:
+            self.impossible, self.why = True, str(error)
+
+    def predict(self) -> float:
+        """Factorisations, times what one takes."""
+        if self.impossible:
+            return math.inf
+        if self.newton is None:
+            return 2 * FACTORISATIONS * self.limit
+        near = self.search.best is not None and self.search.best.certificate.error < NEAR
+        return (FEW if near else FACTORISATIONS) * self.newton.cost
+
+    def start(self) -> Iterator[Moved]:
+        """Proximal steps."""
+        search = self.search
+        while self.newton is None and not self.impossible:
+            self.limit *= RETRY
+            self._set_up()
+            yield Moved(None, None)
+        if self.newton is None:
+            return
+        best, counted = search.point, self.newton.factorizations
+        small = single_blas(0) if self.newton.cost < 1e-2 else nullcontext()
+        with small:
+            for look in self.newton.run(best.x, best.y, search.judge, search.deadline):
+                search.iterations += look.factorizations - counted
+                counted = look.factorizations
+                yield Moved(look.dx, look.dy)
+
+
+class FirstOrder(Way):
+    """Restarted x-DAPD and y-DAPD."""
+
+    name, title = "restarts", "restarted DAPD"
+
+    def __init__(self, search: Search, engine: str, spectrum: Spectrum | None) -> None:
+        super().__init__(search)
+        self.engine, self.spectrum = engine, spectrum
+        self.ran = ""  # the engine that ran
+        problem = search.problem
+        native = has_valid_lowering(problem.f, "grad") and has_valid_lowering(problem.phi, "prox")
+        operations = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
+        operations += 10 * (problem.rows + problem.columns)
+        self.seconds = EPOCHS * (CALL + OPERATION * operations) * (1 if native else IN_PYTHON)
+        self.why = f"about {EPOCHS:,} iterations are usual"
+
+    def predict(self) -> float:
+        """Iterations, times what one takes."""
+        return self.seconds
+
+    def start(self) -> Iterator[Moved]:
+        """Epochs on a problem with scaled rows, judged by the certificate of the given one."""
+        search = self.search
+        transform = Presolve.apply(search.problem, CONDITIONING)
+        problem: Problem = search.problem if transform is None else transform.problem
+        spectrum = problem.spectrum or (self.spectrum if transform is None else None)
+        if spectrum is None:
+            spectrum = estimate_norm(problem.M, deadline=search.deadline)
+        best = search.point
+        start = (best.x, best.y) if transform is None else transform.start(best.x, best.y)
+
+        def judge(x: Array, y: Array) -> float:
+            return search.judge(*((x, y) if transform is None else transform.back(x, y)))
+
+        before: Any = None
+        made = (0, 0, 0)
+        for epoch in restarts(
+            problem,
+            judge,
+            s_max=spectrum.s_max,
+            s_min=spectrum.s_min or None,
+            start=start,
+            engine=self.engine,
+            deadline=search.deadline,
+            tol=1.0,
+        ):
+            search.iterations += epoch.iterations - made[0]
+            search.gradients += epoch.gradients - made[1]
+            search.products += epoch.products - made[2]
+            made = epoch.iterations, epoch.gradients, epoch.products
+            there = (epoch.x, epoch.y) if transform is None else transform.back(epoch.x, epoch.y)
+            yield Moved(None, None) if before is None else Moved(there[0] - before[0], there[1] - before[1])
+            before = there
