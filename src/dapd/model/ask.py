@@ -9,7 +9,7 @@ import numpy as np
 
 from dapd.arguments import unmasked
 from dapd.arrays import Array
-from dapd.model.proximal import Phi
+from dapd.model.phi import Phi
 from dapd.model.smooth import Function
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array, namespace
 from dapd.model.lowered import Pieces, has_valid_lowering
-from dapd.model.proximal import NEARBY, Phi
+from dapd.model.phi import NEARBY, Phi
 
 
 class HasProx(Protocol):
@@ -77,6 +77,22 @@ class Conjugate(Phi):
     def conjugate_near(self, v: Array, step: Any) -> float:
         """G at its own prox."""
         return float(self.g.value(self._inner(v, step)))
+
+    def recession(self, d: Array) -> float:
+        """The slope of g* at infinity."""
+        return self.g.conjugate_recession(d) if isinstance(self.g, Phi) else np.nan
+
+    def conjugate_recession(self, w: Array) -> float:
+        """The slope of g at infinity."""
+        return self.g.recession(w) if isinstance(self.g, Phi) else np.nan
+
+    def project_recession(self, d: Array) -> Array:
+        """As g*."""
+        return self.g.project_conjugate_recession(d) if isinstance(self.g, Phi) else d
+
+    def project_conjugate_recession(self, w: Array) -> Array:
+        """As g."""
+        return self.g.project_recession(w) if isinstance(self.g, Phi) else w
 
     def reach(self, rows: int) -> float:
         """The steepness of g."""
@@ -208,14 +224,29 @@ class Stack(Phi):
         """The norm of the parts'."""
         return math.hypot(*(part.steepness(n or 0) for part, n in zip(self.parts, self.sizes, strict=True)))
 
+    def _joined(self, name: str, v: Array) -> Array:
+        pieces = zip(self.parts, self._pieces(v), strict=True)
+        return np.concatenate([getattr(part, name)(piece) for part, piece in pieces])
+
     def project(self, y: Array) -> Array:
         """Part by part."""
-        return np.concatenate([part.project(piece) for part, piece in zip(self.parts, self._pieces(y), strict=True)])
+        return self._joined("project", y)
 
     def project_conjugate(self, z: Array) -> Array:
         """Part by part."""
-        pieces = zip(self.parts, self._pieces(z), strict=True)
-        return np.concatenate([part.project_conjugate(piece) for part, piece in pieces])
+        return self._joined("project_conjugate", z)
+
+    def project_recession(self, d: Array) -> Array:
+        """Part by part."""
+        return self._joined("project_recession", d)
+
+    def project_conjugate_recession(self, w: Array) -> Array:
+        """Part by part."""
+        return self._joined("project_conjugate_recession", w)
+
+    def conjugate_recession(self, w: Array) -> float:
+        """Σ_k of the parts'."""
+        return self._sum("conjugate_recession", w)
 
     def recession(self, d: Array) -> float:
         """Σ_k of the parts'."""

@@ -86,6 +86,7 @@ class Problem:
         limits = None if bounds is None else bounds_of(bounds, self.columns)
         if limits is not None:
             self.lower, self.upper = limits
+        self.unstacked: Problem = self  # if this is the `stacked` form of a problem with bounds, that problem
         self.blocks = self._divide(f, blocks)
         self.f = self._fit(f)
         curvatures(f.mu, f.L, owner="f.")
@@ -119,6 +120,13 @@ class Problem:
         unit = self.f.mu or float(slopes.max()) or self.f.L or 1.0
         return Sizes(rows=np.where(rows > 0, rows, 1.0), duals=unit / norms, columns=slopes + unit, unit=unit)
 
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """The bounds on x, infinite if there are none."""
+        if self.lower is None or self.upper is None:
+            return np.full(self.columns, -np.inf), np.full(self.columns, np.inf)
+        return self.lower, self.upper
+
     @cached_property
     def stacked(self) -> Problem:
         """The same problem with its bounds as rows of M, so its dual is (y, z): itself if there are no bounds."""
@@ -130,7 +138,7 @@ class Problem:
         if self.x_star is not None and self.y_star is not None:
             pull = self.M.adjoint(self.y_star) + ask.gradient(self.f, self.x_star)
             y_star = np.concatenate([self.y_star, -pull])
-        return Problem(
+        stacked = Problem(
             self.f,
             RowBlocks([*above, identity]) if self.rows else identity,
             np.concatenate([self.b, np.zeros(self.columns, self.b.dtype)]),
@@ -140,6 +148,8 @@ class Problem:
             y_star=y_star,
             spectrum=None if self.spectrum is None else self.stacked_spectrum(self.spectrum),
         )
+        stacked.unstacked = self
+        return stacked
 
     def stacked_spectrum(self, spectrum: Spectrum) -> Spectrum:
         """The spectrum of the stacked M: the bounds are orthonormal rows, dependent on the others."""

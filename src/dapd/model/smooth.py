@@ -14,6 +14,7 @@ from dapd.arrays import Array, namespace
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.terms import Terms
 from dapd.operators.base import Operator, as_operator, as_sparse
+from dapd.operators.columns import Placed
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
 from dapd.spectrum.symmetric import check_symmetric
 
@@ -59,6 +60,16 @@ class Function:
     def block_grad(self, x: Array, block: slice) -> Array:
         """The block's part of ∇f(x)."""
         return self._terms("block_grad(x, block); give Smooth one, or use a full method").block_gradient(x, block)
+
+    def recession(self, v: Array) -> float:
+        """Lim f(x + tv)/t for t → ∞, inf if f curves along v; nan if it is not known."""
+        terms = self.lowered() if has_valid_lowering(self, "grad") else None
+        return terms.recession(v) if isinstance(terms, Terms) else np.nan
+
+    def curved_maps(self, size: int) -> list[Operator]:
+        """The maps that vanish along every direction in which f is linear at infinity, as far as they are known."""
+        terms = self.lowered() if has_valid_lowering(self, "grad") else None
+        return terms.curved_maps(size) if isinstance(terms, Terms) else []
 
     def split(self, blocks: list[slice]) -> list[Function] | None:
         """f_1, …, f_N with f(x) = Σ f_i(x_i) over these blocks; None if f is not known to separate."""
@@ -256,6 +267,18 @@ class Separable(Function):
     def value(self, x: Array) -> float:
         """Σ f_i(x_i)."""
         return sum(f.value(piece) for f, piece in self._pieces(x))
+
+    def recession(self, v: Array) -> float:
+        """Σ of the blocks'."""
+        return sum(f.recession(piece) for f, piece in self._pieces(v))
+
+    def curved_maps(self, size: int) -> list[Operator]:
+        """Those of the blocks, each on its own variables."""
+        return [
+            Placed(curved, block, size)
+            for f, block in zip(self.functions, self._known_blocks(), strict=True)
+            for curved in f.curved_maps(block.stop - block.start)
+        ]
 
     def grad(self, x: Array) -> Array:
         """The blocks' gradients, joined."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array, namespace
-from dapd.operators.base import Operator
+from dapd.operators.base import Operator, as_operator
+from dapd.operators.stacked import Identity
 
 
 class Loss(NamedTuple):
@@ -43,6 +46,13 @@ LOSSES = {  # ½(u − d)², log(1 + exp(−d·u)), √((u − d)² + e²)
         lambda u, d, e: e**2 / ((u - d) ** 2 + e**2) ** 1.5,
     ),
 }
+
+
+def _symmetric(H: Any) -> Operator:
+    """H as an operator; a LinearOperator need not have an adjoint of its own."""
+    if isinstance(H, LinearOperator):
+        return as_operator(LinearOperator(H.shape, matvec=H.matvec, rmatvec=H.matvec, dtype=H.dtype))
+    return as_operator(sp.diags_array(H) if H.ndim == 1 else H, name="H")
 
 
 class Terms(NamedTuple):
@@ -116,6 +126,27 @@ class Terms(NamedTuple):
         elif self.H is not None:
             total = total + (self.H[block] * x[block] if self.H.ndim == 1 else self.H[block] @ x)
         return total if self.c is None else total - self.c[block]
+
+    def curved_maps(self, size: int) -> list[Operator]:
+        """The maps that vanish along every direction in which f is linear at infinity, for `size` variables."""
+        found = [] if self.H is None else [_symmetric(self.H)]
+        if self.loss == "square":
+            found.append(Identity(size) if self.A is None else self.A)
+        return [*found, Identity(size)] if self.ridge else found
+
+    def recession(self, v: Array) -> float:
+        """Lim f(x + tv)/t for t → ∞: inf if f curves along v, by more than rounding."""
+        for curved in self.curved_maps(v.size):
+            if not np.all(curved.cancels(curved.forward(v), v)):
+                return math.inf
+        total = 0.0 if self.c is None else -float(v @ self.c)
+        if self.loss in ("logistic", "pseudo-huber"):
+            image = self._image(v)
+            if self.A is not None:
+                image = np.where(self.A.cancels(image, v), 0.0, image)
+            slopes = np.maximum(0.0, -self._target * image) if self.loss == "logistic" else abs(image)
+            total += float(np.sum(slopes))
+        return total
 
     def curvatures(self, x: Array) -> Array:
         """ℓ''(aᵢᵀx; dᵢ): the Hessian is Aᵀ diag(these) A + H + ridge·I."""

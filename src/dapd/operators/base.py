@@ -14,6 +14,7 @@ from dapd.arrays import Array
 from dapd.operators.sizes import magnitudes, norms_of_rows
 
 PANEL = 1 << 18  # entries of M that are converted at a time if x and M have different dtypes
+CANCELLED = 1e3  # roundings within which a sum of terms counts as zero
 SKETCHES = 8  # products used to estimate the row norms of a matrix-free map
 
 
@@ -65,6 +66,18 @@ class Operator:
     def column_sizes(self, y: Array) -> Array | None:
         """Σ_i |M_ij y_i| of each column; None if the entries are not known."""
         return None
+
+    @property
+    def rounding(self) -> float:
+        """The part of its terms' sizes within which an entry of a product in float64 counts as zero."""
+        # the products of a matrix-free map may be in its own precision
+        return CANCELLED * float(np.finfo(self.dtype if self.probes else np.float64).eps)
+
+    def cancels(self, product: Array, x: Array) -> Array:
+        """Whether each entry of product = Mx is zero up to the rounding of Σ_j M_ij x_j."""
+        entries = self.row_sizes(x)
+        sizes = self.row_norms * float(np.linalg.norm(x)) if entries is None else entries
+        return np.asarray(abs(product) <= self.rounding * sizes)
 
     def columns(self, block: slice) -> Operator:
         """The map restricted to a block of columns."""

@@ -95,6 +95,38 @@ class ColumnBlocks(Operator):
         return total
 
 
+class Placed(Operator):
+    """A map that uses only a block of the variables: x ↦ M x[block]."""
+
+    def __init__(self, inner: Operator, block: slice, columns: int) -> None:
+        self.inner, self.block = inner, block
+        self.shape, self.dtype = (inner.shape[0], columns), inner.dtype
+
+    @property
+    def probes(self) -> int:
+        """Those of the inner map."""
+        return self.inner.probes
+
+    def forward(self, x: Array) -> Array:
+        """M x[block]."""
+        return self.inner.forward(x[self.block])
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy in the block, zeros elsewhere."""
+        full = np.zeros(self.shape[1], np.result_type(self.dtype, y))
+        full[self.block] = self.inner.adjoint(y)
+        return full
+
+    @cached_property
+    def row_norms(self) -> Array:
+        """Those of the inner map."""
+        return self.inner.row_norms
+
+    def row_sizes(self, x: Array) -> Array | None:
+        """Those of the inner map."""
+        return self.inner.row_sizes(x[self.block])
+
+
 def split_columns(matrix: Any, blocks: list[slice]) -> list[Any]:
     """The blocks of columns of an array or a sparse matrix."""
     by_column = matrix.tocsc() if sp.issparse(matrix) else matrix

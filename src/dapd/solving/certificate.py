@@ -23,10 +23,6 @@ from dapd.solving.measure import (
 )
 from dapd.spectrum.estimate import Spectrum
 
-FAR = 1e6  # a point this many times farther out than x is no answer: no x nearer is feasible
-SLIGHT = 1e-9  # part of a row's size, or of the longest row's, that counts as rounding
-CANCELLED = 1e3  # roundings within which a sum of terms counts as zero
-
 
 class Certificate(NamedTuple):
     """How far (x, y) is from optimal."""
@@ -103,18 +99,21 @@ def certify(
     balance = balanced_step(problem, x, y, Mx)
     away = abs(y - ask.prox(problem.phi, y + balance.steps * residual, balance.steps)) + EPSILON * abs(y)
     Mty = problem.M.adjoint(y)
+    stationarity, steepest = norm_of_sum(grad, Mty), greatest_of_sum(grad, Mty)
+    stationarity_error = worst_coordinate(grad, Mty, problem.sizes.columns)
+    del Mty  # x may be long
     near, image = problem.phi.project(y), problem.phi.project_conjugate(residual)
     gap, gap_error = _gap(problem, x, grad, near, image)
     return Certificate(
-        stationarity=norm_of_sum(grad, Mty),
+        stationarity=stationarity,
         feasibility=norm(y - fixed),
         gap=gap,
-        stationarity_error=worst_coordinate(grad, Mty, problem.sizes.columns),
+        stationarity_error=stationarity_error,
         feasibility_error=worst(away, np.minimum(balance.duals, balance.steps * balance.rows)),
         gap_error=gap_error,
         primal=greatest(residual - image),
-        dual=max(greatest_of_sum(grad, Mty), greatest(y - near)),
-        distance=distance(problem, Point(x, y, grad, residual, Mty), spectrum),
+        dual=max(steepest, greatest(y - near)),
+        distance=distance(problem, Point(x, y, grad, residual, stationarity), spectrum),
     )
 
 
@@ -167,33 +166,3 @@ def objective(problem: Problem, x: Array, y: Array, satisfied: bool) -> float:
         steps = balanced_step(problem, x, y, Mx).steps
         rest = problem.phi.conjugate_near(y + steps * residual, steps)
     return ask.value(problem.f, x) + rest
-
-
-def proves_infeasible(problem: Problem, x: Array, direction: Array) -> bool:
-    """Whether a direction d in which y runs away shows that no x satisfies the constraints.
-
-    For every feasible x, −bᵀd − φ∞(d) ≤ −(Mᵀd)ᵀx (Farkas). So Mᵀd must cancel to rounding in each coordinate, what is
-    left of it must be nothing within FAR times x, and the left side must be more than rounding of its terms.
-    """
-    d = direction.astype(np.float64)
-    weights = abs(d) * problem.M.row_norms
-    longest = float(np.max(weights, initial=0.0))
-    if not (0.0 < longest < math.inf):
-        d = np.where(problem.M.row_norms > 0, 0.0, d)  # rows of zeros are proof by themselves
-    else:
-        d = np.where((weights < SLIGHT * longest) & (problem.M.row_norms > 0), 0.0, d / longest)
-    violation = -float(problem.b @ d) - problem.phi.recession(d)
-    if not violation > 0:
-        return False
-    Mx = problem.M.forward(x.astype(np.float64, copy=False))
-    if not violation > SLIGHT * float(abs(d) @ balanced_step(problem, x, d, Mx).rows):
-        return False
-    image, entries = problem.M.adjoint(d), problem.M.column_sizes(d)
-    terms = np.broadcast_to(np.linalg.norm(d * problem.M.row_norms) if entries is None else entries, image.shape)
-    rounding = CANCELLED * float(np.finfo(problem.dtype).eps)
-    left = 0.0
-    for piece in pieces(image.size):
-        if not np.all(abs(image[piece]) <= rounding * terms[piece]):
-            return False
-        left += float(abs(image[piece]) @ (1 + abs(x[piece])))
-    return violation > FAR * left

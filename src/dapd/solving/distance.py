@@ -25,7 +25,7 @@ class Point(NamedTuple):
     y: Array
     grad: Array  # ∇f(x)
     residual: Array  # Mx − b
-    Mty: Array  # Mᵀy
+    stationarity: float  # ‖∇f(x) + Mᵀy‖₂
 
 
 class Rounding(NamedTuple):
@@ -35,6 +35,10 @@ class Rounding(NamedTuple):
     residual: float  # to Mx − b
     adjoint: float  # to Mᵀp, per unit of ‖p‖
     terms: float  # to a sum, per unit of its terms' absolute values
+
+    def slope(self, p: Array, computed: float) -> float:
+        """‖∇f(x) + Mᵀp‖ at most, if it was computed as this."""
+        return computed + self.gradient + self.adjoint * norm(p)
 
 
 def distance(problem: Problem, at: Point, spectrum: Spectrum | None) -> float:
@@ -54,21 +58,16 @@ def distance(problem: Problem, at: Point, spectrum: Spectrum | None) -> float:
     if not problem.rows:
         return (norm(at.grad) + slack.gradient) / f.mu
     found = []
-    duals = [(at.y, at.Mty)] if np.array_equal(phi.project(at.y), at.y) else []
+    duals = [(at.y, at.stationarity)] if np.array_equal(phi.project(at.y), at.y) else []
     if spectrum is not None and spectrum.resolved and spectrum.s_min > 0:
         s = f.L / (spectrum.s_max * spectrum.s_min)
         p = np.asarray(ask.prox(phi, at.y + s * at.residual, s), np.float64)
-        duals.append((p, problem.M.adjoint(p)))
+        duals.append((p, norm_of_sum(at.grad, problem.M.adjoint(p))))
         r = norm(at.y - p) / s + slack.residual + 4 * EPSILON * ((norm(at.y) + norm(p)) / s + norm(at.residual))
-        found.append(_from_residuals(_slope(at.grad, *duals[-1], slack), r, f.mu, f.L, spectrum.s_min))
+        found.append(_from_residuals(slack.slope(*duals[-1]), r, f.mu, f.L, spectrum.s_min))
     if math.isfinite(phi.reach(problem.rows)):
-        found += [_from_gap(problem, at.residual, y, _slope(at.grad, y, Mty, slack), slack) for y, Mty in duals]
+        found += [_from_gap(problem, at.residual, y, slack.slope(y, slope), slack) for y, slope in duals]
     return min((bound for bound in found if bound >= 0), default=math.inf)  # nan is no bound
-
-
-def _slope(grad: Array, p: Array, Mtp: Array, slack: Rounding) -> float:
-    """‖∇f(x) + Mᵀp‖ with its rounding."""
-    return norm_of_sum(grad, Mtp) + slack.gradient + slack.adjoint * norm(p)
 
 
 def _from_residuals(g: float, r: float, mu: float, L: float, s_min: float) -> float:

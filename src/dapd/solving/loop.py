@@ -12,7 +12,8 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.engines.protocol import Runner
-from dapd.solving.certificate import Certificate, blame, certify, objective, proves_infeasible
+from dapd.solving.certificate import Certificate, blame, certify, objective
+from dapd.solving.ends import proves_infeasible, proves_unbounded
 from dapd.solving.progress import Display
 from dapd.solving.result import History, Status
 from dapd.spectrum.estimate import Spectrum
@@ -42,6 +43,7 @@ class Past(NamedTuple):
     """What is kept of the look before the last."""
 
     iteration: int
+    x: Array | None  # None if f is strongly convex, so x cannot run away
     y: Array
     certificate: Certificate
 
@@ -67,6 +69,7 @@ class Loop:
         self.iteration = 0
         self.seconds = 0.0
         self.reason = ""  # said instead of the status's own sentence
+        self.ray: Array | None = None  # the proof of `infeasible` or `unbounded`
         self.pace = 64.0  # steps per pulse
         self.residuals: list[tuple[int, float]] = []  # iteration and greater residual at each look
         self.looks: list[tuple[int, float, Certificate, float]] | None = [] if history else None
@@ -92,7 +95,8 @@ class Loop:
                 self._advance(self._stride(before, look))
                 if self.iteration == look.iteration:  # the first step was given up
                     return Status.time_limit, look
-                before = Past(look.iteration, look.y, look.certificate)
+                x = None if self.method.problem.f.mu else look.x
+                before = Past(look.iteration, x, look.y, look.certificate)
                 del look  # if it is not the best, its x may go before there is a new one
                 look = self._look()
                 best = look if look.certificate.error < best.certificate.error else best
@@ -136,8 +140,14 @@ class Loop:
         if not math.isfinite(look.certificate.error) or runs_away(self.residuals):
             return Status.diverged
         problem = self.method.problem
-        if before is not None and proves_infeasible(problem, look.x, look.y - before.y):
-            return Status.infeasible
+        if before is not None:
+            self.ray = proves_infeasible(problem, look.x, look.y - before.y)
+            if self.ray is not None:
+                return Status.infeasible
+            if before.x is not None:
+                self.ray = proves_unbounded(problem, look.x, look.x - before.x)
+            if self.ray is not None:
+                return Status.unbounded
         if stop:
             self.reason = "Stopped by the callback; this is the best point seen so far."
             return Status.interrupted

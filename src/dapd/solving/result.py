@@ -26,6 +26,7 @@ class Status(StrEnum):
     interrupted = "interrupted"
     diverged = "diverged"
     infeasible = "infeasible"
+    unbounded = "unbounded"
 
 
 SENTENCES = {
@@ -35,7 +36,9 @@ SENTENCES = {
     Status.interrupted: "Interrupted; this is the best point seen so far.",
     Status.diverged: "The iterates ran away, so L or s_max is too small or a gradient is wrong; "
     "this is the best point seen. Check f with dapd.testing.check_gradient and check_strong_convexity.",
-    Status.infeasible: "No x satisfies the constraints: some rows of M contradict each other.",
+    Status.infeasible: "No x satisfies the constraints: some of them contradict each other (`ray` proves it).",
+    Status.unbounded: "The objective falls without end along a direction that keeps the constraints (`ray`), so there "
+    "is no minimum.",
 }
 
 
@@ -61,6 +64,8 @@ class Result:
     are not among them. A block-coordinate method spends `block_products`, with one block of M or its transpose, and
     `gradients` of one block. `solve_time` is without `setup_time` (the spectrum) and the recording of a history.
 
+    `ray` is the proof of `infeasible` (a direction of y) or of `unbounded` (a direction of x), else None.
+
     `objective` is f(x) + φ*(Mx − b). If the certificate meets the tolerance row by row, what is left of a constraint's
     residual counts as satisfied, so the objective is finite; else a violated constraint makes it infinite.
     """
@@ -83,6 +88,7 @@ class Result:
     parameters: Any
     spectrum: Spectrum | None
     engine: Engine
+    ray: Array | None = None
 
     @property
     def converged(self) -> bool:

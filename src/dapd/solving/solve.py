@@ -165,6 +165,7 @@ def solve(
         parameters=bound.parameters,
         spectrum=spectrum,
         engine=Engine(runner.engine, runner.reason),
+        ray=loop.ray,
     )
 
 

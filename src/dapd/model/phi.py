@@ -1,0 +1,135 @@
+"""The dual term φ: `value` (inf outside the domain), `prox`, and φ* (`conjugate`), which is what it adds to the primal.
+
+Every class is stateless and works on NumPy and JAX arrays alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dapd.arrays import Array
+from dapd.model.lowered import Pieces
+
+NEARBY = 1e-12  # the prox with this step is a projection onto the domain up to this times a subgradient
+
+
+class Phi:
+    """A closed convex φ with a prox. Subclass it with `value(y)` and `prox(v, step)` to bring your own.
+
+    `prox` gets a read-only v and one step, and returns a new real array of the same shape. `size` is the number of rows
+    φ is made for (None: any). `conjugate(z)` is φ*(z); `recession(d)` is the slope of φ along d at infinity, and
+    `conjugate_recession(w)` that of φ*. They are optional: without `conjugate` the objective of a result is known only
+    if it is optimal, and without the others a solve of an infeasible or unbounded problem ends at its limit instead of
+    with that status.
+    """
+
+    size: int | None = None
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether φ ≡ 0, the case of equality constraints."""
+        return False
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether φ(y) = lᵀy, the case of the equations Mx − b = l: then y stays in the range of M."""
+        return self.is_zero
+
+    @property
+    def row_steps(self) -> bool:
+        """Whether `prox` takes a vector of steps, one per row. A φ of your own need not."""
+        return False
+
+    def pooled(self, sizes: Array) -> Array:
+        """The sizes of the rows, equal in rows that are measured together."""
+        return sizes
+
+    def steps(self, dual: Array, primal: Array) -> Any:
+        """A prox step near dual/primal: one per row if `prox` takes them, else one for all."""
+        return dual / primal if self.row_steps else float(np.linalg.norm(dual) / np.linalg.norm(primal))
+
+    def value(self, y: Array) -> float:
+        """φ(y), inf outside the domain; nan if unknown."""
+        return np.nan
+
+    def prox(self, v: Array, step: Any) -> Array:
+        """argmin_y φ(y) + ‖y − v‖²/(2·step)."""
+        raise TypeError(f"{type(self).__name__} has no prox(v, step); a φ needs one")
+
+    def conjugate(self, z: Array) -> float:
+        """φ*(z) = sup_y zᵀy − φ(y); nan if unknown."""
+        return np.nan
+
+    def conjugate_near(self, v: Array, step: Any) -> float:
+        """φ*(z) at z = (v − p)/step with p = prox(v, step): finite, since z ∈ ∂φ(p); nan if φ has no value."""
+        p = self.prox(v, step)
+        return float(np.sum(p * ((v - p) / step))) - float(self.value(p))
+
+    def recession(self, d: Array) -> float:
+        """Lim φ(y + td)/t for t → ∞; nan if unknown."""
+        return np.nan
+
+    def conjugate_recession(self, w: Array) -> float:
+        """Lim φ*(z + tw)/t for t → ∞; nan if unknown."""
+        return np.nan
+
+    def project_recession(self, d: Array) -> Array:
+        """The direction nearest to d along which φ stays finite: that itself if this is not known."""
+        return d
+
+    def project_conjugate_recession(self, w: Array) -> Array:
+        """The direction nearest to w along which φ* stays finite: that itself if this is not known."""
+        return w
+
+    def reach(self, rows: int) -> float:
+        """A bound on ‖y‖₂ in dom φ, so on the slope of φ*, for this many rows; inf if there is none."""
+        return np.inf
+
+    def steepness(self, rows: int) -> float:
+        """A bound on the slope of φ, ‖∂φ‖₂, for this many rows; inf if there is none."""
+        return np.inf
+
+    def project(self, y: Array) -> Array:
+        """The point of dom φ nearest to y; without a projection of its own, the prox with a small step."""
+        return self.prox(y, NEARBY)
+
+    def project_conjugate(self, z: Array) -> Array:
+        """The point of dom φ* nearest to z; by default from the prox, by Moreau."""
+        return z - NEARBY * self.prox(z / NEARBY, 1 / NEARBY)
+
+    def lowered(self, rows: int) -> Pieces | None:
+        """φ on `rows` rows as pieces with known codes; None if only Python can evaluate the prox."""
+        return None
+
+    def sized(self, rows: int) -> Phi:
+        """Return this φ for a vector of `rows` entries, or say why it does not fit."""
+        if self.size is not None and self.size != rows:
+            raise ValueError(f"phi is made for {self.size} rows, but M has {rows}")
+        return self
+
+    def __repr__(self) -> str:
+        shown = (f"{k}={v!r}" for k, v in vars(self).items() if not k.startswith("_") and k != "size")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def indicator(inside: Any) -> float:
+    """0 if the condition holds, inf otherwise."""
+    return 0.0 if inside else np.inf
+
+
+def within(v: Array, lower: Any, upper: Any) -> bool:
+    """Whether lower ≤ v ≤ upper, up to the rounding that a prox leaves."""
+    slack = 64 * np.finfo(v.dtype).eps * (1 + abs(v)) if v.dtype.kind == "f" else 0
+    return bool(np.all(v >= lower - slack) and np.all(v <= upper + slack))
+
+
+def length(value: Any, rows: int) -> float:
+    """The norm of a vector, or of a number repeated in all rows."""
+    return float(np.linalg.norm(np.broadcast_to(value, np.shape(value) or rows)))
+
+
+def like(value: Any, v: Array) -> Any:
+    """A vector in v's dtype, so float32 stays float32; Python numbers already do."""
+    return value.astype(v.dtype) if isinstance(value, np.ndarray) and value.dtype != v.dtype else value

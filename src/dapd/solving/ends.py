@@ -1,0 +1,220 @@
+"""Proofs that a problem has no solution: rays, found as directions in which iterates run away, cleaned and checked.
+
+An iteration gives a ray only approximately. So a direction is first moved to the nearest one whose products cancel, by
+a few least-squares steps, and the result is then checked coordinate by coordinate at the level of rounding, whatever
+the direction was. `docs/certificate.md` states the rules.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, lsmr
+
+from dapd.arguments import consecutive
+from dapd.arrays import Array
+from dapd.model import ask
+from dapd.model.problem import Problem
+from dapd.operators.base import Operator
+from dapd.solving.measure import greatest, pieces
+
+FAR = 1e6  # a proof holds for every point up to this many times farther out than x
+SLIGHT = 1e-9  # part of the size of its terms that a sum must exceed to count as more than rounding
+ROUGH = 0.01  # part of their terms up to which products may be left for a correction to be tried
+DOUBT = 10  # times what the products that do not cancel yet can explain, that the gain must be for a correction to pay
+CUTS = (0.0, 1e-9, 1e-6, 1e-3)  # parts of the longest entry below which entries of a direction are set to zero
+CLOSE = 0.1  # how far a correction may move a direction whose longest entry is 1
+PASSES, STEPS = 3, 100  # corrections of a direction, and products with M and Mᵀ in each
+
+
+class Checked(NamedTuple):
+    """What a check of a direction says."""
+
+    proof: bool
+    left: Array  # what is left of the products that must cancel, zero if the rest is rounding
+    gain: float  # what must be positive, if they are left out
+    explained: float  # what they can explain of it at a point like x; inf if they are nowhere near zero
+
+
+def proves_infeasible(problem: Problem, x: Array, direction: Array) -> Array | None:
+    """A ray d of y, near `direction`, that shows that no x satisfies the constraints; None if there is none.
+
+    For every feasible x within its bounds, −bᵀd − φ∞(d) ≤ −(Mᵀd)ᵀx ≤ Σ_j sup{−(Mᵀd)_j x_j : lower_j ≤ x_j ≤ upper_j}
+    (Farkas), so it suffices that the left side is the greater. A coordinate without the bound that its supremum needs
+    must cancel to rounding, and then counts with |x_j| up to FAR times what it is. For a `stacked` problem, the ray is
+    that of the problem with bounds: its multipliers are −Mᵀd.
+    """
+    problem = problem.unstacked
+    x, d = x.astype(np.float64, copy=False), direction[: problem.rows].astype(np.float64)
+    norms = problem.M.row_norms
+    weights = np.where(norms > 0, norms, 1.0)
+    longest = float(np.max(abs(d) * norms, initial=0.0))
+    if not (0.0 < longest < math.inf):
+        d, longest = np.where(norms > 0, 0.0, d), 1.0  # rows of zeros are proof by themselves
+
+    def adjoint(t: Array) -> Array:
+        return problem.M.adjoint(t / weights)
+
+    def forward(e: Array) -> Array:
+        return problem.M.forward(e) / weights
+
+    ray = _cleaned(
+        d * weights / longest,
+        lambda t: problem.phi.project_recession(t / weights) * weights,
+        lambda t: _farkas(problem, x, t / weights),
+        LinearOperator((problem.columns, problem.rows), matvec=adjoint, rmatvec=forward, dtype=np.float64),
+    )
+    return None if ray is None else ray / weights
+
+
+def proves_unbounded(problem: Problem, x: Array, direction: Array) -> Array | None:
+    """A ray v of x, near `direction`, along which f(x) + φ*(Mx − b) falls without end; None if there is none.
+
+    f∞(v) + φ*∞(Mv) < 0, and v points to where bounds are absent. So there is no minimum if any x is feasible at all.
+    What must cancel, the entries of Mv that φ* does not allow and f's curvature along v, cancels to rounding, and the
+    slope stays at least half as steep up to FAR times as far out as x is.
+    """
+    problem = problem.unstacked
+    f, phi, M = problem.f, problem.phi, problem.M
+    x, v = x.astype(np.float64, copy=False), direction.astype(np.float64)
+    longest = float(np.max(abs(v), initial=0.0))
+    if f.mu > 0 or not (0.0 < longest < math.inf):
+        return None
+    flat, grad = _Flatness(problem), np.asarray(ask.gradient(f, x), np.float64)
+    low, high = problem.bounds
+    low, high = np.where(np.isinf(low), low, 0.0), np.where(np.isinf(high), high, 0.0)
+
+    def check(t: Array) -> Checked:
+        image = M.forward(t)
+        allowed = phi.project_conjugate_recession(image)
+        left = np.concatenate([*flat.curvature(t), np.where(M.cancels(image, t), 0.0, image - allowed)])
+        outside = float(phi.conjugate_recession(allowed))
+        if left.any():
+            rough = greatest(left) <= ROUGH * flat.size
+            explained = float(abs(left) @ flat.weights(x)) if rough else math.inf
+            return Checked(False, left, -float(grad @ t) - outside, explained)
+        gain = -float(f.recession(t)) - outside
+        proof = gain > SLIGHT * (float(abs(grad) @ abs(t)) + abs(outside))
+        proof = proof and gain > FAR * float(abs(image - allowed) @ problem.sizes.duals)
+        proof = proof and -float(ask.gradient(f, x + FAR * (1 + greatest(x)) * t) @ t) - outside >= gain / 2
+        return Checked(proof, left, gain, 0.0)
+
+    return _cleaned(v / longest, lambda t: np.clip(t, low, high), check, flat.products)
+
+
+class _Flatness:
+    """The maps whose products with a ray of x may have to vanish: f's curvature, then M."""
+
+    def __init__(self, problem: Problem) -> None:
+        curved = problem.f.curved_maps(problem.columns)
+        self.maps: list[Operator] = [*curved, *([problem.M] if problem.rows else [])]
+        self.curved, self.duals = curved, problem.sizes.duals
+        self.size = max((float(np.max(one.row_norms)) for one in self.maps), default=0.0)
+        heights = [one.shape[0] for one in self.maps]
+        shape = (sum(heights), problem.columns)
+        places = consecutive(heights)
+
+        def forward(t: Array) -> Array:
+            return np.concatenate([one.forward(t) for one in self.maps])
+
+        def adjoint(e: Array) -> Array:
+            return sum(one.adjoint(e[place]) for one, place in zip(self.maps, places, strict=True))
+
+        self.products = LinearOperator(shape, matvec=forward, rmatvec=adjoint, dtype=np.float64)
+
+    def curvature(self, t: Array) -> list[Array]:
+        """The products of f's maps with t, zero if they are rounding."""
+        products = [(one, one.forward(t)) for one in self.curved]
+        return [np.where(one.cancels(e, t), 0.0, e) for one, e in products]
+
+    def weights(self, x: Array) -> Array:
+        """What a unit of each product is worth at a point like x, or for a y of the usual size."""
+        length = 1 + greatest(x)
+        return np.concatenate([*(np.full(one.shape[0], length) for one in self.curved), self.duals])
+
+
+def _farkas(problem: Problem, x: Array, d: Array) -> Checked:
+    """Whether −bᵀd − φ∞(d) exceeds the supremum of −(Mᵀd)ᵀx."""
+    M, nothing = problem.M, np.zeros(0)
+    gain = -float(problem.b @ d) - float(problem.phi.recession(d))
+    if problem.lower is None and not gain > 0:
+        return Checked(False, nothing, gain, 0.0)
+    entries = M.row_sizes(x)
+    rows = problem.sizes.rows + (abs(M.forward(x)) if entries is None else entries)
+    rounding = SLIGHT * float(abs(d) @ rows)
+    image, sizes = np.array(M.adjoint(d), np.float64), M.column_sizes(d)  # a copy, since it is changed below
+    terms = np.broadcast_to(np.linalg.norm(d * M.row_norms) if sizes is None else sizes, image.shape)
+    explained, worst, endless = 0.0, 0.0, False
+    for piece in pieces(image.size):
+        e, size = image[piece], 1 + abs(x[piece])
+        cancelled = abs(e) <= M.rounding * terms[piece]
+        ends = _nearest_ends(problem, piece, e, cancelled, FAR * size)
+        open_ended = np.isinf(ends) & (e != 0)
+        supremum = -e * np.where(open_ended, 0.0, ends)
+        gain -= float(np.sum(supremum))
+        rounding += SLIGHT * float(abs(supremum) @ ~cancelled)
+        explained += float(np.sum(abs(e * size)[open_ended]))
+        worst = max(worst, float(np.max(abs(e[open_ended]), initial=0.0)))
+        e[~open_ended] = 0.0  # what is left of the image must cancel
+        endless = endless or bool(open_ended.any())
+    if worst > ROUGH * float(np.max(terms, initial=0.0)):
+        explained = math.inf
+    return Checked(gain > rounding and not endless, image if endless else nothing, gain, explained)
+
+
+def _nearest_ends(problem: Problem, piece: slice, e: Array, cancelled: Array, far: Array) -> Array:
+    """The x_j between its bounds at which −e_j·x_j is greatest; no farther than `far` if e_j is rounding."""
+    if problem.lower is None or problem.upper is None:
+        return np.copysign(np.where(cancelled, far, np.inf), -e)
+    lower, upper = problem.lower[piece], problem.upper[piece]
+    ends = np.where(e < 0, upper, lower)
+    far = far + abs(np.clip(0.0, lower, upper))
+    return np.where(cancelled, np.clip(ends, -far, far), ends)
+
+
+def _cleaned(
+    direction: Array,
+    project: Callable[[Array], Array],
+    check: Callable[[Array], Checked],
+    products: LinearOperator,
+) -> Array | None:
+    """The direction, moved by least squares until what must cancel does; None if it is no ray."""
+    for cut in CUTS:
+        ray = project(np.where(abs(direction) < cut, 0.0, direction))
+        must = np.zeros(products.shape[0], bool)
+        for _ in range(PASSES + 1):
+            found = check(ray)
+            if found.proof:
+                return ray
+            if not found.gain > DOUBT * found.explained:
+                return None
+            if not found.left.any():
+                break
+            must |= found.left != 0
+            change = _correction(ray, must, ray != 0, products)
+            if not float(np.max(abs(change))) <= CLOSE:
+                return None
+            ray = project(ray + change)
+    return None
+
+
+def _correction(ray: Array, must: Array, movable: Array, products: LinearOperator) -> Array:
+    """The least change of the movable entries after which the products in `must` are zero."""
+
+    def spread(t: Array) -> Array:
+        full = np.zeros(ray.shape)
+        full[movable] = t
+        return full
+
+    def back(e: Array) -> Array:
+        full = np.zeros(must.shape)
+        full[must] = e
+        return np.asarray(products.rmatvec(full))[movable]
+
+    shape = (int(must.sum()), int(movable.sum()))
+    map_ = LinearOperator(shape, matvec=lambda t: products.matvec(spread(t))[must], rmatvec=back, dtype=np.float64)
+    wrong = products.matvec(ray)[must]
+    return spread(-lsmr(map_, wrong, atol=1e-15, btol=1e-15, conlim=0.0, maxiter=STEPS)[0])
