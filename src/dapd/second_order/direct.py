@@ -33,6 +33,7 @@ GAP_MARGIN = 1e-6  # and less of the gap, of which errors are roots if rows are 
 FINEST = 1e-15  # below this, rounding decides
 RAY = 1e-12  # what Clarabel takes for a ray; its own 1e-8 calls feasible problems infeasible
 SUPPORT = 1e-6  # entries of a ray below this part of the greatest are zeros
+MOST_PRODUCTS = 2_000  # to make a ray exact
 
 # Seconds, by measurement: per call; per iteration and unknown, entry of L, flop of a factorisation
 CALL, PER_UNKNOWN, PER_ENTRY, PER_FLOP = 1e-3, 1.5e-7, 6e-8, 6e-10
@@ -194,5 +195,5 @@ def _onto_kernel(C: Any, v: Array) -> Array:
     rows = norms > 0
     C = sp.diags_array(1 / norms[rows]) @ C[rows]
     for _ in range(2):  # once more for what the first has left
-        v = v - lsqr(C, C @ v, atol=1e-16, btol=1e-16, conlim=0, iter_lim=4 * min(C.shape) + 50)[0]
+        v = v - lsqr(C, C @ v, atol=1e-16, btol=1e-16, conlim=0, iter_lim=min(4 * min(C.shape) + 50, MOST_PRODUCTS))[0]
     return v
