@@ -10,12 +10,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import lsqr
 
 from dapd.arrays import Array
 from dapd.model.problem import Problem
 from dapd.second_order.conic import Conic, conic, entries_of
-from dapd.second_order.matrices import explicit
 from dapd.second_order.symbolic import cost
 
 Outcome = Literal["optimal", "infeasible", "unbounded", "time_limit", "iteration_limit", "stalled"]
@@ -32,8 +30,6 @@ MARGIN = 0.1  # Clarabel gets a tenth of the tolerance, since it measures other 
 GAP_MARGIN = 1e-6  # and less of the gap, of which errors are roots if rows are nearly active or cones are curved
 FINEST = 1e-15  # below this, rounding decides
 RAY = 1e-12  # what Clarabel takes for a ray; its own 1e-8 calls feasible problems infeasible
-SUPPORT = 1e-6  # entries of a ray below this part of the greatest are zeros
-MOST_PRODUCTS = 2_000  # to make a ray exact
 
 # Seconds, by measurement: per call; per iteration and unknown, entry of L, flop of a factorisation
 CALL, PER_UNKNOWN, PER_ENTRY, PER_FLOP = 1e-3, 1.5e-7, 6e-8, 6e-10
@@ -58,7 +54,7 @@ class Answer(NamedTuple):
     status: Outcome
     iterations: int
     message: str
-    ray: Array | None  # in y if infeasible, in x if unbounded
+    ray: Array | None  # in y if infeasible, in x if unbounded; to Clarabel's accuracy
 
 
 def available() -> bool:
@@ -151,7 +147,7 @@ def _attempt(
     status, said = STATUSES.get(str(found.status), "stalled"), f"Clarabel: {found.status}"
     v, u = np.array(found.x), np.array(found.z)
     if status in ("infeasible", "unbounded"):
-        ray = _cancelled(problem, form.dual_ray(u)) if status == "infeasible" else _flattened(problem, form, v)
+        ray = form.dual_ray(u) if status == "infeasible" else v[: problem.columns]
         return Answer(np.zeros(problem.columns), np.zeros(problem.rows), status, int(found.iterations), said, ray)
     y = problem.phi.project(form.y(u))
     return Answer(v[: problem.columns], y, status, int(found.iterations), said, None)
@@ -167,33 +163,3 @@ def _settings(clarabel: Any, form: Conic, tol: float, tol_absolute: float) -> An
     settings.tol_gap_rel = max(GAP_MARGIN * tol, FINEST)
     settings.tol_gap_abs = MARGIN * tol_absolute
     return settings
-
-
-def _cancelled(problem: Problem, d: Array) -> Array:
-    """The ray d of y with Mᵀd = 0 to rounding: entries that are nearly zero become so, the others move a little."""
-    weights = abs(d) * problem.M.row_norms
-    support = weights > SUPPORT * np.max(weights, initial=0.0)
-    if not support.any():
-        return d  # rows of zeros are proof by themselves
-    scaled = explicit(problem.M)[support].T.tocsr() * abs(d[support])
-    ray = np.zeros_like(d)
-    ray[support] = _onto_kernel(scaled, np.sign(d[support])) * abs(d[support])
-    return ray
-
-
-def _flattened(problem: Problem, form: Conic, v: Array) -> Array:
-    """The direction v of x with Hv = 0, and Mv = 0 in rows in which it nearly is, to rounding."""
-    n, M = problem.columns, explicit(problem.M)
-    ray = v[:n] / (np.linalg.norm(v[:n]) or 1.0)
-    still = abs(M @ ray) <= SUPPORT * problem.M.row_norms
-    return _onto_kernel(sp.vstack([form.P[:n, :n], form.G[: form.zeros, :n], M[still]], format="csr"), ray)
-
-
-def _onto_kernel(C: Any, v: Array) -> Array:
-    """The point nearest to v with Cv = 0."""
-    norms = np.sqrt((C * C).sum(axis=1))
-    rows = norms > 0
-    C = sp.diags_array(1 / norms[rows]) @ C[rows]
-    for _ in range(2):  # once more for what the first has left
-        v = v - lsqr(C, C @ v, atol=1e-16, btol=1e-16, conlim=0, iter_lim=min(4 * min(C.shape) + 50, MOST_PRODUCTS))[0]
-    return v
