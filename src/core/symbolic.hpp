@@ -89,7 +89,7 @@ class MinimumDegree {
 
   template <class Test>
   void keep(Node i, Test test) {
-    Node* first = &lists_[start_[i]];
+    Node* first = lists_.data() + start_[i];
     length_[i] = static_cast<Node>(std::copy_if(first, first + length_[i], first, test) - first);
   }
 
@@ -140,7 +140,7 @@ class MinimumDegree {
       remove(i);
       members.push_back(i);
     };
-    const Node* list = &lists_[start_[pivot]];
+    const Node* list = lists_.data() + start_[pivot];
     for (Node k = 0; k < elements_[pivot]; ++k) {
       for (const Node i : members_[list[k]]) take(i);
       absorb(list[k], pivot);
@@ -159,7 +159,7 @@ class MinimumDegree {
   void measure_elements(Node pivot) {
     tag_ += size_ + 1;  // above every earlier mark
     for (const Node i : members_[pivot]) {
-      const Node* list = &lists_[start_[i]];
+      const Node* list = lists_.data() + start_[i];
       for (Node k = 0; k < elements_[i]; ++k) {
         const Node e = list[k];
         if (!alive_[e]) continue;
@@ -172,7 +172,7 @@ class MinimumDegree {
   // Takes out of the members' lists what is gone, puts the pivot into them, and bounds their degrees.
   void update_lists(Node pivot) {
     for (const Node i : members_[pivot]) {
-      Node* list = &lists_[start_[i]];
+      Node* list = lists_.data() + start_[i];
       Place degree = 0;
       std::uint64_t hash = 0;
       Node kept = 0;
@@ -231,10 +231,10 @@ class MinimumDegree {
   // Merges with i those further down in its bucket that have the same list.
   void merge_into(Node i) {
     ++tag_;
-    const Node* own = &lists_[start_[i]];
+    const Node* own = lists_.data() + start_[i];
     for (Node k = 0; k < length_[i]; ++k) mark_[own[k]] = tag_;
     for (Node before = i, j = next_[i]; j != NONE; j = next_[j]) {
-      const Node* list = &lists_[start_[j]];
+      const Node* list = lists_.data() + start_[j];
       const bool alike = length_[j] == length_[i] && elements_[j] == elements_[i] &&
                          std::all_of(list, list + length_[j], [&](Node k) { return mark_[k] == tag_; });
       if (!alike) {

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.operators.base import Operator
+from dapd.operators.columns import ColumnBlocks
 from dapd.operators.stacked import RowBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker
 
@@ -20,22 +21,56 @@ class NotExplicit(Exception):
     """The entries of a map are not known."""
 
 
+def entries(operator: Operator) -> int | None:
+    """How many entries the explicit matrix has at most; None if the matrix is not known."""
+    if isinstance(operator, (RowBlocks, ColumnBlocks)):
+        counts = [entries(part) for part in operator.operators]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+    if isinstance(operator, Kronecker):
+        second = operator.shape[1] // operator.A.shape[1] if operator.B is None else operator.B.size
+        return int(operator.A.size * second)
+    return None if operator.probes and not isinstance(operator, BlockDiagonal) else operator.work
+
+
 def explicit(M: Operator) -> Matrix:
     """The matrix of a map, dense or CSR."""
     if isinstance(M, RowBlocks):
         return stack([explicit(part) for part in M.operators], M.shape[1])
+    if isinstance(M, ColumnBlocks):
+        parts = [explicit(part) for part in M.operators]
+        if not any(sp.issparse(part) for part in parts):
+            return np.concatenate(parts, axis=1)
+        return sp.csr_array(sp.hstack([sp.csr_array(part) for part in parts], format="csr"))
     sparse = M.sparse()
     if sparse is not None:
         return sp.csr_array(sparse, dtype=np.float64)
     if isinstance(M, Kronecker):
-        B = sp.eye_array(M.shape[0] // M.A.shape[0]) if M.B is None else M.B
-        whole = sp.csr_array(sp.kron(M.A, B, format="csr"), dtype=np.float64)
+        B = sp.eye_array(M.shape[0] // M.A.shape[0]) if M.B is None else sp.csr_array(M.B)
+        # without the format, blocks would be stored with their zeros
+        whole = sp.csr_array(sp.kron(sp.csr_array(M.A), B, format="csr"), dtype=np.float64)
         return whole.toarray() if whole.nnz > DENSE * whole.shape[0] * whole.shape[1] else whole
     if isinstance(M, BlockDiagonal):
-        return sp.csr_array(sp.block_diag([block for block in M.matrices], format="csr"), dtype=np.float64)
+        return sp.csr_array(sp.block_diag(M.matrices, format="csr"), dtype=np.float64)
     if M.probes:
         raise NotExplicit(f"{type(M).__name__} does not store its matrix")
     return np.asarray(M.dense(), np.float64)
+
+
+def as_csr(M: Operator) -> Any:
+    """The matrix of a map as CSR."""
+    matrix = explicit(M)
+    return matrix if sp.issparse(matrix) else _filled(matrix)
+
+
+def _filled(matrix: Array) -> Any:
+    """A dense matrix as CSR, without a search for its zeros if it has none."""
+    rows, columns = matrix.shape
+    if not np.all(matrix):
+        return sp.csr_array(matrix, dtype=np.float64)
+    indices = np.tile(np.arange(columns, dtype=np.int32), rows)
+    indptr = np.arange(0, rows * columns + 1, columns)
+    return sp.csr_array((matrix.astype(np.float64).ravel(), indices, indptr), shape=matrix.shape)
 
 
 def stack(matrices: list[Matrix], columns: int) -> Matrix:

@@ -9,7 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.engines.native import load
-from dapd.second_order.ordering import MinimumDegree
+from dapd.second_order.ordering import MinimumDegree, envelope
+
+SLOW = 3_000  # unknowns for which the ordering in plain Python takes about a second
 
 
 class Cost(NamedTuple):
@@ -34,13 +36,16 @@ def cost(matrix: Any, limit: float = math.inf, *, fill_limit: float = math.inf) 
     -------
     Cost
         As for AMD's ordering, up to ties. Rows with very many entries are ordered last, and then both numbers are
-        upper bounds.
+        upper bounds; without the native core, so they are for more than 3,000 unknowns (from a band ordering).
     """
     pattern = matrix if sp.issparse(matrix) and matrix.format in ("csr", "csc") else sp.csr_array(matrix)
     if pattern.shape[0] != pattern.shape[1]:
         raise ValueError(f"matrix must be square, found shape {pattern.shape}")
     indptr, indices = pattern.indptr.astype(np.int64), pattern.indices.astype(np.int32)
     core = load()
+    if core is None and len(indptr) > SLOW:
+        fill, flops = envelope(indptr, indices)
+        return Cost(fill, flops, fill <= fill_limit and flops <= limit)
     if core is None:
         return Cost(*MinimumDegree(indptr, indices).run(fill_limit, limit))
     return Cost(*core.symbolic_cost(indptr, indices, fill_limit, limit))

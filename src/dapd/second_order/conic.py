@@ -1,0 +1,194 @@
+"""A problem with quadratic f and rows, boxes and balls, in conic form: min ½vᵀPv + qᵀv subject to h − Gv ∈ K.
+
+v holds x, then residuals r = Bx − d of least squares, then the heights of epigraphs, max(w, 0) ≤ t and ‖w‖ ≤ t, with
+w = Mx − b. K is a product of zeros, half-lines and second-order cones. Its multipliers u ∈ K* satisfy Pv + q + Gᵀu = 0,
+and y is affine in them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from dapd.arguments import consecutive
+from dapd.arrays import Array
+from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, Pieces, has_valid_lowering
+from dapd.model.problem import Problem
+from dapd.second_order.matrices import as_csr, entries
+from dapd.second_order.quadratic import QuadraticForm, quadratic
+
+SMALL_CONE = 4  # Clarabel keeps the scaling of a second-order cone with so many rows as a dense block
+
+
+class Conic(NamedTuple):
+    """The conic form, and how y is read from its multipliers."""
+
+    P: Any  # CSC, both triangles
+    q: Array
+    G: Any  # CSC
+    h: Array
+    zeros: int  # the first rows are equations,
+    nonnegative: int  # the next inequalities,
+    cones: Array  # the rest second-order cones with so many rows, the height first
+    offset: Array  # y = offset + to_y·u
+    to_y: Any
+    bounded: Array  # which y are bounded, so no ray moves them
+
+    def y(self, u: Array) -> Array:
+        """The dual point of multipliers u."""
+        return np.asarray(self.offset + self.to_y @ u)
+
+    def dual_ray(self, u: Array) -> Array:
+        """The direction in which y moves along a ray of multipliers."""
+        return np.where(self.bounded, 0.0, self.to_y @ u)
+
+    def kkt(self) -> Any:
+        """The pattern of what an interior point factorises, [P + δI, Gᵀ; G, −W²], without its upper right part."""
+        v, size = len(self.q), len(self.q) + len(self.h)
+        P, G = self.P.tocoo(), self.G.tocoo()
+        owner = np.repeat(np.arange(len(self.cones)), self.cones)
+        row = v + self.zeros + self.nonnegative + np.arange(len(owner))
+        pairs = [(P.row, P.col), (v + G.row, G.col)]
+        for step in range(1, SMALL_CONE):
+            together = (owner[step:] == owner[:-step]) & (self.cones[owner[step:]] <= SMALL_CONE)
+            pairs.append((row[step:][together], row[:-step][together]))
+        large = self.cones > SMALL_CONE  # W² is diagonal with two terms of rank one, each an unknown more
+        extra = size + 2 * (np.cumsum(large) - 1)
+        inside = large[owner]
+        pairs += [(extra[owner[inside]] + k, row[inside]) for k in (0, 1)]
+        rows, columns = (np.concatenate(side) for side in zip(*pairs, strict=True))
+        size += 2 * int(large.sum())
+        return sp.csr_array((np.ones(len(rows), np.int8), (rows, columns)), shape=(size, size))
+
+
+class _Rows(NamedTuple):
+    """φ*(w) = offset·w + width·max(w, 0) if lower ≤ w ≤ upper, row by row; rows of balls are free here."""
+
+    lower: Array
+    upper: Array
+    offset: Array
+    width: Array
+    bounded: Array  # whether y is
+
+
+class _Balls(NamedTuple):
+    """Groups of rows: radius‖w‖ is added to f, or ‖w‖ ≤ radius required."""
+
+    rows: Array  # their numbers, group after group
+    sizes: Array
+    radii: Array
+    added: Array
+
+    def cones(self, b: Array, empty: int) -> tuple[Array, Array, Array]:
+        """The rows of M in all cones, with an `empty` one for each height; the right-hand side; where heights are."""
+        heights = np.cumsum(self.sizes + 1) - (self.sizes + 1)
+        inside = np.ones(len(self.rows) + len(self.sizes), bool)
+        inside[heights] = False
+        numbers, right = np.full(len(inside), empty), np.zeros(len(inside))
+        numbers[inside], right[inside] = self.rows, -b[self.rows]
+        right[heights] = np.where(self.added, 0.0, self.radii)
+        return numbers, right, heights
+
+
+def entries_of(problem: Problem) -> int | None:
+    """How many entries the matrices of the problem have; None if it has no conic form."""
+    known = entries(problem.M)
+    return None if known is None or _pieces(problem) is None else known + problem.f.work
+
+
+def conic(problem: Problem) -> Conic | None:
+    """The conic form; None if f is not quadratic, a piece of φ is of another kind, or M is matrix-free."""
+    pieces = _pieces(problem)
+    if pieces is None or entries(problem.M) is None:
+        return None
+    f = quadratic(problem.f, problem.columns)
+    return None if f is None else _assembled(problem, f, _rows(pieces, problem.rows), _balls(pieces))
+
+
+def _pieces(problem: Problem) -> Pieces | None:
+    """The pieces of φ if all of them are rows, boxes and balls."""
+    if problem.lower is not None or not has_valid_lowering(problem.phi, "prox"):
+        return None
+    pieces = problem.phi.lowered(problem.rows)
+    fit = pieces is not None and all(p.code in (KEEP, CLIP, SHRINK, BALL, SHRINK_BALL) for p, _ in pieces)
+    return pieces if fit else None
+
+
+def _rows(pieces: Pieces, count: int) -> _Rows:
+    free = np.full(count, np.inf)
+    rows = _Rows(-free, free, np.zeros(count), np.zeros(count), np.zeros(count, bool))
+    for (piece, _), at in zip(pieces, consecutive(length for _, length in pieces), strict=True):
+        lower, upper = np.asarray(piece.lower, np.float64), np.asarray(piece.upper, np.float64)
+        if piece.code == KEEP:
+            rows.lower[at] = rows.upper[at] = 0.0
+        elif piece.code == SHRINK:
+            rows.lower[at], rows.upper[at] = lower, upper
+        elif piece.code == CLIP:
+            # w ≤ 0 if y may grow without end, w ≥ 0 if it may fall
+            rows.upper[at] = np.where(upper == np.inf, 0.0, np.inf)
+            rows.lower[at] = np.where(lower == -np.inf, 0.0, -np.inf)
+            finite = np.where(upper < np.inf, upper, 0.0)
+            rows.offset[at] = np.where(lower > -np.inf, lower, finite)
+            rows.bounded[at] = (lower > -np.inf) & (upper < np.inf)
+            rows.width[at] = np.where(rows.bounded[at], finite - rows.offset[at], 0.0)
+        else:
+            rows.bounded[at] = piece.code == BALL
+    return rows
+
+
+def _balls(pieces: Pieces) -> _Balls:
+    found = [_Balls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0, bool))]
+    for (piece, _), at in zip(pieces, consecutive(length for _, length in pieces), strict=True):
+        if piece.code in (BALL, SHRINK_BALL):
+            sizes = np.asarray(piece.sizes, np.int64)
+            radii = np.broadcast_to(np.asarray(piece.lower, np.float64), sizes.shape)
+            found.append(_Balls(np.arange(at.start, at.stop), sizes, radii, np.full(sizes.shape, piece.code == BALL)))
+    return _Balls(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+
+def _assembled(problem: Problem, f: QuadraticForm, rows: _Rows, balls: _Balls) -> Conic:
+    M, b = as_csr(problem.M), problem.b.astype(np.float64)
+    m, n = M.shape
+    residuals, empty = len(f.d), m + len(f.d)  # numbers: the rows of M, then those of B, then one without entries
+    equation = rows.lower == rows.upper
+    equal = np.flatnonzero(equation)
+    below = np.flatnonzero((rows.upper < np.inf) & ~equation)
+    above = np.flatnonzero((rows.lower > -np.inf) & ~equation)
+    hinge = np.flatnonzero(rows.width > 0)
+    in_cones, cones_h, heights = balls.cones(b, empty)
+    parts = [  # rows of G: their numbers, their sign, the right-hand side
+        (equal, 1.0, (b + rows.lower)[equal]),
+        (m + np.arange(residuals), 1.0, f.d),
+        (below, 1.0, (b + rows.upper)[below]),
+        (above, -1.0, -(b + rows.lower)[above]),
+        (hinge, 1.0, b[hinge]),
+        (np.full(len(hinge), empty), 1.0, np.zeros(len(hinge))),
+        (in_cones, -1.0, cones_h),
+    ]
+    places = consecutive(len(numbers) for numbers, _, _ in parts)
+    numbers = np.concatenate([numbers for numbers, _, _ in parts])
+    signs = np.repeat([sign for _, sign, _ in parts], [len(numbers) for numbers, _, _ in parts])
+    of_x = sp.vstack([M, f.B, sp.csr_array((1, n))], format="csr")[numbers]
+    of_x.data *= np.repeat(signs, np.diff(of_x.indptr))
+    # a residual or a height has −1 in its rows: one, or both of a hinge
+    at = np.r_[places[1], places[4], places[5], places[6].start + heights[balls.added]]
+    others = residuals + len(hinge) + int(balls.added.sum())
+    own = np.arange(others)
+    column = np.concatenate([own[: residuals + len(hinge)], own[residuals:]])
+    of_others = sp.csr_array((np.full(len(at), -1.0), (at, column)), shape=(len(numbers), others))
+    squared = sp.diags_array(np.r_[np.ones(residuals), np.zeros(others - residuals)])
+    of_y = np.flatnonzero(numbers < m)
+    return Conic(
+        P=sp.block_diag([f.P, squared], format="csc") if others else f.P,
+        q=np.concatenate([f.q + M.T @ rows.offset, np.zeros(residuals), rows.width[hinge], balls.radii[balls.added]]),
+        G=sp.hstack([of_x, of_others], format="csc"),
+        h=np.concatenate([right for _, _, right in parts]),
+        zeros=places[1].stop,
+        nonnegative=places[5].stop - places[1].stop,
+        cones=balls.sizes + 1,
+        offset=rows.offset,
+        to_y=sp.csr_array((signs[of_y], (numbers[of_y], of_y)), shape=(m, len(numbers))),
+        bounded=rows.bounded,
+    )

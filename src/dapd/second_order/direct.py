@@ -1,0 +1,165 @@
+"""The direct path: Clarabel's interior point for problems that have a conic form, if it is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from dapd.arrays import Array
+from dapd.model.problem import Problem
+from dapd.second_order.conic import Conic, conic, entries_of
+from dapd.second_order.symbolic import cost
+
+Outcome = Literal["optimal", "infeasible", "unbounded", "time_limit", "iteration_limit", "stalled"]
+
+STATUSES: dict[str, Outcome] = {
+    "Solved": "optimal",
+    "PrimalInfeasible": "infeasible",
+    "DualInfeasible": "unbounded",
+    "MaxTime": "time_limit",
+    "MaxIterations": "iteration_limit",
+}
+
+MARGIN = 0.1  # Clarabel gets a tenth of the tolerance, since it measures other norms than the certificate
+GAP_MARGIN = 1e-6  # and less of the gap, of which errors are roots if rows are nearly active or cones are curved
+FINEST = 1e-15  # below this, rounding decides
+RAY = 1e-12  # what Clarabel takes for a ray; its own 1e-8 calls feasible problems infeasible
+
+# Seconds, by measurement: per call; per iteration and unknown, entry of L, flop of a factorisation
+CALL, PER_UNKNOWN, PER_ENTRY, PER_FLOP = 1e-3, 1.5e-7, 6e-8, 6e-10
+ITERATIONS = 20
+MOST_ENTRIES = 1 << 26  # data beyond this are not even converted
+
+# Settings tried in turn until the answer is good. Regularised, the LISWET problems stall; scaled, QSIERRA does.
+WITHOUT_CONES: tuple[dict[str, Any], ...] = (
+    {},
+    {"static_regularization_enable": False, "tol_gap_rel": FINEST},
+    {"equilibrate_enable": False, "tol_gap_rel": FINEST},
+)
+# Near the boundary of a second-order cone, full steps end at about the root of the rounding.
+WITH_CONES: tuple[dict[str, Any], ...] = ({}, {"max_step_fraction": 0.9, "tol_gap_rel": FINEST})
+
+
+class Answer(NamedTuple):
+    """What Clarabel says, in the problem's own x and y; whether it is true, the certificate decides."""
+
+    x: Array
+    y: Array
+    status: Outcome
+    iterations: int
+    message: str
+    ray: Array | None  # in y if infeasible, in x if unbounded; to Clarabel's accuracy
+
+
+def available() -> bool:
+    """Whether Clarabel is installed."""
+    return importlib.util.find_spec("clarabel") is not None
+
+
+def predict(problem: Problem, limit: float = math.inf, *, form: Conic | None = None) -> float | None:
+    """Seconds that `solve` will take, from the symbolic cost of its factorisation; None if there is no conic form.
+
+    Infinite if that is more than `limit`, or if the data are too many to try. `form` saves the conversion.
+    """
+    count = entries_of(problem)
+    if count is None:
+        return None
+    if count > MOST_ENTRIES or count * PER_ENTRY * ITERATIONS > limit:
+        return math.inf
+    form = form or conic(problem)
+    if form is None:
+        return None
+    kkt = form.kkt()
+    once = CALL + ITERATIONS * PER_UNKNOWN * kkt.shape[0]
+    found = cost(kkt, (limit - once) / (ITERATIONS * PER_FLOP), fill_limit=(limit - once) / (ITERATIONS * PER_ENTRY))
+    seconds = once + ITERATIONS * (PER_ENTRY * found.fill + PER_FLOP * found.flops)
+    return seconds if found.complete and seconds <= limit else math.inf
+
+
+def solve(
+    problem: Problem,
+    *,
+    tol: float = 1e-9,
+    tol_absolute: float = 0.0,
+    time_limit: float = math.inf,
+    max_iterations: int = 100,
+    excess: Callable[[Answer], float] | None = None,
+    form: Conic | None = None,
+) -> Answer:
+    """Solve with Clarabel.
+
+    Parameters
+    ----------
+    problem : Problem
+        Without bounds (`problem.stacked`), with a conic form.
+    tol, tol_absolute : float
+        What the certificate should meet, relative and absolute; 0 is no tolerance.
+    time_limit : float
+        Seconds, checked once per iteration.
+    max_iterations : int
+        Factorisations in one attempt.
+    excess : function of an Answer, optional
+        How many times too large its certificate is; infinite if its ray proves nothing. While it is above 1, other
+        settings are tried, and the best answer is returned. Without it, there is one attempt.
+    form : Conic, optional
+        `conic(problem)`, if it is known already.
+
+    Returns
+    -------
+    Answer
+        Not checked here. If it is infeasible or unbounded, it has the ray, and x and y are zero.
+    """
+    form = form or conic(problem)
+    if form is None:
+        raise TypeError("the problem has no conic form; it needs a quadratic f, rows, boxes or balls, an explicit M")
+    best, least, iterations, end = None, math.inf, 0, perf_counter() + time_limit
+    for changes in WITH_CONES if form.cones.size else WITHOUT_CONES:
+        found = _attempt(problem, form, (tol, tol_absolute), max_iterations, end - perf_counter(), changes)
+        iterations += found.iterations
+        measured = 0.0 if excess is None else excess(found)
+        if best is None or measured < least:
+            best, least = found, measured
+        if measured <= 1 or perf_counter() >= end:
+            break
+    assert best is not None
+    return best._replace(iterations=iterations)
+
+
+def _attempt(
+    problem: Problem, form: Conic, tolerances: tuple[float, float], limit: int, seconds: float, changes: dict[str, Any]
+) -> Answer:
+    import clarabel
+
+    cones = [clarabel.ZeroConeT(form.zeros)] if form.zeros else []
+    cones += [clarabel.NonnegativeConeT(form.nonnegative)] if form.nonnegative else []
+    cones += [clarabel.SecondOrderConeT(int(size)) for size in form.cones]
+    settings = _settings(clarabel, form, *tolerances)
+    settings.max_iter, settings.time_limit = limit, max(seconds, 0.0)
+    for name, value in changes.items():
+        setattr(settings, name, value)
+    found = clarabel.DefaultSolver(sp.triu(form.P, format="csc"), form.q, form.G, form.h, cones, settings).solve()
+    status, said = STATUSES.get(str(found.status), "stalled"), f"Clarabel: {found.status}"
+    v, u = np.array(found.x), np.array(found.z)
+    if status in ("infeasible", "unbounded"):
+        ray = form.dual_ray(u) if status == "infeasible" else v[: problem.columns]
+        return Answer(np.zeros(problem.columns), np.zeros(problem.rows), status, int(found.iterations), said, ray)
+    y = problem.phi.project(form.y(u))
+    return Answer(v[: problem.columns], y, status, int(found.iterations), said, None)
+
+
+def _settings(clarabel: Any, form: Conic, tol: float, tol_absolute: float) -> Any:
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_infeas_rel = settings.tol_infeas_abs = RAY
+    size = max(1.0, float(np.max(abs(form.h), initial=0.0)), float(np.max(abs(form.q), initial=0.0)))
+    wanted = max(tol, tol_absolute / size)  # the certificate may meet either
+    settings.tol_feas = max(MARGIN * wanted, FINEST)
+    settings.tol_gap_rel = max(GAP_MARGIN * tol, FINEST)
+    settings.tol_gap_abs = MARGIN * tol_absolute
+    return settings
