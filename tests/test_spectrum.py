@@ -101,10 +101,9 @@ def test_unresolved_value_gives_a_warning():
     assert dapd.solve(problem, "papc", max_iterations=0).spectrum.products < 500
 
 
-def test_unresolved_mu_is_an_error():
+def test_unresolved_mu_is_zero():
     A = aslinearoperator(sp.diags_array([1.0, -1.0], offsets=[0, 1], shape=(6_000, 6_000)).tocsr())
-    with pytest.raises(ValueError, match=r"mu is 0.*give ridge > 0, or mu="):
-        dapd.LeastSquares(A, np.ones(6_000))
+    assert dapd.LeastSquares(A, np.ones(6_000)).mu == 0.0
 
 
 def test_invariant_subspace_does_not_hide_the_extremes():
