@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from dapd.second_order.matrices import Split
 from dapd.second_order.pattern import Pattern, joined
 from dapd.second_order.symbolic import cost
-from dapd.second_order.systems import Dual, Normal, Sparse, System
+from dapd.second_order.systems import Dual, Normal, Sparse
 from dapd.second_order.weights import Groups
 
 DENSE_RATE, SPARSE_RATE = 1e10, 1e9  # operations per second of a dense and of a sparse factorisation
@@ -24,11 +24,14 @@ class TooExpensive(Exception):
     """No factorisation is expected to end in time."""
 
 
-def choose_system(P: Any, rows: Split, groups: Groups, seconds: float) -> tuple[System, float]:
-    """The fastest system, and the seconds that a factorisation of it takes; raise if they are more than allowed."""
+Kind = type[Normal] | type[Dual] | type[Sparse]
+
+
+def choose_system(P: Any, rows: Split, groups: Groups, seconds: float) -> tuple[Kind, float]:
+    """The fastest kind of system, and the seconds that its factorisation takes; raise if they are more than allowed."""
     matrix = rows.matrix
     n, k = matrix.shape[1], matrix.shape[0]
-    costs: dict[type[Normal] | type[Dual] | type[Sparse], float] = {}
+    costs: dict[Kind, float] = {}
     gram, outer = _products(matrix)
     if n * n <= MEMORY:
         costs[Normal] = OVERHEAD + (n**3 / 3 + gram) / DENSE_RATE
@@ -41,7 +44,7 @@ def choose_system(P: Any, rows: Split, groups: Groups, seconds: float) -> tuple[
     kind = min(costs, key=lambda one: costs[one]) if costs else None
     if kind is None or costs[kind] > seconds:
         raise TooExpensive(f"a factorisation would take more than {seconds:.2g} s")
-    return kind(P, rows, groups), costs[kind]
+    return kind, costs[kind]
 
 
 def _sparse_cost(P: Any, rows: Split, groups: Groups, within: float) -> float:

@@ -13,18 +13,19 @@ from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
-from dapd.second_order.choose import TooExpensive, choose_system
+from dapd.second_order.choose import choose_system
 from dapd.second_order.curvature import Curvature
 from dapd.second_order.matrices import NotExplicit, explicit, scaled, split, stack
 from dapd.second_order.rows import Derivative, Rows
 from dapd.second_order.scaling import ruiz
-from dapd.second_order.systems import Singular
-from dapd.second_order.weights import Groups, Weights, weigh
+from dapd.second_order.systems import Singular, System
+from dapd.second_order.weights import Groups, weigh
 
 LEAST_DELTA = 1e-9  # the least proximal weight δ of a scaled problem
 FIRST_STEP, STEPS = 20.0, (1e-4, 1e4)  # the first σ times what it is relative to, and its range
@@ -39,7 +40,7 @@ ROUNDING = 1e-13
 
 
 class Unsuitable(Exception):
-    """Second-order steps cannot solve this problem: entries are not known, or too many to factorise."""
+    """Second-order steps cannot solve this problem, since entries of its matrices are not known."""
 
 
 class Look(NamedTuple):
@@ -64,26 +65,24 @@ class Newton:
         terms = f.lowered() if has_valid_lowering(f, "grad") else None
         pieces = phi.lowered(problem.rows) if has_valid_lowering(phi, "prox") else None
         if terms is None or pieces is None:
-            raise Unsuitable("f or φ is only available in Python")
+            raise Unsuitable(f"{'f' if terms is None else 'φ'} is only available in Python")
         sizes = [problem.columns] if isinstance(terms, Terms) else [b.stop - b.start for b in problem.blocks or []]
         try:
-            self.rows, self.f = Rows(pieces), Curvature(terms, sizes)
-            self.M = explicit(problem.M)
+            rows, curvature, M = Rows(pieces), Curvature(terms, sizes), explicit(problem.M)
         except (NotExplicit, TypeError, ValueError) as error:
             raise Unsuitable(str(error)) from None
-        d, e, cost = self.factors = ruiz(self.f, self.M, self.rows)
-        self.f, self.rows = self.f.scaled(d, cost), self.rows.scaled(e, cost)
-        self.M = scaled(self.M, e, d)
-        self.Mt = self.M.T.tocsr() if hasattr(self.M, "tocsr") else self.M.T
-        self.b = e * problem.b.astype(np.float64)
-        self.groups = Groups(self.f.rows + self.rows.grouped, self.rows.starts, self.rows.owner)
-        keep = np.zeros(self.f.rows + problem.rows, bool)
+        self.groups = Groups(curvature.rows + rows.grouped, rows.starts, rows.owner)
+        keep = np.zeros(curvature.rows + problem.rows, bool)
         keep[self.groups.rows] = True
+        stacked = [curvature.A, M] if curvature.rows else [M]
+        kind, self.cost = choose_system(curvature.P, split(stack(stacked, problem.columns), keep), self.groups, seconds)
+        self.kind = kind.__doc__.partition(",")[0] if kind.__doc__ else kind.__name__
+        d, e, cost = self.factors = ruiz(curvature, M, rows)
+        self.f, self.rows = curvature.scaled(d, cost), rows.scaled(e, cost)
+        self.M, self.b = scaled(M, e, d), e * problem.b.astype(np.float64)
+        self.Mt = self.M.T.tocsr() if sp.issparse(self.M) else self.M.T
         matrix = stack([self.f.A, self.M] if self.f.rows else [self.M], problem.columns)
-        try:
-            self.system, self.cost = choose_system(self.f.P, split(matrix, keep), self.groups, seconds)
-        except TooExpensive as error:
-            raise Unsuitable(str(error)) from None
+        self.system: System = kind(self.f.P, split(matrix, keep), self.groups)
         self.delta = BOLD[0]
         self.steps: Array | None = None  # σ, kept from one solve to the next
         self.factorizations = 0

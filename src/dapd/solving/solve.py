@@ -42,6 +42,7 @@ def solve(
     spectrum: Spectrum | None = None,
     parameters: Any = None,
     engine: str = "auto",
+    direct: bool = True,
     seed: int | None = None,
     shared_sample: bool = False,
     callback: Callable[[Info], object] | None = None,
@@ -79,6 +80,8 @@ def solve(
     engine : str
         "native": the C++ core, which knows every built-in f, φ and M; "python": the same steps in NumPy; "auto":
         native if it can run the problem and the method, else python. `result.engine` says which ran, and why.
+    direct : bool
+        Whether "auto" may hand the problem to Clarabel, if it is installed and predicted to be faster.
     seed : int, optional
         For the block-coordinate methods, whose draws depend only on it; by default a fresh one, which the message
         states. The deterministic methods ignore it.
