@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
 from dapd.solving.certificate import blame, objective
+from dapd.solving.choose import choose_blocks
 from dapd.solving.ends import proves_infeasible, proves_unbounded
 from dapd.solving.loop import Info
-from dapd.solving.progress import Display
-from dapd.solving.result import Status
+from dapd.solving.progress import Display, display
+from dapd.solving.request import Request, first_point, run_method, satisfied, split_dual
+from dapd.solving.result import SENTENCES, History, Result, Status
 from dapd.solving.search import Search
 from dapd.solving.ways import Direct, FirstOrder, Moved, SecondOrder, Way
 from dapd.spectrum.estimate import Spectrum
@@ -24,6 +26,68 @@ OVERRUN = 2.0  # a way that has taken this much longer than another's prediction
 TRIVIAL = 3e-3  # seconds below which it does not pay to compare predictions
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
 PATIENCE = 3.0  # times the time to the best point that may pass without a better one
+
+
+def solve_auto(
+    asked: Request,
+    spectrum: Spectrum | None,
+    start: dict[str, Any],
+    options: dict[str, Any],
+    engine: str,
+    use_direct: bool,
+    kept: dict[str, Any] | None = None,
+) -> Result:
+    """Solve by whatever is fastest; `kept` holds set-ups of an earlier solve."""
+    problem = asked.problem
+    runner, spectrum, blocks = choose_blocks(problem.stacked, spectrum, start, options, engine, asked.deadline)
+    if runner is not None:
+        return run_method(asked._replace(by_passes=True), runner, spectrum, [blocks])
+    search = Search(problem.stacked, asked.tolerances, asked.limit, asked.deadline, spectrum, {} if kept is None else kept)
+    looks: list[Info] = []
+    with np.errstate(all="ignore"):
+        ways = ways_for(search, engine, spectrum, use_direct)
+        compared = ways.copy()
+        setup_time = perf_counter() - asked.began
+        with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown:
+            ended = run(search, ways, first_point(problem, start), asked.callback, shown, looks.append)
+        look = search.point
+        value = objective(search.problem, look.x, look.y, satisfied=satisfied(look.certificate, *asked.tolerances))
+    y, z = split_dual(problem, look.y)
+    chosen = ended.way or compared[0]
+    note = [f"Chose {chosen.title}: {chosen.why}." if chosen.why else f"Chose {chosen.title}.", blocks]
+    return Result(
+        x=look.x,
+        y=y,
+        z=z,
+        status=ended.status,
+        message=" ".join(part for part in [ended.reason or SENTENCES[ended.status], *note] if part),
+        iterations=search.iterations,
+        gradients=search.gradients,
+        products=search.products,
+        block_products=0,
+        certificate=look.certificate,
+        objective=value,
+        solve_time=perf_counter() - search.began,
+        setup_time=setup_time,
+        history=_history(looks, search.problem.x_star) if asked.history else None,
+        method=chosen.name,
+        parameters=None,
+        spectrum=spectrum,
+        engine=chosen.ran,
+        ray=ended.ray,
+    )
+
+
+def _history(looks: list[Info], star: Array | None) -> History:
+    """What was seen at each look."""
+    size = 1.0 if star is None else float(np.linalg.norm(star)) or 1.0
+    return History(
+        np.array([look.iteration for look in looks]),
+        np.array([look.time for look in looks]),
+        np.array([look.certificate.stationarity for look in looks]),
+        np.array([look.certificate.feasibility for look in looks]),
+        None if star is None else np.array([float(np.linalg.norm(look.x - star)) / size for look in looks]),
+    )
 
 
 class Ended(NamedTuple):

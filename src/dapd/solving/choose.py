@@ -1,4 +1,4 @@
-"""`auto`: the method whose time, predicted from its theorem and from measured costs, is least."""
+"""Whether blocks pay off: time predicted from the theorems and from measured costs."""
 
 from __future__ import annotations
 
@@ -11,47 +11,33 @@ from dapd.engines import bind
 from dapd.engines.protocol import Runner
 from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
-from dapd.methods.papc import PAPC
 from dapd.methods.x_sbc import XSBC
 from dapd.methods.y_sbc import YSBC
 from dapd.model.problem import Problem
 from dapd.spectrum.estimate import Spectrum, estimate_range, with_block_norm
 
 REPEATS, SECONDS = 3, 0.05  # a measurement is repeated so often, and for so long; the least counts
-DEPENDENT = (
-    "Chose PAPC, which converges without a rate: the rows of M are dependent (or too nearly so to tell), "
-    "and with this φ the theorems of x-DAPD and y-DAPD need independent rows."
-)
-NOT_STRONGLY_CONVEX = (
-    "Chose PAPC, which converges without a rate: f is not known to be strongly convex (mu = 0), and the theorems of "
-    "x-DAPD and y-DAPD need that."
-)
 MARGIN = 1.2  # a gain below this is within what a measurement may err by
 
 
-def choose(
+def choose_blocks(
     problem: Problem,
     spectrum: Spectrum | None,
     start: dict[str, Any],
     options: dict[str, Any],
     engine: str,
     deadline: float,
-) -> tuple[Runner, Spectrum, list[str]]:
-    """The method, bound to its parameters and an engine, with a sentence on why."""
+) -> tuple[Runner | None, Spectrum | None, str]:
+    """A block-coordinate method if it is predicted to beat the whole one, with a sentence on why (not)."""
+    if not _has_blocks(problem) or problem.f.mu == 0 or problem.f.L is None:
+        return None, spectrum, ""
     spectrum = spectrum or problem.spectrum
     if spectrum is None:
-        spectrum = estimate_range(problem.M, positive=problem.phi.is_linear, deadline=deadline)
-    if spectrum.s_min == 0 or problem.f.mu == 0:
-        note = DEPENDENT if spectrum.s_min == 0 else NOT_STRONGLY_CONVEX
-        return bind(PAPC.from_theory(problem, spectrum=spectrum, **start), engine), spectrum, [note]
-    constants = PAPC.constants_of(problem)
-    side = theory.favoured(**constants, s_max=spectrum.s_max, s_min=spectrum.s_min)
+        spectrum = estimate_range(problem.M, positive=True, deadline=deadline)
+    if spectrum.s_min == 0:
+        return None, spectrum, ""
+    side = theory.favoured(L=problem.f.L, mu=problem.f.mu, s_max=spectrum.s_max, s_min=spectrum.s_min)
     method = METHODS[side.method].from_theory(problem, spectrum=spectrum, **start)
-    whole = bind(method, engine)
-    why = f"Chose {method.title}: the theorems ask {side.factor:.3g} times more of the other side."
-    if not _has_blocks(problem):
-        return whole, spectrum, [why]
-
     spectrum = with_block_norm(spectrum, problem.M, problem.blocks or [], deadline=deadline)
     sides: tuple[type[BlockMethod], ...] = (XSBC, YSBC)
     settings = [(side, side.by_theory(problem, spectrum, sharp=True)) for side in sides]
@@ -59,12 +45,12 @@ def choose(
     rounds = parameters.Pi / len(problem.blocks or [])
     # a round of block iterations reads M no fewer times than an iteration of the whole, so this cannot pay off
     if rounds >= method.parameters.Pi:
-        return whole, spectrum, [f"{why} By blocks the theorems ask {rounds / method.parameters.Pi:.2g} times as much."]
+        return None, spectrum, f"By blocks the theorems ask {rounds / method.parameters.Pi:.2g} times as much."
     block_method = by_blocks(problem, parameters, **start, **options)
     blocks = bind(block_method, "auto" if engine == "native" else engine)
     if blocks.engine == "python":
-        return whole, spectrum, [f"{why} Blocks were left aside, since Python would be asked for each of them."]
-    cost, cost_of_round = _cost(whole, 1, deadline), _cost(blocks, block_method.round, deadline)
+        return None, spectrum, "Blocks were left aside, since Python would be asked for each of them."
+    cost, cost_of_round = _cost(bind(method, engine), 1, deadline), _cost(blocks, block_method.round, deadline)
     gain = method.parameters.Pi * cost / (rounds * cost_of_round)
     compared = (
         f"by the theorems {rounds:.3g} rounds of {block_method.round} block iterations against "
@@ -72,8 +58,8 @@ def choose(
         "as long as one of those"
     )
     if gain < MARGIN:
-        return whole, spectrum, [f"{why} {block_method.title} would be {gain:.2g} times as fast: {compared}."]
-    return blocks, spectrum, [f"Chose {block_method.title}, predicted {gain:.2g} times faster: {compared}."]
+        return None, spectrum, f"{block_method.title} would be {gain:.2g} times as fast: {compared}."
+    return blocks, spectrum, f"Chose {block_method.title}, predicted {gain:.2g} times faster: {compared}."
 
 
 def _has_blocks(problem: Problem) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
 from time import perf_counter
 from typing import Any
 
@@ -12,17 +11,15 @@ import numpy as np
 
 from dapd.arguments import TimeUp, named, near_miss, number, vector, whole
 from dapd.arrays import Array
-from dapd.blas import single_blas
 from dapd.engines import bind, check_engine
-from dapd.engines.protocol import Engine, Runner
+from dapd.engines.protocol import Runner
 from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
 from dapd.model.problem import Problem
-from dapd.solving.certificate import Certificate, certify, objective
-from dapd.solving.choose import choose
-from dapd.solving.loop import Info, Loop
-from dapd.solving.progress import display
-from dapd.solving.result import SENTENCES, Result, Status
+from dapd.solving.auto import solve_auto
+from dapd.solving.loop import Info
+from dapd.solving.request import Request, out_of_time, run_method
+from dapd.solving.result import Result
 from dapd.spectrum.estimate import Spectrum
 
 LIMIT = 1_000_000  # passes over M allowed if no limit is given
@@ -55,9 +52,9 @@ def solve(
     ----------
     problem : Problem
     method : str
-        A name of `dapd.METHODS`, or "auto": the side, x-DAPD or y-DAPD, that the theorems favour, or its
-        block-coordinate form if the problem has blocks and measured costs say that it will be faster. If the rows of M
-        are dependent and φ is not linear (equations), so the theorems do not apply, PAPC.
+        A name of `dapd.METHODS`, which is then exactly the method of its paper, or "auto", which solves every convex
+        problem that has a solution: by restarted x-DAPD and y-DAPD, second-order steps, Clarabel or a block-coordinate
+        method, whichever is predicted to be fastest. The message says which and why; `dapd.explain` compares them all.
     tol : float
         Stop when every coordinate of ∇f(x) + Mᵀy = 0 and every row of Mx − b ∈ ∂φ(y) holds to tol relative to its own
         size, which includes the effect of one unit of x, and the gap to tol relative to its terms;
@@ -123,53 +120,17 @@ def solve(
             spectrum = problem.stacked_spectrum(spectrum)
         if callback is not None:
             callback = _split_for(callback, problem.rows)
-    stacked, given = problem.stacked, spectrum
+    limit = LIMIT if max_iterations is None else max_iterations
+    asked = Request(problem, tolerances, limit, max_iterations is None, deadline, began, callback, progress, history)
     try:
-        runner, spectrum, note = _bind(stacked, method, spectrum, parameters, start, options, engine, deadline)
+        if method == "auto":
+            if parameters is not None:
+                raise ValueError("parameters belong to one method; name it with method=")
+            return solve_auto(asked, spectrum, start, options, engine, direct)
+        runner, spectrum = _bind(problem.stacked, method, spectrum, parameters, start, options, engine, deadline)
+        return run_method(asked, runner, spectrum, [])
     except TimeUp:
-        return _out_of_time(problem, method, x0, start["y0"], began)
-    bound = runner.method
-    # without an explicit limit, or a named method, count passes over M rather than block iterations
-    a_pass = bound.round if max_iterations is None or method == "auto" else 1
-    limit = a_pass * (LIMIT if max_iterations is None else max_iterations)
-    if spectrum is not None and not spectrum.resolved:
-        note = [*note, f"s_min = {spectrum.s_min:.2g} is a guess, so the rate is not certain."]
-    if isinstance(bound, BlockMethod):
-        if seed is None:
-            note = [*note, f"Blocks were drawn with seed={bound.seed}."]
-    elif shared_sample:
-        note = [*note, "shared_sample had no block method to act on."]
-    setup_time = perf_counter() - began
-    loop = Loop(runner, tolerances, limit, deadline, callback, history, given)
-    with (
-        display(progress, bound.title, tolerances, limit) as shown,
-        np.errstate(all="ignore"),
-        single_blas(problem.M.work + problem.f.work) if runner.engine == "native" else nullcontext(),
-    ):
-        status, look = loop.run(shown)
-        value = objective(stacked, look.x, look.y, satisfied=_satisfied(look.certificate, *tolerances))
-    y, z = _split(problem, look.y)
-    return Result(
-        x=look.x,
-        y=y,
-        z=z,
-        status=status,
-        message=" ".join([loop.reason or SENTENCES[status], *note]),
-        iterations=loop.iteration,
-        gradients=runner.counts.gradients,
-        products=runner.counts.products,
-        block_products=runner.counts.block_products,
-        certificate=look.certificate,
-        objective=value,
-        solve_time=loop.seconds,
-        setup_time=setup_time,
-        history=loop.history(),
-        method=bound.name,
-        parameters=bound.parameters,
-        spectrum=spectrum,
-        engine=Engine(runner.engine, runner.reason),
-        ray=loop.ray,
-    )
+        return out_of_time(asked, method, start)
 
 
 def _tolerances(tol: float | None, tol_absolute: float | None) -> tuple[float, float]:
@@ -177,11 +138,6 @@ def _tolerances(tol: float | None, tol_absolute: float | None) -> tuple[float, f
     if tol is None:
         tol = 1e-6 if tol_absolute is None else 0.0
     return number("tol", tol, least=0.0), number("tol_absolute", tol_absolute or 0.0, least=0.0)
-
-
-def _satisfied(certificate: Certificate, tol: float, tol_absolute: float) -> bool:
-    """Whether what is left of the constraints' residuals is within a tolerance."""
-    return 0 < certificate.feasibility_error <= tol or certificate.meets(0.0, tol_absolute)
 
 
 def _start(name: str, value: Any, size: int, dtype: np.dtype[Any]) -> Array | None:
@@ -194,47 +150,9 @@ def _start(name: str, value: Any, size: int, dtype: np.dtype[Any]) -> Array | No
     return given.astype(dtype)
 
 
-def _split(problem: Problem, dual: Array) -> tuple[Array, Array]:
-    """The multipliers of the rows of M and those of the bounds."""
-    if problem.lower is None:
-        return dual, np.zeros(problem.columns, problem.dtype)
-    return dual[: problem.rows].copy(), dual[problem.rows :].copy()
-
-
 def _split_for(callback: Callable[[Info], object], rows: int) -> Callable[[Info], object]:
     """The callback, told the multipliers of the bounds apart from y."""
     return lambda info: callback(info._replace(y=info.y[:rows], z=info.y[rows:]))
-
-
-def _out_of_time(problem: Problem, method: str, x0: Array | None, y0: Array | None, began: float) -> Result:
-    """The start, for want of time to do more."""
-    x = np.zeros(problem.columns, problem.dtype) if x0 is None else x0
-    dual = np.zeros(problem.stacked.rows, problem.dtype) if y0 is None else y0
-    setup_time = perf_counter() - began
-    with np.errstate(all="ignore"):
-        certificate = certify(problem.stacked, x, dual)
-        value = objective(problem.stacked, x, dual, satisfied=False)
-    y, z = _split(problem, dual)
-    return Result(
-        x=x,
-        y=y,
-        z=z,
-        status=Status.time_limit,
-        message="The time limit passed during the set-up, so this is the start.",
-        iterations=0,
-        gradients=0,
-        products=0,
-        block_products=0,
-        certificate=certificate,
-        objective=value,
-        solve_time=0.0,
-        setup_time=setup_time,
-        history=None,
-        method=method,
-        parameters=None,
-        spectrum=None,
-        engine=Engine("python", "the time limit passed before any engine could be set up"),
-    )
 
 
 def _bind(
@@ -246,22 +164,18 @@ def _bind(
     options: dict[str, Any],
     engine: str,
     deadline: float,
-) -> tuple[Runner, Spectrum | None, list[str]]:
-    """Choose the method and its parameters; return with them what there is to say about the choice."""
-    if name != "auto" and name not in METHODS:
+) -> tuple[Runner, Spectrum | None]:
+    """A named method with its parameters and an engine."""
+    if name not in METHODS:
         raise ValueError(f"unknown method {name!r}{near_miss(str(name), ['auto', *METHODS])}")
-    if name != "auto" and not issubclass(METHODS[name], BlockMethod):
+    if not issubclass(METHODS[name], BlockMethod):
         if options["shared_sample"]:
             able = ", ".join(key for key, method in METHODS.items() if issubclass(method, BlockMethod))
             raise ValueError(f"shared_sample is for the block-coordinate methods ({able}), not for {name!r}")
         options = {}
     if parameters is not None:
-        if name == "auto":
-            raise ValueError("parameters belong to one method; name it with method=")
-        return bind(METHODS[name](problem, parameters, **start, **options), engine), spectrum, []
-    if name == "auto":
-        return choose(problem, spectrum, start, options, engine, deadline)
+        return bind(METHODS[name](problem, parameters, **start, **options), engine), spectrum
     METHODS[name].check(problem)
     METHODS[name].constants_of(problem)
     spectrum = METHODS[name].spectrum_of(problem, spectrum, deadline=deadline)
-    return bind(METHODS[name].from_theory(problem, spectrum=spectrum, **start, **options), engine), spectrum, []
+    return bind(METHODS[name].from_theory(problem, spectrum=spectrum, **start, **options), engine), spectrum

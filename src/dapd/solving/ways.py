@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from dapd.arrays import Array
 from dapd.blas import single_blas
+from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
@@ -50,6 +51,7 @@ class Way:
         self.spent = 0.0
         self.why = ""
         self.pieces: Iterator[Moved] | None = None
+        self.ran = Engine("python", "")
 
     def predict(self) -> float:
         """Seconds to the solution; inf if this way is impossible."""
@@ -162,7 +164,6 @@ class FirstOrder(Way):
     def __init__(self, search: Search, engine: str, spectrum: Spectrum | None) -> None:
         super().__init__(search)
         self.engine, self.spectrum = engine, spectrum
-        self.ran = ""  # the engine that ran
         problem = search.problem
         native = has_valid_lowering(problem.f, "grad") and has_valid_lowering(problem.phi, "prox")
         operations = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work

@@ -1,0 +1,126 @@
+"""What was asked of a solve, and the result that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dapd.arrays import Array
+from dapd.blas import single_blas
+from dapd.engines.protocol import Engine, Runner
+from dapd.methods.block import BlockMethod
+from dapd.model.problem import Problem
+from dapd.solving.certificate import Certificate, certify, objective
+from dapd.solving.loop import Info, Loop
+from dapd.solving.progress import display
+from dapd.solving.result import SENTENCES, Result, Status
+from dapd.spectrum.estimate import Spectrum
+
+
+class Request(NamedTuple):
+    """What was asked, checked."""
+
+    problem: Problem
+    tolerances: tuple[float, float]
+    limit: int  # iterations
+    by_passes: bool  # the limit counts passes over M rather than block iterations
+    deadline: float  # on the performance counter
+    began: float
+    callback: Callable[[Info], object] | None
+    progress: bool
+    history: bool
+
+
+def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: list[str]) -> Result:
+    """Run a method until its certificate meets a tolerance, or a limit is reached."""
+    problem, bound = asked.problem, runner.method
+    stacked, given = problem.stacked, spectrum
+    limit = (bound.round if asked.by_passes else 1) * asked.limit
+    if spectrum is not None and not spectrum.resolved:
+        note = [*note, f"s_min = {spectrum.s_min:.2g} is a guess, so the rate is not certain."]
+    if isinstance(bound, BlockMethod) and bound.drawn:
+        note = [*note, f"Blocks were drawn with seed={bound.seed}."]
+    setup_time = perf_counter() - asked.began
+    loop = Loop(runner, asked.tolerances, limit, asked.deadline, asked.callback, asked.history, given)
+    with (
+        display(asked.progress, bound.title, asked.tolerances, limit) as shown,
+        np.errstate(all="ignore"),
+        single_blas(problem.M.work + problem.f.work) if runner.engine == "native" else nullcontext(),
+    ):
+        status, look = loop.run(shown)
+        value = objective(stacked, look.x, look.y, satisfied=satisfied(look.certificate, *asked.tolerances))
+    y, z = split_dual(problem, look.y)
+    return Result(
+        x=look.x,
+        y=y,
+        z=z,
+        status=status,
+        message=" ".join([loop.reason or SENTENCES[status], *note]),
+        iterations=loop.iteration,
+        gradients=runner.counts.gradients,
+        products=runner.counts.products,
+        block_products=runner.counts.block_products,
+        certificate=look.certificate,
+        objective=value,
+        solve_time=loop.seconds,
+        setup_time=setup_time,
+        history=loop.history(),
+        method=bound.name,
+        parameters=bound.parameters,
+        spectrum=spectrum,
+        engine=Engine(runner.engine, runner.reason),
+        ray=loop.ray,
+    )
+
+
+def first_point(problem: Problem, start: dict[str, Any]) -> tuple[Array, Array]:
+    """Where to start: zero if nothing is given."""
+    x, y = start["x0"], start["y0"]
+    zero = np.zeros(problem.columns, problem.dtype), np.zeros(problem.stacked.rows, problem.dtype)
+    return zero[0] if x is None else x, zero[1] if y is None else y
+
+
+def out_of_time(asked: Request, method: str, start: dict[str, Any]) -> Result:
+    """The start, for want of time to do more."""
+    problem = asked.problem
+    x, dual = first_point(problem, start)
+    with np.errstate(all="ignore"):
+        certificate = certify(problem.stacked, x, dual)
+        value = objective(problem.stacked, x, dual, satisfied=False)
+    y, z = split_dual(problem, dual)
+    return Result(
+        x=x,
+        y=y,
+        z=z,
+        status=Status.time_limit,
+        message="The time limit passed during the set-up, so this is the start.",
+        iterations=0,
+        gradients=0,
+        products=0,
+        block_products=0,
+        certificate=certificate,
+        objective=value,
+        solve_time=0.0,
+        setup_time=perf_counter() - asked.began,
+        history=None,
+        method=method,
+        parameters=None,
+        spectrum=None,
+        engine=Engine("python", "the time limit passed before any engine could be set up"),
+    )
+
+
+def satisfied(certificate: Certificate, tol: float, tol_absolute: float) -> bool:
+    """Whether what is left of the constraints' residuals is within a tolerance."""
+    return 0 < certificate.feasibility_error <= tol or certificate.meets(0.0, tol_absolute)
+
+
+def split_dual(problem: Problem, dual: Array) -> tuple[Array, Array]:
+    """The multipliers of the rows of M and those of the bounds."""
+    if problem.lower is None:
+        return dual, np.zeros(problem.columns, problem.dtype)
+    return dual[: problem.rows].copy(), dual[problem.rows :].copy()
