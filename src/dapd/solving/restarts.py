@@ -305,11 +305,12 @@ class _Proximal(_Track):
             while bench.L_known or self.work - began < patience * p.Pi:
                 piece = max(SHORTEST, min(int(p.Pi), bench.iterations // SHARE))
                 found, state = bench.resume(method, state, piece)
-                made = accuracy(problem, p, found.x, centre.x, centre.y)
-                bench.asked[0], bench.asked[1] = bench.asked[0] + 1, bench.asked[1] + 2
                 yield
                 if bench.L_was_too_small(centre, found):
                     break
+                with np.errstate(all="ignore"):
+                    made = accuracy(problem, p, found.x, centre.x, centre.y)
+                bench.asked[0], bench.asked[1] = bench.asked[0] + 1, bench.asked[1] + 2
                 if made.error <= max(looseness * made.length, made.rounding):
                     return bench.keep(found.x, made.y.astype(problem.dtype)), made.length
             else:
