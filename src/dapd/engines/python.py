@@ -27,11 +27,12 @@ class PythonRunner:
         check_same(self.method.problem, method.problem)
         if self._dual_step is not None:
             method.oracle.use(self._dual_step)
-        before = self.method.oracle
+        gradients, products = self.counts.gradients, self.counts.products
         self.method = method
+        method.oracle.reset()
         self._state = copy_of(method.init())
-        method.oracle.gradients += before.gradients
-        method.oracle.products += before.products
+        method.oracle.gradients += gradients
+        method.oracle.products += products
 
     def start(self) -> None:
         """Set the state to the method's first, and count what that takes."""

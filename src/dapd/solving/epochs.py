@@ -23,6 +23,7 @@ from dapd.model.problem import Problem
 LENGTH = 3.0  # epochs of a guess last so many Π
 SHORTEST = 20  # iterations of an epoch, and between two looks at a point
 PROBES = 3  # gradients for a first estimate of an unknown L
+LEAP = 8.0  # factor of such an L
 BLOWN_UP = 1e3  # growth of the error in an epoch from which an L that is not known is called too small
 
 
@@ -74,8 +75,8 @@ class Bench:
         x, y = (np.asarray(part, problem.dtype) for part in start)
         self.best = Judged(x, y, self.judge(x, y))
         self.L_known = problem.f.L is not None
-        self.L = self._probe(x) if problem.f.L is None else float(problem.f.L)
-        self.mu = min(float(problem.f.mu), self.L)
+        self.mu = float(problem.f.mu)
+        self.L = max(self.mu, self._probe(x)) if problem.f.L is None else float(problem.f.L)
         self.unit = self.L or self._unit(x, y)
 
     def judge(self, x: Array, y: Array) -> float:
@@ -107,7 +108,7 @@ class Bench:
             size = float(np.linalg.norm(direction))
             if not 0 < size < math.inf:
                 break
-            direction = direction * (1e-3 * (1 + float(np.linalg.norm(x))) / size)
+            direction = direction * ((1 + float(np.linalg.norm(x))) / size)
             change = self.gradient(x + direction) - before
             found = max(found, float(np.linalg.norm(change) / np.linalg.norm(direction)))
             direction = change
@@ -166,6 +167,10 @@ class Bench:
         with np.errstate(all="ignore"):
             self.iterations += self.runner.advance(steps, self.deadline)
             x, y = self.runner.point()
+        return self.keep(x, y)
+
+    def keep(self, x: Array, y: Array) -> Judged:
+        """Judge a point, and keep it if it is the best so far."""
         found = Judged(x, y, self.judge(x, y))
         if found.error < self.best.error:
             self.best = found
@@ -187,7 +192,7 @@ class Bench:
         if self.L_known:
             return False
         if not math.isfinite(after.error) or after.error > BLOWN_UP * before.error:
-            self.learn_L(2 * self.unit)
+            self.learn_L(LEAP * self.unit)
             return True
         change = np.linalg.norm(self.gradient(after.x) - self.gradient(before.x))
         seen = float(change / (np.linalg.norm(after.x - before.x) or 1.0))

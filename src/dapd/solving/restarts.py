@@ -96,12 +96,11 @@ def restarts(
     yield _record(bench, None)
     stall = _Stall(bench)
     while not bench.over:
-        stall.look()
         track = next((track for track in reversed(tracks) if track.is_due(stall)), guesses)
         before = bench.iterations
         next(track.epochs)
         track.work += bench.iterations - before
-        stall.work[track.kind] = stall.work.get(track.kind, 0) + bench.iterations - before
+        stall.note(track)
         yield _record(bench, track)
 
 
@@ -111,21 +110,25 @@ def _record(bench: Bench, track: _Track | None) -> Epoch:
 
 
 class _Stall:
-    """How long the best error has not fallen by a factor of e."""
+    """How long guesses have not reduced the best error by a factor of e."""
 
     def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        self._reset()
+        self.bench, self.error, self.since, self.epochs = bench, bench.best.error, 0, 0
 
-    def _reset(self) -> None:
-        self.error, self.since, self.epochs = self.bench.best.error, self.bench.iterations, 0
-        self.work: dict[str, int] = {}  # of each track since then
+    def note(self, track: _Track) -> None:
+        """Count an epoch, or start again after a good one; what a proximal epoch gained does not count."""
+        error = self.bench.best.error
+        if track.kind == "proximal":
+            self.error = min(self.error, error)
+        elif error < self.error / math.e:
+            self.error, self.since, self.epochs = error, self.bench.iterations, 0
+        else:
+            self.epochs += 1
 
-    def look(self) -> None:
-        """Count an epoch, or start again after a good one."""
-        self.epochs += 1
-        if self.bench.best.error < self.error / math.e:
-            self._reset()
+    @property
+    def lasts(self) -> bool:
+        """Whether it is time for something else."""
+        return self.epochs > STALLED or self.bench.iterations > max(LONG, LONGER * self.since)
 
 
 class _Track:
@@ -165,26 +168,33 @@ class _Guesses(_Track):
 
     def _epoch(self, guess: Guess) -> Generator[None, None, Progress]:
         """Run a guess from the current point, or go on with it if it ran last."""
-        bench, before = self.bench, self.at
-        self.used = bench.constants(guess)
+        bench = self.bench
+        if self.at.error > FARTHER * bench.best.error:
+            self.at, self.method = bench.best, None
+        before, done = self.at, bench.iterations
+        after = self._run_epoch(guess, before)
+        while bench.L_was_too_small(before, after) and not bench.over:
+            self.method, before = None, bench.best
+            after = self._run_epoch(guess, before)
+        made = Progress(_reduction(before, after), bench.iterations - done)
+        self.at = after
+        if after.error > FARTHER * bench.best.error:
+            self.at, self.method = bench.best, None
+        yield
+        return made
+
+    def _run_epoch(self, guess: Guess, before: Judged) -> Judged:
+        bench, self.used = self.bench, self.bench.constants(guess)
         if self.method is None or not bench.runs(self.method) or guess != self.ran:
             self.method, self.ran = bench.of_guess(guess, before.x, before.y), guess
             bench.take(self.method)
-        steps = bench.steps(guess)
-        done, after = bench.iterations, before
-        while bench.iterations - done < steps and not bench.over:
-            piece = max(SHORTEST, steps // LOOKS)
-            after = bench.advance(min(piece, done + steps - bench.iterations))
-            if after.error < before.error * math.exp(-PLENTY):
+        after, left = before, bench.steps(guess)
+        while left > 0 and not bench.over:
+            piece = min(left, max(SHORTEST, bench.steps(guess) // LOOKS))
+            after, left = bench.advance(piece), left - piece
+            if after.error < before.error * math.exp(-PLENTY) or math.isinf(after.error):
                 break
-        made = Progress(_reduction(before, after), bench.iterations - done)
-        wrong = bench.L_was_too_small(before, after)
-        if wrong or not after.error < FARTHER * bench.best.error:
-            self.at, self.method = bench.best, None
-        else:
-            self.at = after
-        yield
-        return made
+        return after
 
     def _run(self) -> Iterator[None]:
         others, wait, patience = [S_DOWN, MU_DOWN, S_UP, MU_UP], 0, 1
@@ -262,9 +272,8 @@ class _Proximal(_Track):
         super().__init__(bench)
 
     def is_due(self, stall: _Stall) -> bool:
-        """Whether the guesses have stalled and did the greater part of the work since then."""
-        all_work = self.bench.iterations - stall.since
-        return stall.epochs > STALLED and SHARE * stall.work.get(self.kind, 0) <= all_work
+        """Whether the guesses have stalled and this track's share is not used up."""
+        return stall.lasts and SHARE * self.work <= self.bench.iterations
 
     def _run(self) -> Iterator[None]:
         bench = self.bench
@@ -273,16 +282,20 @@ class _Proximal(_Track):
         while True:
             if bench.best.error <= 0.5 * moved_at and bench.best.error <= at.error:
                 at, moved_at, number, weaker = bench.best, bench.best.error, 0, 1.0
+                before = math.inf
                 guess = self.guesses.guess
                 mu, s = bench.constants(Guess(max(guess.mu, MODERATE.mu), max(guess.s, MODERATE.s)))
                 delta = s * s / math.sqrt((bench.L + mu) * (bench.mu + mu))
-            before = at
-            at = yield from self._step(at, weaker * mu, weaker * delta, LOOSENESS * (number + 1) ** -SUMMABLE)
-            if _reduction(before, at) < ENOUGH:
+            at, length = yield from self._step(at, weaker * mu, weaker * delta, LOOSENESS * (number + 1) ** -SUMMABLE)
+            length = length / math.sqrt(weaker)
+            if length * math.e > before:
                 weaker = max(WEAKEST, weaker / SHRINK)
+            before = length
             number += 1
 
-    def _step(self, centre: Judged, mu: float, delta: float, looseness: float) -> Generator[None, None, Judged]:
+    def _step(
+        self, centre: Judged, mu: float, delta: float, looseness: float
+    ) -> Generator[None, None, tuple[Judged, float]]:
         """An approximate proximal-point step whose error is at most `looseness` times its length."""
         bench, problem, patience = self.bench, self.bench.problem, 40.0
         while True:
@@ -290,13 +303,18 @@ class _Proximal(_Track):
             self.used = mu, p.r
             method, state, began = kind(problem, p, x0=centre.x, y0=centre.y), None, self.work
             while bench.L_known or self.work - began < patience * p.Pi:
-                found, state = bench.resume(method, state, max(SHORTEST, int(p.Pi)))
-                made = accuracy(problem, p, found.x, centre.x, centre.y)
-                bench.asked[0], bench.asked[1] = bench.asked[0] + 1, bench.asked[1] + 2
+                piece = max(SHORTEST, min(int(p.Pi), bench.iterations // SHARE))
+                found, state = bench.resume(method, state, piece)
                 yield
+                if bench.L_was_too_small(centre, found):
+                    break
+                with np.errstate(all="ignore"):
+                    made = accuracy(problem, p, found.x, centre.x, centre.y)
+                bench.asked[0], bench.asked[1] = bench.asked[0] + 1, bench.asked[1] + 2
                 if made.error <= max(looseness * made.length, made.rounding):
-                    return Judged(found.x, made.y.astype(problem.dtype), bench.judge(found.x, made.y))
-            bench.learn_L(2 * bench.unit)
+                    return bench.keep(found.x, made.y.astype(problem.dtype)), made.length
+            else:
+                bench.learn_L(2 * bench.unit)
             patience *= 2
 
 
