@@ -31,7 +31,10 @@ class Curvature:
         parts = [terms] if isinstance(terms, Terms) else terms
         self.size = sum(sizes)
         self.c = np.concatenate(
-            [np.zeros(n) if part.c is None else np.asarray(part.c, np.float64) for part, n in zip(parts, sizes, strict=True)]
+            [
+                np.zeros(n) if part.c is None else np.asarray(part.c, np.float64)
+                for part, n in zip(parts, sizes, strict=True)
+            ]
         )
         self.P = _quadratic(parts, sizes)  # a vector (the diagonal), dense, or CSR
         matrices: list[Matrix] = []
@@ -78,7 +81,7 @@ class Curvature:
         return self._each("curvature", image)
 
     def along(self, x: Array, image: Array, d: Array, image_of_d: Array) -> Callable[[float], tuple[float, float]]:
-        """t ↦ first and second derivative of f(x + t·d) by t."""
+        """T ↦ first and second derivative of f(x + t·d) by t."""
         slope, bend = float(d @ (self.times(x) - self.c)), float(d @ self.times(d))
         if not self.rows:
             return lambda t: (slope + t * bend, bend)

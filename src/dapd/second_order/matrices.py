@@ -90,7 +90,9 @@ def scaled(matrix: Matrix, rows: Array, columns: Array) -> Matrix:
     if not sp.issparse(matrix):
         return rows[:, None] * matrix * columns
     row_of = np.repeat(rows, np.diff(matrix.indptr))
-    return sp.csr_array((row_of * matrix.data * columns[matrix.indices], matrix.indices, matrix.indptr), shape=matrix.shape)
+    return sp.csr_array(
+        (row_of * matrix.data * columns[matrix.indices], matrix.indices, matrix.indptr), shape=matrix.shape
+    )
 
 
 class Split(NamedTuple):

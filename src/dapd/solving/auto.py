@@ -11,6 +11,7 @@ import numpy as np
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
+from dapd.blas import MANY, single_blas
 from dapd.solving.certificate import blame, objective
 from dapd.solving.choose import choose_blocks
 from dapd.solving.ends import proves_infeasible, proves_unbounded
@@ -42,13 +43,16 @@ def solve_auto(
     runner, spectrum, blocks = choose_blocks(problem.stacked, spectrum, start, options, engine, asked.deadline)
     if runner is not None:
         return run_method(asked._replace(by_passes=True), runner, spectrum, [blocks])
-    search = Search(problem.stacked, asked.tolerances, asked.limit, asked.deadline, spectrum, {} if kept is None else kept)
+    search = Search(
+        problem.stacked, asked.tolerances, asked.limit, asked.deadline, spectrum, {} if kept is None else kept
+    )
     looks: list[Info] = []
     with np.errstate(all="ignore"):
         ways = ways_for(search, engine, spectrum, use_direct)
         compared = ways.copy()
         setup_time = perf_counter() - asked.began
-        with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown:
+        heaviest = max(way.work for way in ways)
+        with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown, single_blas(heaviest, MANY):
             ended = run(search, ways, first_point(problem, start), asked.callback, shown, looks.append)
         look = search.point
         value = objective(search.problem, look.x, look.y, satisfied=satisfied(look.certificate, *asked.tolerances))
@@ -135,7 +139,9 @@ def run(
             if search.done:
                 return Ended(Status.optimal, None, found_by, "")
             if stop:
-                return Ended(Status.interrupted, None, found_by, "Stopped by the callback; this is the best point seen so far.")
+                return Ended(
+                    Status.interrupted, None, found_by, "Stopped by the callback; this is the best point seen so far."
+                )
             if perf_counter() >= search.deadline:
                 return Ended(Status.time_limit, None, found_by, "")
             if search.iterations >= search.limit:

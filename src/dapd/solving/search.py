@@ -46,7 +46,9 @@ class Search:
         x, y = x.astype(self.problem.dtype, copy=False), y.astype(self.problem.dtype, copy=False)
         with np.errstate(all="ignore"):
             certificate = certify(self.problem, x, y, spectrum=self.spectrum)
-        excess = certificate.excess(*self.tolerances) if any(self.tolerances) else certificate.error / np.finfo(float).tiny
+        excess = (
+            certificate.excess(*self.tolerances) if any(self.tolerances) else certificate.error / np.finfo(float).tiny
+        )
         excess = math.inf if math.isnan(excess) else excess
         if self.best is None or excess < self.excess:
             self.best = Info(self.iterations, perf_counter() - self.began, x, y, certificate)

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import nullcontext
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from dapd.arrays import Array
-from dapd.blas import single_blas
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
 from dapd.second_order import direct
-from dapd.second_order.choose import TooExpensive
+from dapd.second_order.choose import DENSE_RATE, TooExpensive
 from dapd.second_order.newton import Newton, Unsuitable
 from dapd.solving.restarts import restarts
 from dapd.solving.search import Search
@@ -56,6 +54,11 @@ class Way:
     def predict(self) -> float:
         """Seconds to the solution; inf if this way is impossible."""
         raise NotImplementedError
+
+    @property
+    def work(self) -> float:
+        """Multiplications in one product or factorisation."""
+        return 0.0
 
     def start(self) -> Iterator[Moved]:
         """Make progress from the best point on, a piece at a time."""
@@ -138,6 +141,11 @@ class SecondOrder(Way):
         near = self.search.best is not None and self.search.best.certificate.error < NEAR
         return (FEW if near else FACTORISATIONS) * self.newton.cost
 
+    @property
+    def work(self) -> float:
+        """Multiplications in a factorisation."""
+        return 0.0 if self.newton is None else self.newton.cost * DENSE_RATE
+
     def start(self) -> Iterator[Moved]:
         """Proximal steps."""
         search = self.search
@@ -148,12 +156,10 @@ class SecondOrder(Way):
         if self.newton is None:
             return
         best, counted = search.point, self.newton.factorizations
-        small = single_blas(0) if self.newton.cost < 1e-2 else nullcontext()
-        with small:
-            for look in self.newton.run(best.x, best.y, search.judge, search.deadline):
-                search.iterations += look.factorizations - counted
-                counted = look.factorizations
-                yield Moved(look.dx, look.dy)
+        for look in self.newton.run(best.x, best.y, search.judge, search.deadline):
+            search.iterations += look.factorizations - counted
+            counted = look.factorizations
+            yield Moved(look.dx, look.dy)
 
 
 class FirstOrder(Way):
@@ -174,6 +180,11 @@ class FirstOrder(Way):
     def predict(self) -> float:
         """Iterations, times what one takes."""
         return self.seconds
+
+    @property
+    def work(self) -> float:
+        """Multiplications with M and with f's matrices."""
+        return self.search.problem.M.work + self.search.problem.f.work
 
     def start(self) -> Iterator[Moved]:
         """Epochs on a problem with scaled rows, judged by the certificate of the given one."""
