@@ -48,7 +48,7 @@ class BlockMethod(Method):
         seed: int | None = None,
         shared_sample: bool = False,
     ) -> None:
-        self.drawn = seed is None  # the seed is our own
+        self.own_seed = seed is None
         self.seed = secrets.randbits(32) if seed is None else whole("seed", seed, least=0)
         self.shared = bool(shared_sample)
         super().__init__(problem, parameters, x0=x0, y0=y0)

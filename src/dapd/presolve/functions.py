@@ -24,7 +24,7 @@ EXACT = 400  # variables up to which all eigenvalues of f's matrices are compute
 class Composite(Function):
     """f from its terms and its constants."""
 
-    def __init__(self, terms: Terms, size: int, mu: float, L: float) -> None:
+    def __init__(self, terms: Terms, size: int, mu: float, L: float | None) -> None:
         self.terms, self.size, self.mu, self.L = terms, size, mu, L
 
     def lowered(self) -> Terms:
@@ -147,14 +147,14 @@ def scaled_function(problem: Problem, parts: list[Part], columns: Array, cost: f
     return joined(problem, found)
 
 
-def _constants(terms: Terms, old: Composite, columns: Array, cost: float) -> tuple[float, float]:
+def _constants(terms: Terms, old: Composite, columns: Array, cost: float) -> tuple[float, float | None]:
     """Bounds on the curvature of the scaled f: computed if that is cheap, else from the old ones."""
     least, greatest = float(columns.min()), float(columns.max())
-    mu, L = cost * old.mu * least**2, cost * old.L * greatest**2
+    mu, L = cost * old.mu * least**2, None if old.L is None else cost * old.L * greatest**2
     if least == greatest:
         return mu, L
     low, high = _range(terms)
-    return max(mu, low), min(L, max(high, mu))
+    return max(mu, low), max(high, mu) if L is None else min(L, max(high, mu))
 
 
 def _range(terms: Terms) -> tuple[float, float]:

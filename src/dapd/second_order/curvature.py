@@ -1,4 +1,4 @@
-"""f as second-order steps see it: ½xᵀPx − cᵀx + Σᵢ ℓᵢ(aᵢᵀx), with a gradient, curvatures, and its slope along a line."""
+"""f as second-order steps see it: ½xᵀPx − cᵀx + Σᵢ ℓᵢ(aᵢᵀx), with its gradient, curvatures, and slope along a line."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The proximal method of multipliers, each of whose steps semismooth Newton computes.
 
-Around (x_k, y_k) it solves min_x max_y f(x) + (δ/2)‖x − x_k‖² + yᵀ(Mx − b) − φ(y) − ½‖y − y_k‖²_{1/σ}, whose optimality
-condition ∇f(x) + δ(x − x_k) + Mᵀ prox_{σφ}(y_k + σ(Mx − b)) = 0 is the gradient of a convex function of x: Newton steps with
-an exact line search reach it from anywhere. When the active rows have settled, `_polish` takes steps with δ, 1/σ → 0.
+Around (x_k, y_k) it solves min_x max_y f(x) + (δ/2)‖x − x_k‖² + yᵀ(Mx − b) − φ(y) − ½‖y − y_k‖²_{1/σ}, whose
+optimality condition ∇f(x) + δ(x − x_k) + Mᵀ prox_{σφ}(y_k + σ(Mx − b)) = 0 is the gradient of a convex function of x:
+Newton steps with an exact line search reach it from anywhere. When the active rows have settled, `_polish` repeats
+proximal steps with one matrix, which then converge fast.
 """
 
 from __future__ import annotations
@@ -163,9 +164,9 @@ class Newton:
 
     def _factor(self, image: Array, derivative: Derivative, steps: Array) -> None:
         known = self.factored
-        if known is not None and self.f.quadratic and known[1] is steps and known[2] == self.delta:
-            if derivative.same_rows(known[0]):
-                return
+        same = known is not None and known[1] is steps and known[2] == self.delta
+        if self.f.quadratic and known is not None and same and derivative.same_rows(known[0]):
+            return
         self.factored = (derivative, steps, self.delta)
         self.weights = weigh(self.f.curvatures(image), derivative, steps, self.rows, self.groups)
         self.system.factor(np.full(self.f.size, self.delta), self.weights)
@@ -185,7 +186,7 @@ class Newton:
         return d, (self.weights.times(z) + null)[losses:]
 
     def _line_search(self, x: Array, image: Array, v: Array, steps: Array, centre: Array, d: Array) -> float:
-        """The t that minimises the convex function along d, by safeguarded Newton on its slope; 0 if d does not descend."""
+        """The t that minimises the convex function along d, by Newton on its slope; 0 if d does not descend."""
         along = self.f.along(x, image, d, self.f.A @ d)
         Md = self.M @ d
         pull, bend, move = float(d @ (x - centre)), float(d @ d), steps * Md
@@ -217,7 +218,7 @@ class Newton:
         return t
 
     def _polish(self, x: Array, y: Array, steps: Array, derivative: Derivative) -> tuple[Array, Array] | None:
-        """Proximal steps of one Newton step each with the same matrix: they converge fast once the active rows are right."""
+        """Proximal steps of one Newton step each with one matrix: they converge fast if the active rows are right."""
         try:
             self._factor(self.f.A @ x, derivative, steps)
             best, least = None, np.inf

@@ -37,7 +37,7 @@ class Rows:
         self.lower, self.upper = np.zeros(rows), np.zeros(rows)
         self.least, self.most = np.full(rows, -np.inf), np.full(rows, np.inf)
         starts, radii, shrinks, grouped = [], [], [], []
-        for (piece, length), where in zip(pieces, consecutive(length for _, length in pieces), strict=True):
+        for (piece, _), where in zip(pieces, consecutive(length for _, length in pieces), strict=True):
             if piece.code == SHRINK:
                 self.lower[where], self.upper[where] = piece.lower, piece.upper
             elif piece.code == CLIP:

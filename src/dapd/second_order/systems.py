@@ -1,4 +1,4 @@
-"""Newton systems [P + diag(h), Bᵀ; B, −I](d, z) = (r, −q) with B = T·(rows), by the linear algebra that fits their shape."""
+"""Newton systems [P + diag(h), Bᵀ; B, −I](d, z) = (r, −q), B = T·(rows), by linear algebra that fits their shape."""
 
 from __future__ import annotations
 

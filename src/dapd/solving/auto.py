@@ -28,6 +28,8 @@ TRIVIAL = 3e-3  # seconds below which it does not pay to compare predictions
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
 PATIENCE = 3.0  # times the time to the best point that may pass without a better one
 
+STOPPED = "Stopped by the callback; this is the best point seen so far."
+
 
 def solve_auto(
     asked: Request,
@@ -139,9 +141,7 @@ def run(
             if search.done:
                 return Ended(Status.optimal, None, found_by, "")
             if stop:
-                return Ended(
-                    Status.interrupted, None, found_by, "Stopped by the callback; this is the best point seen so far."
-                )
+                return Ended(Status.interrupted, None, found_by, STOPPED)
             if perf_counter() >= search.deadline:
                 return Ended(Status.time_limit, None, found_by, "")
             if search.iterations >= search.limit:

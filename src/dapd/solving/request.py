@@ -42,7 +42,7 @@ def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: 
     limit = (bound.round if asked.by_passes else 1) * asked.limit
     if spectrum is not None and not spectrum.resolved:
         note = [*note, f"s_min = {spectrum.s_min:.2g} is a guess, so the rate is not certain."]
-    if isinstance(bound, BlockMethod) and bound.drawn:
+    if isinstance(bound, BlockMethod) and bound.own_seed:
         note = [*note, f"Blocks were drawn with seed={bound.seed}."]
     setup_time = perf_counter() - asked.began
     loop = Loop(runner, asked.tolerances, limit, asked.deadline, asked.callback, asked.history, given)

@@ -14,6 +14,8 @@ from dapd.solving.certificate import certify
 from dapd.solving.loop import Info
 from dapd.spectrum.estimate import Spectrum
 
+NEVER = 1e-300  # a tolerance that no error meets
+
 
 class Search:
     """Judges points by the certificate of the given problem, and keeps the best."""
@@ -46,9 +48,9 @@ class Search:
         x, y = x.astype(self.problem.dtype, copy=False), y.astype(self.problem.dtype, copy=False)
         with np.errstate(all="ignore"):
             certificate = certify(self.problem, x, y, spectrum=self.spectrum)
-        excess = (
-            certificate.excess(*self.tolerances) if any(self.tolerances) else certificate.error / np.finfo(float).tiny
-        )
+        excess = certificate.excess(*self.tolerances)
+        if not any(self.tolerances):  # only the order of points matters then
+            excess = certificate.error / NEVER
         excess = math.inf if math.isnan(excess) else excess
         if self.best is None or excess < self.excess:
             self.best = Info(self.iterations, perf_counter() - self.began, x, y, certificate)
