@@ -23,6 +23,7 @@ from dapd.solving.search import Search
 from dapd.solving.ways import Direct, FirstOrder, Moved, SecondOrder, Way
 from dapd.spectrum.estimate import Spectrum
 
+SOON = 0.2  # seconds that a way may take in any case
 OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
 PATIENCE = 3.0  # times the time to the best point that may pass without a better one
@@ -175,7 +176,7 @@ def run(
 
 def _score(way: Way) -> float:
     """Seconds that the way is expected to take in all: more than predicted, if it has spent them already."""
-    return max(way.predict(), OVERRUN * way.spent)
+    return max(way.predict(), OVERRUN * way.spent if way.spent > SOON else 0.0)
 
 
 def _ray(search: Search, moved: Moved, found_by: Way | None) -> Ended | None:

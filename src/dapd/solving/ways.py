@@ -16,8 +16,8 @@ from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
 from dapd.second_order import direct
-from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.choose import DENSE_RATE, TooExpensive
+from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.newton import Newton, Unsuitable, dense_seconds
 from dapd.solving.restarts import restarts
 from dapd.solving.search import Search

@@ -54,7 +54,7 @@ def _extremes(H: Any, name: str, deadline: float) -> tuple[float, float]:
     size = H.shape[0]
     if sp.issparse(H) and size > PIECE:
         count, owner = connected_components(H, directed=False)
-        if 1 < count and size <= PIECE * count:  # small pieces that know nothing of each other
+        if count > 1 and size <= PIECE * count:  # small pieces that know nothing of each other
             return _by_pieces(sp.csr_array(H), count, owner, name, deadline)
     if size <= (SMALL if sp.issparse(H) else DENSE):
         check_deadline(deadline, 2 * size**3 / DENSE_FLOPS)
