@@ -24,11 +24,13 @@ from dapd.solving.ways import Direct, FirstOrder, Moved, SecondOrder, Way
 from dapd.spectrum.estimate import Spectrum
 
 OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
-TRIVIAL = 3e-3  # seconds below which it does not pay to compare predictions
+EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
-PATIENCE = 3.0  # times the time to the best point that may pass without a better one
+PATIENCE = 60  # points that may be no better than such a one, beside as many as it took to get there
 
 STOPPED = "Stopped by the callback; this is the best point seen so far."
+TOO_LATE = "The time limit passed during the set-up, so this is the start."
+NO_BLOCKS = "shared_sample had no block method to act on."
 
 
 def solve_auto(
@@ -61,6 +63,8 @@ def solve_auto(
     y, z = split_dual(problem, look.y)
     chosen = ended.way or compared[0]
     note = [f"Chose {chosen.title}: {chosen.why}." if chosen.why else f"Chose {chosen.title}.", blocks]
+    if options["shared_sample"]:
+        note.append(NO_BLOCKS)
     return Result(
         x=look.x,
         y=y,
@@ -78,7 +82,7 @@ def solve_auto(
         history=_history(looks, search.problem.x_star) if asked.history else None,
         method=chosen.name,
         parameters=None,
-        spectrum=spectrum,
+        spectrum=spectrum or problem.stacked.spectrum,
         engine=chosen.ran,
         ray=ended.ray,
     )
@@ -110,7 +114,9 @@ def ways_for(search: Search, engine: str, spectrum: Spectrum | None, use_direct:
     first = FirstOrder(search, engine, spectrum)
     limit = max(0.02, first.predict())
     ways: list[Way] = [first]
-    if engine == "auto":
+    M = search.problem.M
+    examining = EXAMINE * (M.work + sum(M.shape))
+    if engine == "auto" and examining < search.deadline - perf_counter():
         ways.append(SecondOrder(search, max(0.02, limit / 20)))
         if use_direct:
             ways.append(Direct(search, limit))
@@ -153,7 +159,7 @@ def run(
             try:
                 moved = way.advance()
             except TimeUp:
-                return Ended(Status.time_limit, None, found_by, "")
+                return Ended(Status.time_limit, None, found_by, "" if search.iterations else TOO_LATE)
             way.spent += perf_counter() - began
             if search.excess < before:
                 found_by = way
@@ -192,10 +198,10 @@ def _ray(search: Search, moved: Moved, found_by: Way | None) -> Ended | None:
 
 def _stalled(search: Search) -> bool:
     """Whether only rounding can explain that there is no better point."""
-    look = search.point
     rounding = STALLED * float(np.finfo(search.problem.dtype).eps)
-    waited = perf_counter() - search.began
-    return look.certificate.error <= rounding and waited > 1.0 + PATIENCE * look.time
+    still = search.judged - search.judged_at_best
+    small = any(search.tolerances) and search.point.certificate.error <= rounding
+    return small and still > PATIENCE + search.judged_at_best
 
 
 def _rounding(search: Search) -> str:

@@ -36,6 +36,7 @@ class Search:
         self.best: Info | None = None
         self.excess = math.inf  # of the best point
         self.iterations = self.gradients = self.products = 0
+        self.judged = self.judged_at_best = 0  # points
 
     @property
     def point(self) -> Info:
@@ -52,9 +53,10 @@ class Search:
         if not any(self.tolerances):  # only the order of points matters then
             excess = certificate.error / NEVER
         excess = math.inf if math.isnan(excess) else excess
+        self.judged += 1
         if self.best is None or excess < self.excess:
             self.best = Info(self.iterations, perf_counter() - self.began, x, y, certificate)
-            self.excess = excess
+            self.excess, self.judged_at_best = excess, self.judged
         return excess
 
     @property

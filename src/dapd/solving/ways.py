@@ -11,13 +11,14 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from dapd.arrays import Array
+from dapd.engines.native import MISSING, load
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
-from dapd.model.problem import Problem
 from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
 from dapd.second_order import direct
 from dapd.second_order.choose import DENSE_RATE, TooExpensive
 from dapd.second_order.newton import Newton, Unsuitable
+from dapd.second_order.systems import Singular
 from dapd.solving.restarts import restarts
 from dapd.solving.search import Search
 from dapd.spectrum.estimate import Spectrum, estimate_norm
@@ -28,6 +29,8 @@ IN_PYTHON = 10  # times as slow
 FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solution
 NEAR = 1e-3  # relative error from which a point is near
 RETRY = 8  # times the seconds that a factorisation may take, after a way turned out too expensive
+ANALYSIS = 5  # times as long as a factorisation may take, it takes to find out that it would take longer
+IN_NUMPY = "second-order steps run in NumPy, SciPy and qdldl"
 CONDITIONING = (DiagonalVariables.apply, OrthonormalRows.apply, RowScaling.apply)
 
 
@@ -49,7 +52,11 @@ class Way:
         self.spent = 0.0
         self.why = ""
         self.pieces: Iterator[Moved] | None = None
-        self.ran = Engine("python", "")
+
+    @property
+    def ran(self) -> Engine:
+        """What computed the steps."""
+        raise NotImplementedError
 
     def predict(self) -> float:
         """Seconds to the solution; inf if this way is impossible."""
@@ -78,9 +85,15 @@ class Direct(Way):
 
     def __init__(self, search: Search, limit: float) -> None:
         super().__init__(search)
-        self.form = None
         self.seconds = direct.predict(search.problem, limit) if direct.available() else None
         self.limit = limit
+        if self.seconds is not None:
+            self.why = f"predicted to take {self.predict():.2g} s by the size of its factorisation"
+
+    @property
+    def ran(self) -> Engine:
+        """Clarabel itself."""
+        return Engine("clarabel", "" if load() else MISSING)
 
     def predict(self) -> float:
         """From the symbolic cost of its factorisation."""
@@ -97,7 +110,7 @@ class Direct(Way):
             tol=tol,
             tol_absolute=tol_absolute,
             time_limit=search.deadline - perf_counter(),
-            max_iterations=max(1, min(100, search.limit - search.iterations)),
+            max_iterations=search.limit - search.iterations,
             excess=lambda found: math.inf if found.ray is not None else search.judge(found.x, found.y),
         )
         search.iterations += answer.iterations
@@ -132,6 +145,11 @@ class SecondOrder(Way):
         except Unsuitable as error:
             self.impossible, self.why = True, str(error)
 
+    @property
+    def ran(self) -> Engine:
+        """Always Python."""
+        return Engine("python", "; ".join([*([] if load() else [MISSING]), IN_NUMPY]))
+
     def predict(self) -> float:
         """Factorisations, times what one takes."""
         if self.impossible:
@@ -151,14 +169,27 @@ class SecondOrder(Way):
         search = self.search
         while self.newton is None and not self.impossible:
             self.limit *= RETRY
+            if ANALYSIS * self.limit > search.deadline - perf_counter():
+                return
             self._set_up()
             yield Moved(None, None)
         if self.newton is None:
             return
-        best, counted = search.point, self.newton.factorizations
-        for look in self.newton.run(best.x, best.y, search.judge, search.deadline):
-            search.iterations += look.factorizations - counted
-            counted = look.factorizations
+        newton, best = self.newton, search.point
+        looks = newton.run(best.x, best.y, search.judge, search.deadline)
+        while True:
+            counted = newton.factorizations
+            newton.most_factorizations = counted + search.limit - search.iterations
+            if newton.cost > search.deadline - perf_counter():
+                return
+            try:
+                look = next(looks, None)
+            except Singular:
+                return
+            finally:
+                search.iterations += newton.factorizations - counted
+            if look is None:
+                return
             yield Moved(look.dx, look.dy)
 
 
@@ -170,12 +201,19 @@ class FirstOrder(Way):
     def __init__(self, search: Search, engine: str, spectrum: Spectrum | None) -> None:
         super().__init__(search)
         self.engine, self.spectrum = engine, spectrum
+        self.used: Engine | None = None
         problem = search.problem
-        native = has_valid_lowering(problem.f, "grad") and has_valid_lowering(problem.phi, "prox")
+        native = engine != "python" and load() is not None and has_valid_lowering(problem.f, "grad")
+        native = native and has_valid_lowering(problem.phi, "prox")
         operations = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
         operations += 10 * (problem.rows + problem.columns)
         self.seconds = EPOCHS * (CALL + OPERATION * operations) * (1 if native else IN_PYTHON)
         self.why = f"about {EPOCHS:,} iterations are usual"
+
+    @property
+    def ran(self) -> Engine:
+        """The engine of the first-order steps."""
+        return self.used or Engine("python", "no step was taken")
 
     def predict(self) -> float:
         """Iterations, times what one takes."""
@@ -189,33 +227,31 @@ class FirstOrder(Way):
     def start(self) -> Iterator[Moved]:
         """Epochs on a problem with scaled rows, judged by the certificate of the given one."""
         search = self.search
-        transform = Presolve.apply(search.problem, CONDITIONING)
-        problem: Problem = search.problem if transform is None else transform.problem
-        spectrum = problem.spectrum or (self.spectrum if transform is None else None)
+        transform = Presolve.apply(search.problem, CONDITIONING, search.deadline)
+        problem = transform.problem
+        spectrum = problem.spectrum or (None if transform.transforms else self.spectrum)
         if spectrum is None:
             spectrum = estimate_norm(problem.M, deadline=search.deadline)
         best = search.point
-        start = (best.x, best.y) if transform is None else transform.start(best.x, best.y)
-
-        def judge(x: Array, y: Array) -> float:
-            return search.judge(*((x, y) if transform is None else transform.back(x, y)))
 
         before: Any = None
-        made = (0, 0, 0)
+        made = [0, 0, 0]
         for epoch in restarts(
             problem,
-            judge,
+            lambda x, y: search.judge(*transform.back(x, y)),
             s_max=spectrum.s_max,
             s_min=spectrum.s_min or None,
-            start=start,
+            start=transform.start(best.x, best.y),
             engine=self.engine,
             deadline=search.deadline,
             tol=1.0,
+            allowed=lambda: search.limit - (search.iterations - made[0]),
         ):
             search.iterations += epoch.iterations - made[0]
             search.gradients += epoch.gradients - made[1]
             search.products += epoch.products - made[2]
-            made = epoch.iterations, epoch.gradients, epoch.products
-            there = (epoch.x, epoch.y) if transform is None else transform.back(epoch.x, epoch.y)
+            made[:] = epoch.iterations, epoch.gradients, epoch.products
+            self.used = epoch.engine
+            there = transform.back(epoch.x, epoch.y)
             yield Moved(None, None) if before is None else Moved(there[0] - before[0], there[1] - before[1])
             before = there
