@@ -54,12 +54,16 @@ def solve_auto(
     with np.errstate(all="ignore"):
         ways = ways_for(search, engine, spectrum, use_direct)
         compared = ways.copy()
-        setup_time = perf_counter() - asked.began
+        search.began = perf_counter()
+        setup_time = search.began - asked.began
         heaviest = max(way.work for way in ways)
         with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown, single_blas(heaviest, MANY):
             ended = run(search, ways, first_point(problem, start), asked.callback, shown, looks.append)
         look = search.point
         value = objective(search.problem, look.x, look.y, satisfied=satisfied(look.certificate, *asked.tolerances))
+    seconds = perf_counter() - search.began
+    if ended.reason == TOO_LATE:
+        setup_time, seconds = setup_time + seconds, 0.0
     y, z = split_dual(problem, look.y)
     chosen = ended.way or compared[0]
     note = [f"Chose {chosen.title}: {chosen.why}." if chosen.why else f"Chose {chosen.title}.", blocks]
@@ -77,7 +81,7 @@ def solve_auto(
         block_products=0,
         certificate=look.certificate,
         objective=value,
-        solve_time=perf_counter() - search.began,
+        solve_time=seconds,
         setup_time=setup_time,
         history=_history(looks, search.problem.x_star) if asked.history else None,
         method=chosen.name,
@@ -149,7 +153,7 @@ def run(
             if stop:
                 return Ended(Status.interrupted, None, found_by, STOPPED)
             if perf_counter() >= search.deadline:
-                return Ended(Status.time_limit, None, found_by, "")
+                return Ended(Status.time_limit, None, found_by, "" if search.judged > 1 else TOO_LATE)
             if search.iterations >= search.limit:
                 return Ended(Status.iteration_limit, None, found_by, "")
             if _stalled(search) or not ways:
@@ -159,7 +163,7 @@ def run(
             try:
                 moved = way.advance()
             except TimeUp:
-                return Ended(Status.time_limit, None, found_by, "" if search.iterations else TOO_LATE)
+                return Ended(Status.time_limit, None, found_by, "" if search.judged > 1 else TOO_LATE)
             way.spent += perf_counter() - began
             if search.excess < before:
                 found_by = way
