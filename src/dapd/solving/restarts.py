@@ -53,6 +53,7 @@ class Epoch(NamedTuple):
     kind: str  # "start", "guess", "theorem" or "proximal"
     mu: float  # the μ that the epoch assumed or added
     s_min: float  # the s_min that it assumed or added
+    last: tuple[Array, Array]  # where the epoch ended, best or not; runs away along a ray if there is no solution
 
 
 @named
@@ -106,7 +107,7 @@ def restarts(
 
 def _record(bench: Bench, track: _Track | None) -> Epoch:
     kind, used = ("start", (0.0, 0.0)) if track is None else (track.kind, track.used)
-    return Epoch(*bench.best, bench.iterations, *bench.counts(), kind, *used)
+    return Epoch(*bench.best, bench.iterations, *bench.counts(), kind, *used, (bench.last.x, bench.last.y))
 
 
 class _Stall:

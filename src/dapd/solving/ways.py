@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dapd.arrays import Array
 from dapd.engines.protocol import Engine
@@ -200,7 +200,7 @@ class FirstOrder(Way):
         def judge(x: Array, y: Array) -> float:
             return search.judge(*((x, y) if transform is None else transform.back(x, y)))
 
-        before: Any = None
+        before: dict[str, tuple[Array, Array]] = {}  # where epochs of each kind ended
         made = (0, 0, 0)
         for epoch in restarts(
             problem,
@@ -216,6 +216,7 @@ class FirstOrder(Way):
             search.gradients += epoch.gradients - made[1]
             search.products += epoch.products - made[2]
             made = epoch.iterations, epoch.gradients, epoch.products
-            there = (epoch.x, epoch.y) if transform is None else transform.back(epoch.x, epoch.y)
-            yield Moved(None, None) if before is None else Moved(there[0] - before[0], there[1] - before[1])
-            before = there
+            x, y = epoch.last if transform is None else transform.back(*epoch.last)
+            x_before, y_before = before.get(epoch.kind, (x, y))
+            yield Moved(x - x_before, y - y_before)
+            before[epoch.kind] = x, y
