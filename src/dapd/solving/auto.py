@@ -23,8 +23,8 @@ from dapd.solving.search import Search
 from dapd.solving.ways import Direct, FirstOrder, Moved, SecondOrder, Way
 from dapd.spectrum.estimate import Spectrum
 
+SOON = 0.2  # seconds that a way may take in any case
 OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
-TRIVIAL = 3e-3  # seconds below which it does not pay to compare predictions
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
 PATIENCE = 3.0  # times the time to the best point that may pass without a better one
 
@@ -111,9 +111,13 @@ def ways_for(search: Search, engine: str, spectrum: Spectrum | None, use_direct:
     limit = max(0.02, first.predict())
     ways: list[Way] = [first]
     if engine == "auto":
-        ways.append(SecondOrder(search, max(0.02, limit / 20)))
+        second = SecondOrder(search, max(0.02, limit / 20))
+        ways.append(second)
         if use_direct:
-            ways.append(Direct(search, limit))
+            interior = Direct(search, 3 * limit)
+            ways.append(interior)
+        if not use_direct or not math.isfinite(interior.predict()):
+            second.guess = 0.0  # nothing else knows what a sparse factorisation costs, so it is set up first
     return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.predict())
 
 
@@ -172,7 +176,7 @@ def run(
 
 def _score(way: Way) -> float:
     """Seconds that the way is expected to take in all: more than predicted, if it has spent them already."""
-    return max(way.predict(), OVERRUN * way.spent)
+    return max(way.predict(), OVERRUN * way.spent if way.spent > SOON else 0.0)
 
 
 def _ray(search: Search, moved: Moved, found_by: Way | None) -> Ended | None:

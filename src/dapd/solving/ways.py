@@ -17,7 +17,8 @@ from dapd.model.problem import Problem
 from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
 from dapd.second_order import direct
 from dapd.second_order.choose import DENSE_RATE, TooExpensive
-from dapd.second_order.newton import Newton, Unsuitable
+from dapd.second_order.conic import Conic, conic, entries_of
+from dapd.second_order.newton import Newton, Unsuitable, dense_seconds
 from dapd.solving.restarts import restarts
 from dapd.solving.search import Search
 from dapd.spectrum.estimate import Spectrum, estimate_norm
@@ -27,6 +28,7 @@ CALL, OPERATION = 4e-6, 3e-10  # seconds per iteration, and per multiplication i
 IN_PYTHON = 10  # times as slow
 FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solution
 NEAR = 1e-3  # relative error from which a point is near
+TRIVIAL = 3e-3  # seconds that are not worth a closer prediction
 RETRY = 8  # times the seconds that a factorisation may take, after a way turned out too expensive
 CONDITIONING = (DiagonalVariables.apply, OrthonormalRows.apply, RowScaling.apply)
 
@@ -78,8 +80,17 @@ class Direct(Way):
 
     def __init__(self, search: Search, limit: float) -> None:
         super().__init__(search)
-        self.form = None
-        self.seconds = direct.predict(search.problem, limit) if direct.available() else None
+        self.form: Conic | None = None
+        self.seconds: float | None = None
+        count = entries_of(search.problem) if direct.available() else None
+        if count is not None:
+            least = direct.least_seconds(search.problem, count)
+            if least < limit:
+                self.form = conic(search.problem)
+                # below a few milliseconds the symbolic cost takes longer than it can save
+                self.seconds = least if least < TRIVIAL else direct.predict(search.problem, limit, form=self.form)
+            else:
+                self.seconds = math.inf
         self.limit = limit
 
     def predict(self) -> float:
@@ -99,6 +110,7 @@ class Direct(Way):
             time_limit=search.deadline - perf_counter(),
             max_iterations=max(1, min(100, search.limit - search.iterations)),
             excess=lambda found: math.inf if found.ray is not None else search.judge(found.x, found.y),
+            form=self.form,
         )
         search.iterations += answer.iterations
         self.seconds = None  # it will not do better
@@ -120,15 +132,14 @@ class SecondOrder(Way):
         self.limit = limit
         self.newton: Newton | None = search.kept.get("newton")
         self.impossible = False
-        if self.newton is None:
-            self._set_up()
+        self.guess = dense_seconds(search.problem)  # without a set-up
 
     def _set_up(self) -> None:
         try:
             self.newton = self.search.kept["newton"] = Newton(self.search.problem, seconds=self.limit)
             self.why = f"a factorisation takes about {self.newton.cost:.2g} s ({self.newton.kind})"
         except TooExpensive as error:
-            self.why = str(error)
+            self.why, self.guess = str(error), 2 * self.limit
         except Unsuitable as error:
             self.impossible, self.why = True, str(error)
 
@@ -137,7 +148,7 @@ class SecondOrder(Way):
         if self.impossible:
             return math.inf
         if self.newton is None:
-            return 2 * FACTORISATIONS * self.limit
+            return FACTORISATIONS * self.guess
         near = self.search.best is not None and self.search.best.certificate.error < NEAR
         return (FEW if near else FACTORISATIONS) * self.newton.cost
 
@@ -150,8 +161,8 @@ class SecondOrder(Way):
         """Proximal steps."""
         search = self.search
         while self.newton is None and not self.impossible:
-            self.limit *= RETRY
             self._set_up()
+            self.limit *= RETRY
             yield Moved(None, None)
         if self.newton is None:
             return
