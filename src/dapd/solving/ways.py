@@ -16,9 +16,11 @@ from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
 from dapd.second_order import direct
-from dapd.second_order.choose import DENSE_RATE, TooExpensive
+from dapd.second_order.choose import DENSE_RATE
 from dapd.second_order.conic import Conic, conic, entries_of
+from dapd.second_order.matrices import TooExpensive
 from dapd.second_order.newton import Newton, Unsuitable, dense_seconds
+from dapd.second_order.systems import Singular
 from dapd.solving.restarts import restarts
 from dapd.solving.search import Search
 from dapd.spectrum.estimate import Spectrum, estimate_norm
@@ -88,7 +90,8 @@ class Direct(Way):
             if least < limit:
                 self.form = conic(search.problem)
                 # below a few milliseconds the symbolic cost takes longer than it can save
-                self.seconds = least if least < TRIVIAL else direct.predict(search.problem, limit, form=self.form)
+                cheap = self.form is not None and least < TRIVIAL
+                self.seconds = least if cheap else direct.predict(search.problem, limit, form=self.form)
             else:
                 self.seconds = math.inf
         self.limit = limit
@@ -102,6 +105,10 @@ class Direct(Way):
     def start(self) -> Iterator[Moved]:
         """One call."""
         search = self.search
+        self.form = self.form or conic(search.problem)
+        if self.form is None:
+            self.seconds = None
+            return
         tol, tol_absolute = search.tolerances
         answer = direct.solve(
             search.problem,
@@ -137,6 +144,7 @@ class SecondOrder(Way):
     def _set_up(self) -> None:
         try:
             self.newton = self.search.kept["newton"] = Newton(self.search.problem, seconds=self.limit)
+            self.search.products += self.newton.products
             self.why = f"a factorisation takes about {self.newton.cost:.2g} s ({self.newton.kind})"
         except TooExpensive as error:
             self.why, self.guess = str(error), 2 * self.limit
@@ -167,10 +175,13 @@ class SecondOrder(Way):
         if self.newton is None:
             return
         best, counted = search.point, self.newton.factorizations
-        for look in self.newton.run(best.x, best.y, search.judge, search.deadline):
-            search.iterations += look.factorizations - counted
-            counted = look.factorizations
-            yield Moved(look.dx, look.dy)
+        try:
+            for look in self.newton.run(best.x, best.y, search.judge, search.deadline):
+                search.iterations += look.factorizations - counted
+                counted = look.factorizations
+                yield Moved(look.dx, look.dy)
+        except Singular:
+            self.impossible, self.why = True, "factorisations break down"
 
 
 class FirstOrder(Way):
