@@ -76,7 +76,7 @@ class Bench:
         self.iterations = 0
         self.asked = [0, 0]  # gradients and products beside those of the methods
         x, y = (np.asarray(part, problem.dtype) for part in start)
-        self.best = Judged(x, y, self.judge(x, y))
+        self.best = self.last = Judged(x, y, self.judge(x, y))  # of all points, and the last one
         self.L_known = problem.f.L is not None
         self.mu = float(problem.f.mu)
         self.L = max(self.mu, self._probe(x)) if problem.f.L is None else float(problem.f.L)
@@ -183,7 +183,7 @@ class Bench:
 
     def keep(self, x: Array, y: Array) -> Judged:
         """Judge a point, and keep it if it is the best so far."""
-        found = Judged(x, y, self.judge(x, y))
+        self.last = found = Judged(x, y, self.judge(x, y))
         if found.error < self.best.error:
             self.best = found
         return found

@@ -55,6 +55,7 @@ class Epoch(NamedTuple):
     mu: float  # the μ that the epoch assumed or added
     s_min: float  # the s_min that it assumed or added
     engine: Engine  # that ran it
+    last: tuple[Array, Array]  # where the epoch ended, best or not; runs away along a ray if there is no solution
 
 
 @named
@@ -115,7 +116,8 @@ def restarts(
 
 def _record(bench: Bench, track: _Track | None) -> Epoch:
     kind, used = ("start", (0.0, 0.0)) if track is None else (track.kind, track.used)
-    return Epoch(*bench.best, bench.iterations, *bench.counts(), kind, *used, bench.ran)
+    last = bench.last.x, bench.last.y
+    return Epoch(*bench.best, bench.iterations, *bench.counts(), kind, *used, bench.ran, last)
 
 
 class _Stall:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dapd.arrays import Array
 from dapd.engines.native import MISSING, load
@@ -16,8 +16,9 @@ from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
 from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
 from dapd.second_order import direct
-from dapd.second_order.choose import DENSE_RATE, TooExpensive
+from dapd.second_order.choose import DENSE_RATE
 from dapd.second_order.conic import Conic, conic, entries_of
+from dapd.second_order.matrices import TooExpensive
 from dapd.second_order.newton import Newton, Unsuitable, dense_seconds
 from dapd.second_order.systems import Singular
 from dapd.solving.restarts import restarts
@@ -95,7 +96,8 @@ class Direct(Way):
             if least < limit:
                 self.form = conic(search.problem)
                 # below a few milliseconds the symbolic cost takes longer than it can save
-                self.seconds = least if least < TRIVIAL else direct.predict(search.problem, limit, form=self.form)
+                cheap = self.form is not None and least < TRIVIAL
+                self.seconds = least if cheap else direct.predict(search.problem, limit, form=self.form)
             else:
                 self.seconds = math.inf
         self.limit = limit
@@ -116,6 +118,10 @@ class Direct(Way):
     def start(self) -> Iterator[Moved]:
         """One call."""
         search = self.search
+        self.form = self.form or conic(search.problem)
+        if self.form is None:
+            self.seconds = None
+            return
         tol, tol_absolute = search.tolerances
         answer = direct.solve(
             search.problem,
@@ -151,6 +157,7 @@ class SecondOrder(Way):
     def _set_up(self) -> None:
         try:
             self.newton = self.search.kept["newton"] = Newton(self.search.problem, seconds=self.limit)
+            self.search.products += self.newton.products
             self.why = f"a factorisation takes about {self.newton.cost:.2g} s ({self.newton.kind})"
         except TooExpensive as error:
             self.why, self.guess = str(error), 2 * self.limit
@@ -189,14 +196,13 @@ class SecondOrder(Way):
             return
         newton, best = self.newton, search.point
         looks = newton.run(best.x, best.y, search.judge, search.deadline)
-        while True:
+        while newton.cost <= search.deadline - perf_counter():
             counted = newton.factorizations
             newton.most_factorizations = counted + search.limit - search.iterations
-            if newton.cost > search.deadline - perf_counter():
-                return
             try:
                 look = next(looks, None)
             except Singular:
+                self.impossible, self.why = True, "factorisations break down"
                 return
             finally:
                 search.iterations += newton.factorizations - counted
@@ -246,7 +252,7 @@ class FirstOrder(Way):
             spectrum = estimate_norm(problem.M, deadline=search.deadline)
         best = search.point
 
-        before: Any = None
+        before: dict[str, tuple[Array, Array]] = {}  # where epochs of each kind ended
         made = [0, 0, 0]
         for epoch in restarts(
             problem,
@@ -264,6 +270,7 @@ class FirstOrder(Way):
             search.products += epoch.products - made[2]
             made[:] = epoch.iterations, epoch.gradients, epoch.products
             self.used = epoch.engine
-            there = transform.back(epoch.x, epoch.y)
-            yield Moved(None, None) if before is None else Moved(there[0] - before[0], there[1] - before[1])
-            before = there
+            x, y = transform.back(*epoch.last)
+            x_before, y_before = before.get(epoch.kind, (x, y))
+            yield Moved(x - x_before, y - y_before)
+            before[epoch.kind] = x, y
