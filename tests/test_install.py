@@ -97,8 +97,6 @@ def test_without_a_compiler_the_package_installs_and_solves(wheel_without_compil
     assert "python: the native core was not built; install a C++ compiler and reinstall dapd" in shown
     info = run(place / "bin" / "dapd", "info", COLUMNS="300", PYTHONPATH="")
     assert "not built, so the slower python engine runs" in info
-        place / "bin" / "dapd", "info", COLUMNS="300", PYTHONPATH=""
-    )
 
 
 def test_a_compiler_that_fails_can_be_made_an_error(tmp_path):

@@ -16,7 +16,7 @@ from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
 from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
 from dapd.second_order import direct
-from dapd.second_order.choose import DENSE_RATE
+from dapd.second_order.choose import DENSE_RATE, ENTRY
 from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.matrices import TooExpensive
 from dapd.second_order.newton import Newton, Unsuitable, dense_seconds
@@ -32,7 +32,7 @@ FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solut
 NEAR = 1e-3  # relative error from which a point is near
 TRIVIAL = 3e-3  # seconds that are not worth a closer prediction
 RETRY = 8  # times the seconds that a factorisation may take, after a way turned out too expensive
-ANALYSIS = 5  # times as long as a factorisation may take, it takes to find out that it would take longer
+ANALYSIS = 1e-7  # seconds per entry of a sparse factor that it takes to count them
 IN_NUMPY = "second-order steps run in NumPy, SciPy and qdldl"
 CONDITIONING = (DiagonalVariables.apply, OrthonormalRows.apply, RowScaling.apply)
 
@@ -183,11 +183,17 @@ class SecondOrder(Way):
         """Multiplications in a factorisation."""
         return 0.0 if self.newton is None else self.newton.cost * DENSE_RATE
 
+    def _analysis(self) -> float:
+        """Seconds that a set-up takes at most."""
+        problem = self.search.problem
+        whole = (problem.rows + problem.columns) ** 2 / 2
+        return ANALYSIS * min(whole, self.limit / ENTRY)
+
     def start(self) -> Iterator[Moved]:
         """Proximal steps."""
         search = self.search
         while self.newton is None and not self.impossible:
-            if ANALYSIS * self.limit > search.deadline - perf_counter():
+            if self._analysis() > search.deadline - perf_counter():
                 return
             self._set_up()
             self.limit *= RETRY
