@@ -17,12 +17,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.model.lowered import has_valid_lowering
+from dapd.model.lowered import has_valid_lowering, pieces_of
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 from dapd.second_order.choose import DENSE_RATE, MEMORY, OVERHEAD, choose_system
 from dapd.second_order.curvature import Curvature
-from dapd.second_order.matrices import NotExplicit, explicit, scaled, split, stack
+from dapd.second_order.matrices import NotExplicit, explicit, probes, scaled, split, stack
 from dapd.second_order.rows import Derivative, Rows
 from dapd.second_order.scaling import ruiz
 from dapd.second_order.systems import Singular, System
@@ -34,10 +34,12 @@ MOST_STEP = 1e7
 DECREASE = 0.25  # σ is raised in rows whose residual fell by less
 BOLD, CAREFUL = (1e-6, 100.0), (1e-2, 10.0)  # δ at first, and by how much σ is raised at most
 PATIENCE = 2  # proximal steps that Newton could not complete before the other of the two is tried
+PROBING = 10  # factorisations that the products to find the entries of a matrix-free M may take as long as
 INNER, EXACT = 60, 40  # Newton steps per proximal step, and trials of a line search
 SHARPER = 0.1  # the accuracy of a proximal step relative to the one before
 POLISHES = 8
 ROUNDING = 1e-13
+FIRMER = (1.0, 1e2, 1e4, 1e6)  # times δ, tried in turn until a factorisation succeeds
 
 
 class Unsuitable(Exception):
@@ -73,14 +75,16 @@ class Newton:
     def __init__(self, problem: Problem, *, seconds: float = np.inf) -> None:
         f, phi = problem.f, problem.phi
         terms = f.lowered() if has_valid_lowering(f, "grad") else None
-        pieces = phi.lowered(problem.rows) if has_valid_lowering(phi, "prox") else None
+        pieces = pieces_of(phi, problem.rows)
         if terms is None or pieces is None:
             raise Unsuitable(f"{'f' if terms is None else 'φ'} is only available in Python")
         sizes = [problem.columns] if isinstance(terms, Terms) else [b.stop - b.start for b in problem.blocks or []]
+        known = probes(problem.M)
         try:
-            rows, curvature, M = Rows(pieces), Curvature(terms, sizes), explicit(problem.M)
+            rows, curvature, M = Rows(pieces), Curvature(terms, sizes), explicit(problem.M, PROBING * seconds)
         except (NotExplicit, TypeError, ValueError) as error:
             raise Unsuitable(str(error)) from None
+        self.products = probes(problem.M) - known  # made for the entries of M
         self.groups = Groups(curvature.rows + rows.grouped, rows.starts, rows.owner)
         keep = np.zeros(curvature.rows + problem.rows, bool)
         keep[self.groups.rows] = True
@@ -96,6 +100,7 @@ class Newton:
         self.delta = BOLD[0]
         self.steps: Array | None = None  # σ, kept from one solve to the next
         self.factorizations = 0
+        self.most_factorizations = np.inf  # more are not begun
         self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
 
     def run(self, x: Array, y: Array, judge: Judge, deadline: float = np.inf) -> Iterator[Look]:
@@ -111,7 +116,7 @@ class Newton:
             x, y, derivative = self._proximal_step(x, y, steps, accuracy, deadline)
             residual, pull = (y - y_before) / steps, self.delta * np.max(abs(x - centre), initial=0.0)
             error = judge(d * x, e * y / cost)
-            polished = self._polish(x, y, steps, derivative)
+            polished = None if self._over(deadline) else self._polish(x, y, steps, derivative)
             if polished is not None:
                 other = judge(d * polished[0], e * polished[1] / cost)
                 if other < error:
@@ -159,7 +164,7 @@ class Newton:
             size = np.max(abs(g), initial=0.0)
             exact = self.f.quadratic and derivative.same_rows(before)  # the last Newton step solved its equation
             stuck = size > 0.1 * fell and (exact or size <= ROUNDING * np.max(abs(p), initial=1.0))
-            if size <= accuracy or stuck or trial == INNER or perf_counter() > deadline:
+            if size <= accuracy or stuck or trial == INNER or self._over(deadline):
                 break
             before, fell = derivative, size
             self._factor(image, derivative, steps)
@@ -171,6 +176,9 @@ class Newton:
         self.trials = trial
         return x, p, derivative
 
+    def _over(self, deadline: float) -> bool:
+        return perf_counter() > deadline or self.factorizations >= self.most_factorizations
+
     def _factor(self, image: Array, derivative: Derivative, steps: Array) -> None:
         known = self.factored
         same = known is not None and known[1] is steps and known[2] == self.delta
@@ -178,8 +186,14 @@ class Newton:
             return
         self.factored = (derivative, steps, self.delta)
         self.weights = weigh(self.f.curvatures(image), derivative, steps, self.rows, self.groups)
-        self.system.factor(np.full(self.f.size, self.delta), self.weights)
-        self.factorizations += 1
+        for more in FIRMER:
+            self.factorizations += 1
+            try:
+                return self.system.factor(np.full(self.f.size, more * self.delta), self.weights)
+            except Singular:  # rounding hides δ; with more of it, steps are only shorter
+                if more == FIRMER[-1]:
+                    self.factored = None
+                    raise
 
     def _solve(self, r: Array, s: Array | None) -> tuple[Array, Array]:
         """(d, dy) with (∇²f + δ)d + Mᵀdy = r and dy = σDMd + s."""
