@@ -16,6 +16,7 @@ from dapd.solving.certificate import blame, objective
 from dapd.solving.choose import choose_blocks
 from dapd.solving.ends import proves_infeasible, proves_unbounded
 from dapd.solving.loop import Info
+from dapd.solving.measure import greatest
 from dapd.solving.progress import Display, display
 from dapd.solving.request import Request, first_point, run_method, satisfied, split_dual
 from dapd.solving.result import SENTENCES, History, Result, Status
@@ -26,6 +27,7 @@ from dapd.spectrum.estimate import Spectrum
 SOON = 0.2  # seconds that a way may take in any case
 OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
+AWAY = 1e3  # times the size of the start, from which x has run away, so a proof need not hold for much larger x
 PATIENCE = 3.0  # times the time to the best point that may pass without a better one
 
 STOPPED = "Stopped by the callback; this is the best point seen so far."
@@ -167,7 +169,7 @@ def run(
             if moved is None:
                 ways.remove(way)
             elif search.excess > 0.5 * before:
-                ended = _ray(search, moved, found_by)
+                ended = _ray(search, moved, found_by, far=AWAY * (1 + greatest(start[0])))
                 if ended is not None:
                     return ended
     except KeyboardInterrupt:
@@ -179,9 +181,9 @@ def _score(way: Way) -> float:
     return max(way.predict(), OVERRUN * way.spent if way.spent > SOON else 0.0)
 
 
-def _ray(search: Search, moved: Moved, found_by: Way | None) -> Ended | None:
-    """A proof that there is no solution, if x or y runs away along a ray."""
-    x = search.point.x
+def _ray(search: Search, moved: Moved, found_by: Way | None, far: float) -> Ended | None:
+    """A proof that there is no solution, if x or y runs away along a ray; `far` is where x counts as run away."""
+    x = np.clip(search.point.x, -far, far)
     with np.errstate(all="ignore"):
         if moved.dy is not None:
             ray = proves_infeasible(search.problem, x, moved.dy)
