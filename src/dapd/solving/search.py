@@ -14,6 +14,7 @@ from dapd.solving.certificate import certify
 from dapd.solving.loop import Info
 from dapd.spectrum.estimate import Spectrum
 
+
 class Search:
     """Judges points by the certificate of the given problem, and keeps the best."""
 
