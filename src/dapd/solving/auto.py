@@ -16,6 +16,7 @@ from dapd.solving.certificate import blame, objective
 from dapd.solving.choose import choose_blocks
 from dapd.solving.ends import proves_infeasible, proves_unbounded
 from dapd.solving.loop import Info
+from dapd.solving.measure import greatest
 from dapd.solving.progress import Display, display
 from dapd.solving.request import Request, first_point, run_method, satisfied, split_dual
 from dapd.solving.result import SENTENCES, History, Result, Status
@@ -27,6 +28,7 @@ SOON = 0.2  # seconds that a way may take in any case
 OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
 EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
+AWAY = 1e3  # times the size of the start, from which x has run away, so a proof need not hold for much larger x
 PATIENCE = 60  # points that may be no better than such a one, beside as many as it took to get there
 
 STOPPED = "Stopped by the callback; this is the best point seen so far."
@@ -55,15 +57,10 @@ def solve_auto(
     with np.errstate(all="ignore"):
         ways = ways_for(search, engine, spectrum, use_direct)
         compared = ways.copy()
-<<<<<<< HEAD
-        setup_time = perf_counter() - asked.began
-        # long vectors count too: several threads gain nothing on them, and wait for each other on a busy machine
-        heaviest = max([way.work for way in ways] + [100.0 * (search.problem.rows + search.problem.columns)])
-=======
         search.began = perf_counter()
         setup_time = search.began - asked.began
-        heaviest = max(way.work for way in ways)
->>>>>>> h13_h
+        # long vectors count too: several threads gain nothing on them, and wait for each other on a busy machine
+        heaviest = max([way.work for way in ways] + [100.0 * (search.problem.rows + search.problem.columns)])
         with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown, single_blas(heaviest, MANY):
             ended = run(search, ways, first_point(problem, start), asked.callback, shown, looks.append)
         look = search.point
@@ -184,7 +181,7 @@ def run(
             if moved is None:
                 ways.remove(way)
             elif search.error > 0.5 * before:
-                ended = _ray(search, moved, found_by)
+                ended = _ray(search, moved, found_by, far=AWAY * (1 + greatest(start[0])))
                 if ended is not None:
                     return ended
     except KeyboardInterrupt:
@@ -196,9 +193,9 @@ def _score(way: Way) -> float:
     return max(way.predict(), OVERRUN * way.spent if way.spent > SOON else 0.0)
 
 
-def _ray(search: Search, moved: Moved, found_by: Way | None) -> Ended | None:
-    """A proof that there is no solution, if x or y runs away along a ray."""
-    x = search.point.x
+def _ray(search: Search, moved: Moved, found_by: Way | None, far: float) -> Ended | None:
+    """A proof that there is no solution, if x or y runs away along a ray; `far` is where x counts as run away."""
+    x = np.clip(search.point.x, -far, far)
     with np.errstate(all="ignore"):
         if moved.dy is not None:
             ray = proves_infeasible(search.problem, x, moved.dy)
