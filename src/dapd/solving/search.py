@@ -14,6 +14,7 @@ from dapd.solving.certificate import certify
 from dapd.solving.loop import Info
 from dapd.spectrum.estimate import Spectrum
 
+
 class Search:
     """Judges points by the certificate of the given problem, and keeps the best."""
 
@@ -49,24 +50,13 @@ class Search:
         x, y = x.astype(self.problem.dtype, copy=False), y.astype(self.problem.dtype, copy=False)
         with np.errstate(all="ignore"):
             certificate = certify(self.problem, x, y, spectrum=self.spectrum)
-<<<<<<< HEAD
         error = 0.0 if certificate.meets(*self.tolerances) else certificate.error
         error = math.inf if math.isnan(error) else error
+        self.judged += 1
         if self.best is None or error < self.error:
             self.best = Info(self.iterations, perf_counter() - self.began, x, y, certificate)
-            self.error = error
+            self.error, self.judged_at_best = error, self.judged
         return error
-=======
-        excess = certificate.excess(*self.tolerances)
-        if not any(self.tolerances):  # only the order of points matters then
-            excess = certificate.error / NEVER
-        excess = math.inf if math.isnan(excess) else excess
-        self.judged += 1
-        if self.best is None or excess < self.excess:
-            self.best = Info(self.iterations, perf_counter() - self.began, x, y, certificate)
-            self.excess, self.judged_at_best = excess, self.judged
-        return excess
->>>>>>> h13_h
 
     @property
     def done(self) -> bool:
