@@ -81,7 +81,7 @@ class Curvature:
         return self._each("curvature", image)
 
     def along(self, x: Array, image: Array, d: Array, image_of_d: Array) -> Callable[[float], tuple[float, float]]:
-        """T ↦ first and second derivative of f(x + t·d) by t."""
+        """The function t ↦ (first, second) derivative of f(x + t·d) by t."""
         slope, bend = float(d @ (self.times(x) - self.c)), float(d @ self.times(d))
         if not self.rows:
             return lambda t: (slope + t * bend, bend)

@@ -79,13 +79,6 @@ class Rows:
         found[self.grouped] = True
         return found
 
-    @cached_property
-    def equations(self) -> Array:
-        """Rows that are equations, active wherever x is."""
-        found = self.linear & (self.least == -np.inf) & (self.most == np.inf)
-        found[self.grouped] = False
-        return found
-
     def pool(self, steps: Array) -> Array:
         """The steps, equal within each group."""
         if self.grouped.size:
