@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.model.lowered import has_valid_lowering
+from dapd.model.lowered import has_valid_lowering, pieces_of
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 from dapd.second_order.choose import DENSE_RATE, MEMORY, OVERHEAD, choose_system
@@ -75,7 +75,7 @@ class Newton:
     def __init__(self, problem: Problem, *, seconds: float = np.inf) -> None:
         f, phi = problem.f, problem.phi
         terms = f.lowered() if has_valid_lowering(f, "grad") else None
-        pieces = phi.lowered(problem.rows) if has_valid_lowering(phi, "prox") else None
+        pieces = pieces_of(phi, problem.rows)
         if terms is None or pieces is None:
             raise Unsuitable(f"{'f' if terms is None else 'φ'} is only available in Python")
         sizes = [problem.columns] if isinstance(terms, Terms) else [b.stop - b.start for b in problem.blocks or []]
@@ -100,6 +100,7 @@ class Newton:
         self.delta = BOLD[0]
         self.steps: Array | None = None  # σ, kept from one solve to the next
         self.factorizations = 0
+        self.most_factorizations = np.inf  # more are not begun
         self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
 
     def run(self, x: Array, y: Array, judge: Judge, deadline: float = np.inf) -> Iterator[Look]:
@@ -115,7 +116,7 @@ class Newton:
             x, y, derivative = self._proximal_step(x, y, steps, accuracy, deadline)
             residual, pull = (y - y_before) / steps, self.delta * np.max(abs(x - centre), initial=0.0)
             error = judge(d * x, e * y / cost)
-            polished = self._polish(x, y, steps, derivative)
+            polished = None if self._over(deadline) else self._polish(x, y, steps, derivative)
             if polished is not None:
                 other = judge(d * polished[0], e * polished[1] / cost)
                 if other < error:
@@ -163,7 +164,7 @@ class Newton:
             size = np.max(abs(g), initial=0.0)
             exact = self.f.quadratic and derivative.same_rows(before)  # the last Newton step solved its equation
             stuck = size > 0.1 * fell and (exact or size <= ROUNDING * np.max(abs(p), initial=1.0))
-            if size <= accuracy or stuck or trial == INNER or perf_counter() > deadline:
+            if size <= accuracy or stuck or trial == INNER or self._over(deadline):
                 break
             before, fell = derivative, size
             self._factor(image, derivative, steps)
@@ -174,6 +175,9 @@ class Newton:
             x = x + t * d
         self.trials = trial
         return x, p, derivative
+
+    def _over(self, deadline: float) -> bool:
+        return perf_counter() > deadline or self.factorizations >= self.most_factorizations
 
     def _factor(self, image: Array, derivative: Derivative, steps: Array) -> None:
         known = self.factored

@@ -26,11 +26,14 @@ from dapd.spectrum.estimate import Spectrum
 
 SOON = 0.2  # seconds that a way may take in any case
 OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
+EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
 AWAY = 1e3  # times the size of the start, from which x has run away, so a proof need not hold for much larger x
-PATIENCE = 3.0  # times the time to the best point that may pass without a better one
+PATIENCE = 60  # points that may be no better than such a one, beside as many as it took to get there
 
 STOPPED = "Stopped by the callback; this is the best point seen so far."
+TOO_LATE = "The time limit passed during the set-up, so this is the start."
+NO_BLOCKS = "shared_sample had no block method to act on."
 
 
 def solve_auto(
@@ -54,15 +57,22 @@ def solve_auto(
     with np.errstate(all="ignore"):
         ways = ways_for(search, engine, spectrum, use_direct)
         compared = ways.copy()
-        setup_time = perf_counter() - asked.began
-        heaviest = max(way.work for way in ways)
+        search.began = perf_counter()
+        setup_time = search.began - asked.began
+        # long vectors count too: several threads gain nothing on them, and wait for each other on a busy machine
+        heaviest = max([way.work for way in ways] + [100.0 * (search.problem.rows + search.problem.columns)])
         with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown, single_blas(heaviest, MANY):
             ended = run(search, ways, first_point(problem, start), asked.callback, shown, looks.append)
         look = search.point
         value = objective(search.problem, look.x, look.y, satisfied=satisfied(look.certificate, *asked.tolerances))
+    seconds = perf_counter() - search.began
+    if ended.reason == TOO_LATE:
+        setup_time, seconds = setup_time + seconds, 0.0
     y, z = split_dual(problem, look.y)
     chosen = ended.way or compared[0]
     note = [f"Chose {chosen.title}: {chosen.why}." if chosen.why else f"Chose {chosen.title}.", blocks]
+    if options["shared_sample"]:
+        note.append(NO_BLOCKS)
     return Result(
         x=look.x,
         y=y,
@@ -75,12 +85,12 @@ def solve_auto(
         block_products=0,
         certificate=look.certificate,
         objective=value,
-        solve_time=perf_counter() - search.began,
+        solve_time=seconds,
         setup_time=setup_time,
         history=_history(looks, search.problem.x_star) if asked.history else None,
         method=chosen.name,
         parameters=None,
-        spectrum=spectrum,
+        spectrum=spectrum or problem.stacked.spectrum,
         engine=chosen.ran,
         ray=ended.ray,
     )
@@ -112,7 +122,9 @@ def ways_for(search: Search, engine: str, spectrum: Spectrum | None, use_direct:
     first = FirstOrder(search, engine, spectrum)
     limit = max(0.02, first.predict())
     ways: list[Way] = [first]
-    if engine == "auto":
+    M = search.problem.M
+    examining = EXAMINE * (M.work + sum(M.shape))
+    if engine == "auto" and examining < search.deadline - perf_counter():
         second = SecondOrder(search, max(0.02, limit / 20))
         ways.append(second)
         if use_direct:
@@ -149,26 +161,26 @@ def run(
             if stop:
                 return Ended(Status.interrupted, None, found_by, STOPPED)
             if perf_counter() >= search.deadline:
-                return Ended(Status.time_limit, None, found_by, "")
+                return Ended(Status.time_limit, None, found_by, "" if search.judged > 1 else TOO_LATE)
             if search.iterations >= search.limit:
                 return Ended(Status.iteration_limit, None, found_by, "")
             if _stalled(search) or not ways:
                 return Ended(Status.interrupted, None, found_by, _rounding(search))
             way = min(ways, key=_score)
-            before, began = search.excess, perf_counter()
+            before, began = search.error, perf_counter()
             try:
                 moved = way.advance()
             except TimeUp:
-                return Ended(Status.time_limit, None, found_by, "")
+                return Ended(Status.time_limit, None, found_by, "" if search.judged > 1 else TOO_LATE)
             way.spent += perf_counter() - began
-            if search.excess < before:
+            if search.error < before:
                 found_by = way
             for other in ways:  # a way that is far behind starts anew from the best point
-                if other is not way and search.excess < 0.1 * before:
+                if other is not way and search.error < 0.1 * before:
                     other.pieces = None
             if moved is None:
                 ways.remove(way)
-            elif search.excess > 0.5 * before:
+            elif search.error > 0.5 * before:
                 ended = _ray(search, moved, found_by, far=AWAY * (1 + greatest(start[0])))
                 if ended is not None:
                     return ended
@@ -198,10 +210,10 @@ def _ray(search: Search, moved: Moved, found_by: Way | None, far: float) -> Ende
 
 def _stalled(search: Search) -> bool:
     """Whether only rounding can explain that there is no better point."""
-    look = search.point
     rounding = STALLED * float(np.finfo(search.problem.dtype).eps)
-    waited = perf_counter() - search.began
-    return look.certificate.error <= rounding and waited > 1.0 + PATIENCE * look.time
+    still = search.judged - search.judged_at_best
+    small = any(search.tolerances) and search.point.certificate.error <= rounding
+    return small and still > PATIENCE + search.judged_at_best
 
 
 def _rounding(search: Search) -> str:

@@ -11,12 +11,12 @@ from time import perf_counter
 from typing import NamedTuple
 
 from dapd.arrays import Array
+from dapd.engines.native import MISSING, load
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
-from dapd.model.problem import Problem
 from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
 from dapd.second_order import direct
-from dapd.second_order.choose import DENSE_RATE
+from dapd.second_order.choose import DENSE_RATE, ENTRY
 from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.matrices import TooExpensive
 from dapd.second_order.newton import Newton, Unsuitable, dense_seconds
@@ -32,6 +32,8 @@ FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solut
 NEAR = 1e-3  # relative error from which a point is near
 TRIVIAL = 3e-3  # seconds that are not worth a closer prediction
 RETRY = 8  # times the seconds that a factorisation may take, after a way turned out too expensive
+ANALYSIS = 1e-7  # seconds per entry of a sparse factor that it takes to count them
+IN_NUMPY = "second-order steps run in NumPy, SciPy and qdldl"
 CONDITIONING = (DiagonalVariables.apply, OrthonormalRows.apply, RowScaling.apply)
 
 
@@ -53,7 +55,11 @@ class Way:
         self.spent = 0.0
         self.why = ""
         self.pieces: Iterator[Moved] | None = None
-        self.ran = Engine("python", "")
+
+    @property
+    def ran(self) -> Engine:
+        """What computed the steps."""
+        raise NotImplementedError
 
     def predict(self) -> float:
         """Seconds to the solution; inf if this way is impossible."""
@@ -95,6 +101,13 @@ class Direct(Way):
             else:
                 self.seconds = math.inf
         self.limit = limit
+        if self.seconds is not None:
+            self.why = f"predicted to take {self.predict():.2g} s by the size of its factorisation"
+
+    @property
+    def ran(self) -> Engine:
+        """Clarabel itself."""
+        return Engine("clarabel", "" if load() else MISSING)
 
     def predict(self) -> float:
         """From the symbolic cost of its factorisation."""
@@ -115,7 +128,7 @@ class Direct(Way):
             tol=tol,
             tol_absolute=tol_absolute,
             time_limit=search.deadline - perf_counter(),
-            max_iterations=max(1, min(100, search.limit - search.iterations)),
+            max_iterations=search.limit - search.iterations,
             excess=lambda found: math.inf if found.ray is not None else search.judge(found.x, found.y),
             form=self.form,
         )
@@ -151,6 +164,11 @@ class SecondOrder(Way):
         except Unsuitable as error:
             self.impossible, self.why = True, str(error)
 
+    @property
+    def ran(self) -> Engine:
+        """Always Python."""
+        return Engine("python", "; ".join([*([] if load() else [MISSING]), IN_NUMPY]))
+
     def predict(self) -> float:
         """Factorisations, times what one takes."""
         if self.impossible:
@@ -165,23 +183,38 @@ class SecondOrder(Way):
         """Multiplications in a factorisation."""
         return 0.0 if self.newton is None else self.newton.cost * DENSE_RATE
 
+    def _analysis(self) -> float:
+        """Seconds that a set-up takes at most."""
+        problem = self.search.problem
+        whole = (problem.rows + problem.columns) ** 2 / 2
+        return ANALYSIS * min(whole, self.limit / ENTRY)
+
     def start(self) -> Iterator[Moved]:
         """Proximal steps."""
         search = self.search
         while self.newton is None and not self.impossible:
+            if self._analysis() > search.deadline - perf_counter():
+                return
             self._set_up()
             self.limit *= RETRY
             yield Moved(None, None)
         if self.newton is None:
             return
-        best, counted = search.point, self.newton.factorizations
-        try:
-            for look in self.newton.run(best.x, best.y, search.judge, search.deadline):
-                search.iterations += look.factorizations - counted
-                counted = look.factorizations
-                yield Moved(look.dx, look.dy)
-        except Singular:
-            self.impossible, self.why = True, "factorisations break down"
+        newton, best = self.newton, search.point
+        looks = newton.run(best.x, best.y, search.judge, search.deadline)
+        while newton.cost <= search.deadline - perf_counter():
+            counted = newton.factorizations
+            newton.most_factorizations = counted + search.limit - search.iterations
+            try:
+                look = next(looks, None)
+            except Singular:
+                self.impossible, self.why = True, "factorisations break down"
+                return
+            finally:
+                search.iterations += newton.factorizations - counted
+            if look is None:
+                return
+            yield Moved(look.dx, look.dy)
 
 
 class FirstOrder(Way):
@@ -192,12 +225,19 @@ class FirstOrder(Way):
     def __init__(self, search: Search, engine: str, spectrum: Spectrum | None) -> None:
         super().__init__(search)
         self.engine, self.spectrum = engine, spectrum
+        self.used: Engine | None = None
         problem = search.problem
-        native = has_valid_lowering(problem.f, "grad") and has_valid_lowering(problem.phi, "prox")
+        native = engine != "python" and load() is not None and has_valid_lowering(problem.f, "grad")
+        native = native and has_valid_lowering(problem.phi, "prox")
         operations = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
         operations += 10 * (problem.rows + problem.columns)
         self.seconds = EPOCHS * (CALL + OPERATION * operations) * (1 if native else IN_PYTHON)
         self.why = f"about {EPOCHS:,} iterations are usual"
+
+    @property
+    def ran(self) -> Engine:
+        """The engine of the first-order steps."""
+        return self.used or Engine("python", "no step was taken")
 
     def predict(self) -> float:
         """Iterations, times what one takes."""
@@ -211,34 +251,31 @@ class FirstOrder(Way):
     def start(self) -> Iterator[Moved]:
         """Epochs on a problem with scaled rows, judged by the certificate of the given one."""
         search = self.search
-        transform = Presolve.apply(search.problem, CONDITIONING)
-        problem: Problem = search.problem if transform is None else transform.problem
-        spectrum = problem.spectrum or (self.spectrum if transform is None else None)
+        transform = Presolve.apply(search.problem, CONDITIONING, search.deadline)
+        problem = transform.problem
+        spectrum = problem.spectrum or (None if transform.transforms else self.spectrum)
         if spectrum is None:
             spectrum = estimate_norm(problem.M, deadline=search.deadline)
         best = search.point
-        start = (best.x, best.y) if transform is None else transform.start(best.x, best.y)
-
-        def judge(x: Array, y: Array) -> float:
-            return search.judge(*((x, y) if transform is None else transform.back(x, y)))
 
         before: dict[str, tuple[Array, Array]] = {}  # where epochs of each kind ended
-        made = (0, 0, 0)
+        made = [0, 0, 0]
         for epoch in restarts(
             problem,
-            judge,
+            lambda x, y: search.judge(*transform.back(x, y)),
             s_max=spectrum.s_max,
             s_min=spectrum.s_min or None,
-            start=start,
+            start=transform.start(best.x, best.y),
             engine=self.engine,
             deadline=search.deadline,
-            tol=1.0,
+            allowed=lambda: search.limit - (search.iterations - made[0]),
         ):
             search.iterations += epoch.iterations - made[0]
             search.gradients += epoch.gradients - made[1]
             search.products += epoch.products - made[2]
-            made = epoch.iterations, epoch.gradients, epoch.products
-            x, y = epoch.last if transform is None else transform.back(*epoch.last)
+            made[:] = epoch.iterations, epoch.gradients, epoch.products
+            self.used = epoch.engine
+            x, y = transform.back(*epoch.last)
             x_before, y_before = before.get(epoch.kind, (x, y))
             yield Moved(x - x_before, y - y_before)
             before[epoch.kind] = x, y
