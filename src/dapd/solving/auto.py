@@ -12,6 +12,8 @@ import numpy as np
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
+from dapd.model.problem import Problem
+from dapd.model.smooth import Quadratic
 from dapd.solving.certificate import blame, objective
 from dapd.solving.choose import choose_blocks
 from dapd.solving.ends import proves_infeasible, proves_unbounded
@@ -29,6 +31,7 @@ OVERRUN = 2.0  # a way that has taken this much longer than another's prediction
 EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
 AWAY = 1e3  # times the size of the start, from which x has run away, so a proof need not hold for much larger x
+FEASIBLE = 1e-6  # relative error at which constraints count as satisfied
 PATIENCE = 60  # points that may be no better than such a one, beside as many as it took to get there
 
 STOPPED = "Stopped by the callback; this is the best point seen so far."
@@ -63,6 +66,9 @@ def solve_auto(
         heaviest = max([way.work for way in ways] + [100.0 * (search.problem.rows + search.problem.columns)])
         with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown, single_blas(heaviest, MANY):
             ended = run(search, ways, first_point(problem, start), asked.callback, shown, looks.append)
+            if ended.status is Status.unbounded:
+                ray = contradiction(search, first_point(problem, start), engine, use_direct)
+                ended = ended if ray is None else ended._replace(status=Status.infeasible, ray=ray)
         look = search.point
         value = objective(search.problem, look.x, look.y, satisfied=satisfied(look.certificate, *asked.tolerances))
     seconds = perf_counter() - search.began
@@ -186,6 +192,27 @@ def run(
                     return ended
     except KeyboardInterrupt:
         return Ended(Status.interrupted, None, found_by, "")
+
+
+def contradiction(search: Search, start: tuple[Array, Array], engine: str, use_direct: bool) -> Array | None:
+    """A ray that proves that no x satisfies the constraints of an unbounded problem; None if they can be satisfied.
+
+    It does not depend on f, so f is replaced by (u/2)‖x − x₀‖², with which every feasible problem has a solution.
+    """
+    if search.point.certificate.primal == 0.0:
+        return None
+    given, unit = search.problem.unstacked, np.asarray(search.problem.sizes.unit, search.problem.dtype)
+    f = Quadratic(np.full(given.columns, unit), unit * start[0])
+    bounds = None if given.lower is None else (given.lower, given.upper)
+    problem = Problem(f, given.M, given.b, given.phi, bounds=bounds).stacked
+    end = perf_counter() + max(SOON, OVERRUN * (perf_counter() - search.began))
+    allowed = max(1, search.limit - search.iterations)
+    other = Search(problem, (FEASIBLE, 0.0), allowed, min(search.deadline, end), None, {})
+    ended = run(other, ways_for(other, engine, None, use_direct), start, None, Display(), lambda look: None)
+    search.iterations += other.iterations
+    search.gradients += other.gradients
+    search.products += other.products
+    return ended.ray if ended.status is Status.infeasible else None
 
 
 def _score(way: Way) -> float:

@@ -33,6 +33,7 @@ NEAR = 1e-3  # relative error from which a point is near
 TRIVIAL = 3e-3  # seconds that are not worth a closer prediction
 RETRY = 8  # times the seconds that a factorisation may take, after a way turned out too expensive
 ANALYSIS = 1e-7  # seconds per entry of a sparse factor that it takes to count them
+SLOW = 4  # second-order steps that do not halve the error, before it is asked if rows contradict each other
 IN_NUMPY = "second-order steps run in NumPy, SciPy and qdldl"
 CONDITIONING = (DiagonalVariables.apply, OrthonormalRows.apply, RowScaling.apply)
 
@@ -202,8 +203,9 @@ class SecondOrder(Way):
             return
         newton, best = self.newton, search.point
         looks = newton.run(best.x, best.y, search.judge, search.deadline)
+        slow = 0  # steps that did not halve the error
         while newton.cost <= search.deadline - perf_counter():
-            counted = newton.factorizations
+            counted, before = newton.factorizations, search.error
             newton.most_factorizations = counted + search.limit - search.iterations
             try:
                 look = next(looks, None)
@@ -214,7 +216,9 @@ class SecondOrder(Way):
                 search.iterations += newton.factorizations - counted
             if look is None:
                 return
-            yield Moved(look.dx, look.dy)
+            slow += search.error > 0.5 * before
+            yield Moved(look.dx, newton.contradiction() if slow == SLOW else look.dy)
+            slow += slow == SLOW
 
 
 class FirstOrder(Way):
