@@ -23,11 +23,9 @@ from dapd.solving.progress import Display, display
 from dapd.solving.request import Request, first_point, run_method, satisfied, split_dual
 from dapd.solving.result import SENTENCES, History, Result, Status
 from dapd.solving.search import Search
-from dapd.solving.ways import Direct, FirstOrder, Moved, SecondOrder, Way
+from dapd.solving.ways import OVERRUN, SOON, Direct, FirstOrder, Moved, SecondOrder, Way
 from dapd.spectrum.estimate import Spectrum
 
-SOON = 0.2  # seconds that a way may take in any case
-OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
 EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
 AWAY = 1e3  # times the size of the start, from which x has run away, so a proof need not hold for much larger x
@@ -134,7 +132,7 @@ def ways_for(search: Search, engine: str, spectrum: Spectrum | None, use_direct:
         second = SecondOrder(search, max(0.02, limit / 20))
         ways.append(second)
         if use_direct:
-            interior = Direct(search, 3 * limit)
+            interior = Direct(search, max(1.0, 0.3 * limit))
             ways.append(interior)
         if not use_direct or not math.isfinite(interior.predict()):
             second.guess = 0.0  # nothing else knows what a sparse factorisation costs, so it is set up first
@@ -172,13 +170,12 @@ def run(
                 return Ended(Status.iteration_limit, None, found_by, "")
             if _stalled(search) or not ways:
                 return Ended(Status.interrupted, None, found_by, _rounding(search))
-            way = min(ways, key=_score)
-            before, began = search.error, perf_counter()
+            way = min(ways, key=lambda one: one.expected())
+            before = search.error
             try:
                 moved = way.advance()
             except TimeUp:
                 return Ended(Status.time_limit, None, found_by, "" if search.judged > 1 else TOO_LATE)
-            way.spent += perf_counter() - began
             if search.error < before:
                 found_by = way
             for other in ways:  # a way that is far behind starts anew from the best point
@@ -213,11 +210,6 @@ def contradiction(search: Search, start: tuple[Array, Array], engine: str, use_d
     search.gradients += other.gradients
     search.products += other.products
     return ended.ray if ended.status is Status.infeasible else None
-
-
-def _score(way: Way) -> float:
-    """Seconds that the way is expected to take in all: more than predicted, if it has spent them already."""
-    return max(way.predict(), OVERRUN * way.spent if way.spent > SOON else 0.0)
 
 
 def _ray(search: Search, moved: Moved, found_by: Way | None, far: float) -> Ended | None:

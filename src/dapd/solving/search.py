@@ -33,6 +33,7 @@ class Search:
         self.began = perf_counter()
         self.best: Info | None = None
         self.error = math.inf  # of the best point
+        self.slowdown = 1.0  # how much slower this machine is at the moment than predictions assume
         self.iterations = self.gradients = self.products = 0
         self.judged = self.judged_at_best = 0  # points
 
@@ -62,3 +63,8 @@ class Search:
     def done(self) -> bool:
         """Whether the best point meets a tolerance."""
         return self.error == 0.0 and any(self.tolerances)
+
+    @property
+    def excess(self) -> float:
+        """How many times too large the error of the best point is."""
+        return self.point.certificate.excess(*self.tolerances)

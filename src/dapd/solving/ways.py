@@ -31,6 +31,9 @@ IN_PYTHON = 10  # times as slow
 FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solution
 NEAR = 1e-3  # relative error from which a point is near
 TRIVIAL = 3e-3  # seconds that are not worth a closer prediction
+SOON = 0.2  # seconds that a way may take in any case
+OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
+UNKNOWN = 10  # times the limit: what a way is thought to take that was not examined because it would take longer
 RETRY = 8  # times the seconds that a factorisation may take, after a way turned out too expensive
 ANALYSIS = 1e-7  # seconds per entry of a sparse factor that it takes to count them
 SLOW = 4  # second-order steps that do not halve the error, before it is asked if rows contradict each other
@@ -54,6 +57,7 @@ class Way:
     def __init__(self, search: Search) -> None:
         self.search = search
         self.spent = 0.0
+        self.progress: list[tuple[float, float]] = []  # seconds spent, and how many times too large the error was
         self.why = ""
         self.pieces: Iterator[Moved] | None = None
 
@@ -79,7 +83,26 @@ class Way:
         """Make a piece of progress; None if there is no more to come."""
         if self.pieces is None:
             self.pieces = self.start()
-        return next(self.pieces, None)
+        began = perf_counter()
+        try:
+            return next(self.pieces, None)
+        finally:
+            self.spent += perf_counter() - began
+            self.progress.append((self.spent, self.search.excess))
+
+    def expected(self) -> float:
+        """Seconds that this way takes in all: as predicted, or if it has taken longer, as its progress says."""
+        if self.spent <= SOON:
+            return self.search.slowdown * self.predict()
+        return max(self.predict(), min(OVERRUN * self.spent, self._projected()))
+
+    def _projected(self) -> float:
+        """The time at which the error meets the tolerance, if it goes on falling as in the last half of the time."""
+        then = next((excess for spent, excess in self.progress if spent >= 0.5 * self.spent), math.inf)
+        now = self.search.excess
+        if not 1.0 < now < then < math.inf:
+            return math.inf
+        return self.spent + 0.5 * self.spent * math.log(now) / math.log(then / now)
 
 
 class Direct(Way):
@@ -114,7 +137,7 @@ class Direct(Way):
         """From the symbolic cost of its factorisation."""
         if self.seconds is None:
             return math.inf
-        return self.seconds if math.isfinite(self.seconds) else 2 * self.limit
+        return self.seconds if math.isfinite(self.seconds) else UNKNOWN * self.limit
 
     def start(self) -> Iterator[Moved]:
         """One call."""
@@ -277,6 +300,9 @@ class FirstOrder(Way):
             search.iterations += epoch.iterations - made[0]
             search.gradients += epoch.gradients - made[1]
             search.products += epoch.products - made[2]
+            if self.spent > SOON and epoch.iterations:
+                usual = self.seconds / EPOCHS
+                search.slowdown = max(1.0, self.spent / epoch.iterations / usual)
             made[:] = epoch.iterations, epoch.gradients, epoch.products
             self.used = epoch.engine
             x, y = transform.back(*epoch.last)
