@@ -307,6 +307,11 @@ def test_rounding_is_told_soon_and_not_without_a_tolerance():
 # what is said
 
 
+def test_direct_is_true_or_false():
+    with pytest.raises(TypeError, match="direct must be True or False, found 'no'"):
+        dapd.solve(isotonic(), direct="no")
+
+
 def test_what_ran_is_said():
     problem = quadratic_problem(PHIS["nonnegative"])
     result = dapd.solve(problem)
