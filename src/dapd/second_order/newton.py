@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,11 +21,11 @@ from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 from dapd.second_order.choose import choose_system
-from dapd.second_order.curvature import Curvature
-from dapd.second_order.matrices import NotExplicit, explicit, scaled, split, stack
+from dapd.second_order.curvature import Curvature, linear_part
+from dapd.second_order.matrices import Matrix, NotExplicit, explicit, same_pattern, scaled, split, stack
 from dapd.second_order.rows import Derivative, Rows
 from dapd.second_order.scaling import ruiz
-from dapd.second_order.systems import Singular, System
+from dapd.second_order.systems import Singular, Sparse, System
 from dapd.second_order.weights import Groups, weigh
 
 LEAST_DELTA = 1e-9  # the least proximal weight δ of a scaled problem
@@ -62,32 +62,72 @@ class Newton:
     """A problem set up for second-order steps."""
 
     def __init__(self, problem: Problem, *, seconds: float = np.inf) -> None:
-        f, phi = problem.f, problem.phi
-        terms = f.lowered() if has_valid_lowering(f, "grad") else None
-        pieces = phi.lowered(problem.rows) if has_valid_lowering(phi, "prox") else None
-        if terms is None or pieces is None:
-            raise Unsuitable(f"{'f' if terms is None else 'φ'} is only available in Python")
-        sizes = [problem.columns] if isinstance(terms, Terms) else [b.stop - b.start for b in problem.blocks or []]
-        try:
-            rows, curvature, M = Rows(pieces), Curvature(terms, sizes), explicit(problem.M)
-        except (NotExplicit, TypeError, ValueError) as error:
-            raise Unsuitable(str(error)) from None
+        rows, curvature, M = _explicit_parts(problem)
+        self.problem = problem
         self.groups = Groups(curvature.rows + rows.grouped, rows.starts, rows.owner)
-        keep = np.zeros(curvature.rows + problem.rows, bool)
-        keep[self.groups.rows] = True
-        stacked = [curvature.A, M] if curvature.rows else [M]
-        kind, self.cost = choose_system(curvature.P, split(stack(stacked, problem.columns), keep), self.groups, seconds)
-        self.kind = kind.__doc__.partition(",")[0] if kind.__doc__ else kind.__name__
-        d, e, cost = self.factors = ruiz(curvature, M, rows)
-        self.f, self.rows = curvature.scaled(d, cost), rows.scaled(e, cost)
-        self.M, self.b = scaled(M, e, d), e * problem.b.astype(np.float64)
-        self.Mt = self.M.T.tocsr() if sp.issparse(self.M) else self.M.T
-        matrix = stack([self.f.A, self.M] if self.f.rows else [self.M], problem.columns)
-        self.system: System = kind(self.f.P, split(matrix, keep), self.groups)
+        self.keep = np.zeros(curvature.rows + problem.rows, bool)
+        self.keep[self.groups.rows] = True
+        stacked = stack([curvature.A, M] if curvature.rows else [M], problem.columns)
+        self.made_by, self.cost = choose_system(curvature.P, split(stacked, self.keep), self.groups, seconds)
+        self.kind = (self.made_by.__doc__ or self.made_by.__name__).partition(",")[0]
+        self.factors = ruiz(curvature, M, rows)
+        self._set(rows, curvature, M)
+        self.system = self._assembled()
         self.delta = BOLD[0]
         self.steps: Array | None = None  # σ, kept from one solve to the next
         self.factorizations = 0
         self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether its systems are factorised without BLAS."""
+        return self.made_by is Sparse
+
+    def _set(self, rows: Rows, curvature: Curvature, M: Matrix) -> None:
+        """Scale all parts."""
+        d, e, cost = self.factors
+        self.rows, self.f, self.M = rows.scaled(e, cost), curvature.scaled(d, cost), scaled(M, e, d)
+        self.Mt = self.M.T.tocsr() if sp.issparse(self.M) else self.M.T
+        self.b = e * self.problem.b.astype(np.float64)
+
+    def _assembled(self) -> System:
+        matrix = stack([self.f.A, self.M] if self.f.rows else [self.M], self.f.size)
+        return self.made_by(self.f.P, split(matrix, self.keep), self.groups)
+
+    def update(self, problem: Problem) -> bool:
+        """Take the numbers of a problem of the same pattern, keeping scaling, ordering and σ; False if it has another.
+
+        As long as f's matrices and M are the same objects, the last factorisation stays valid too.
+        """
+        before = self.problem
+        if problem is before:
+            return True
+        new_f, new_M = problem.f is not before.f, problem.M is not before.M
+        if new_M or (new_f and not _same_matrices(before.f.lowered(), problem.f.lowered())):
+            rows, curvature, M = _explicit_parts(problem)
+            pairs = ((curvature.P, self.f.P), (curvature.A, self.f.A), (M, self.M))
+            if not (rows.same_groups(self.rows) and all(same_pattern(*pair) for pair in pairs)):
+                return False
+            self.problem = problem
+            self._set(rows, curvature, M)
+            system = self._assembled()
+            system.adopt(self.system)
+            self.system, self.factored = system, None
+            return True
+        d, e, cost = self.factors
+        if problem.phi is not before.phi:
+            rows = _rows_of(problem)
+            if not rows.same_groups(self.rows):
+                return False
+            self.rows = rows.scaled(e, cost)
+        if new_f:
+            self.f = self.f.with_c(cost * d * linear_part(*_terms_of(problem)))
+        self.problem, self.b = problem, e * problem.b.astype(np.float64)
+        return True
+
+    def forget(self) -> None:
+        """Start anew with σ and δ, after a solve that did not end well."""
+        self.steps, self.delta = None, BOLD[0]
 
     def run(self, x: Array, y: Array, judge: Judge, deadline: float = np.inf) -> Iterator[Look]:
         """Proximal steps from (x, y) on, as long as the caller wants more."""
@@ -235,3 +275,39 @@ class Newton:
         except Singular:
             return None
         return None if best is None else (best[0], self.rows.project(best[1]))
+
+
+def _rows_of(problem: Problem) -> Rows:
+    pieces = problem.phi.lowered(problem.rows) if has_valid_lowering(problem.phi, "prox") else None
+    if pieces is None:
+        raise Unsuitable("φ is only available in Python")
+    try:
+        return Rows(pieces)
+    except ValueError as error:
+        raise Unsuitable(str(error)) from None
+
+
+def _terms_of(problem: Problem) -> tuple[list[Terms], list[int]]:
+    """The terms of each block of f, and the sizes of the blocks."""
+    terms = problem.f.lowered() if has_valid_lowering(problem.f, "grad") else None
+    if terms is None:
+        raise Unsuitable("f is only available in Python")
+    if isinstance(terms, Terms):
+        return [terms], [problem.columns]
+    return terms, [block.stop - block.start for block in problem.blocks or []]
+
+
+def _explicit_parts(problem: Problem) -> tuple[Rows, Curvature, Matrix]:
+    """φ, f and M with all their entries."""
+    terms = _terms_of(problem)
+    try:
+        return _rows_of(problem), Curvature(*terms), explicit(problem.M)
+    except (NotExplicit, TypeError, ValueError) as error:
+        raise Unsuitable(str(error)) from None
+
+
+def _same_matrices(first: Any, second: Any) -> bool:
+    """Whether the terms of f differ in c at most."""
+    if not (isinstance(first, Terms) and isinstance(second, Terms)):
+        return False
+    return all(getattr(first, name) is getattr(second, name) for name in Terms._fields if name != "c")

@@ -66,6 +66,11 @@ class Rows:
         other.radii = np.where(self.shrinks, self.radii * of_group, cost * self.radii / of_group)
         return other
 
+    def same_groups(self, other: Rows) -> bool:
+        """Whether both have the same groups, of the same kinds."""
+        pairs = ((self.grouped, other.grouped), (self.starts, other.starts), (self.shrinks, other.shrinks))
+        return all(np.array_equal(*pair) for pair in pairs)
+
     @cached_property
     def owner(self) -> Array:
         """The group of each grouped row."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import scipy.linalg as sl
@@ -28,6 +28,9 @@ class System(Protocol):
 
     def solve(self, r: Array, q: Array) -> tuple[Array, Array]:
         """(d, z), with z and q for all rows."""
+
+    def adopt(self, other: Self) -> None:
+        """Take over what depends only on the pattern from a system with the same one."""
 
 
 class _Base:
@@ -65,6 +68,9 @@ class _Base:
         z[split.general] = own
         z[split.single] = self.entries * d[split.column] + q[split.single]
         return d, z
+
+    def adopt(self, other: Self) -> None:
+        """Nothing, in general."""
 
     def _factor(self, h: Array) -> None:
         raise NotImplementedError
@@ -136,6 +142,10 @@ class Sparse(_Base):
         self.mixed = Mixed(sp.csr_array(rows.matrix), self.groups)
         self.kkt = Pattern(P, self.mixed.matrix)
         self.factors: Any = None
+
+    def adopt(self, other: Self) -> None:
+        """The ordering, which qdldl keeps with its factors."""
+        self.factors = other.factors
 
     def _factor(self, h: Array) -> None:
         import qdldl

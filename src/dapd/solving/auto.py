@@ -12,8 +12,9 @@ import numpy as np
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
+from dapd.model.problem import Problem
 from dapd.solving.certificate import blame, objective
-from dapd.solving.choose import choose_blocks
+from dapd.solving.choose import Comparison, compare_blocks
 from dapd.solving.ends import proves_infeasible, proves_unbounded
 from dapd.solving.loop import Info
 from dapd.solving.progress import Display, display
@@ -40,27 +41,33 @@ def solve_auto(
     use_direct: bool,
     kept: dict[str, Any] | None = None,
 ) -> Result:
-    """Solve by whatever is fastest; `kept` holds set-ups of an earlier solve."""
+    """Solve by whatever is fastest.
+
+    `kept` holds set-ups for later solves of problems of the same shape. The way that solved the last one is tried
+    first, and the others are set up only if it takes longer than predicted.
+    """
     problem = asked.problem
-    runner, spectrum, blocks = choose_blocks(problem.stacked, spectrum, start, options, engine, asked.deadline)
-    if runner is not None:
-        return run_method(asked._replace(by_passes=True), runner, spectrum, [blocks])
-    search = Search(
-        problem.stacked, asked.tolerances, asked.limit, asked.deadline, spectrum, {} if kept is None else kept
-    )
+    blocks = _blocks(problem.stacked, spectrum, engine, asked.deadline, kept)
+    spectrum = blocks.spectrum
+    if blocks.winner is not None:
+        runner = blocks.runner(problem.stacked, start, options, engine)
+        return run_method(asked._replace(by_passes=True), runner, spectrum, [blocks.sentence])
+    search = Search(problem.stacked, asked.tolerances, asked.limit, asked.deadline, spectrum, kept)
     looks: list[Info] = []
     with np.errstate(all="ignore"):
-        ways = ways_for(search, engine, spectrum, use_direct)
+        possible = Possible(search, engine, use_direct)
+        ways = possible.first()
         compared = ways.copy()
         setup_time = perf_counter() - asked.began
         heaviest = max(way.work for way in ways)
         with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown, single_blas(heaviest, MANY):
-            ended = run(search, ways, first_point(problem, start), asked.callback, shown, looks.append)
+            ended = run(search, ways, possible, first_point(problem, start), asked.callback, shown, looks.append)
         look = search.point
         value = objective(search.problem, look.x, look.y, satisfied=satisfied(look.certificate, *asked.tolerances))
     y, z = split_dual(problem, look.y)
     chosen = ended.way or compared[0]
-    note = [f"Chose {chosen.title}: {chosen.why}." if chosen.why else f"Chose {chosen.title}.", blocks]
+    possible.remember(chosen if ended.status is Status.optimal else None, compared[0])
+    note = [f"Chose {chosen.title}: {chosen.why}." if chosen.why else f"Chose {chosen.title}.", blocks.sentence]
     return Result(
         x=look.x,
         y=y,
@@ -105,21 +112,60 @@ class Ended(NamedTuple):
     reason: str
 
 
-def ways_for(search: Search, engine: str, spectrum: Spectrum | None, use_direct: bool) -> list[Way]:
-    """All ways that may be possible, the most promising first."""
-    first = FirstOrder(search, engine, spectrum)
-    limit = max(0.02, first.predict())
-    ways: list[Way] = [first]
-    if engine == "auto":
-        ways.append(SecondOrder(search, max(0.02, limit / 20)))
-        if use_direct:
-            ways.append(Direct(search, limit))
-    return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.predict())
+def _blocks(
+    problem: Problem, spectrum: Spectrum | None, engine: str, deadline: float, kept: dict[str, Any] | None
+) -> Comparison:
+    """Whether blocks pay off: as for the last problem, if f and M are the same."""
+    known: Comparison | None = None if kept is None else kept.get("blocks")
+    if known is not None and known.fits(problem):
+        return known
+    found = compare_blocks(problem, spectrum, engine, deadline)
+    if kept is not None:
+        kept["blocks"] = found
+    return found
+
+
+class Possible:
+    """The ways that are possible, set up when they are asked for."""
+
+    def __init__(self, search: Search, engine: str, use_direct: bool) -> None:
+        self.search = search
+        first = FirstOrder(search, engine, search.spectrum)
+        limit = max(0.02, first.predict())
+        self.waiting: dict[str, Callable[[], Way]] = {first.name: lambda: first}
+        if engine == "auto":
+            self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.02, limit / 20))
+            if use_direct:
+                self.waiting[Direct.name] = lambda: Direct(search, limit)
+
+    def first(self) -> list[Way]:
+        """The one that solved the last problem; if there is none, all of them, the most promising first."""
+        known = self.search.kept.get("way")
+        if known not in self.waiting:
+            return self.rest()
+        way = self.waiting.pop(known)()
+        return [way] if math.isfinite(way.predict()) else self.rest()
+
+    def rest(self) -> list[Way]:
+        """Those that were not asked for yet, the most promising first."""
+        ways = [make() for make in self.waiting.values()]
+        self.waiting.clear()
+        return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.predict())
+
+    def remember(self, solved: Way | None, predicted: Way) -> None:
+        """Note what to try first next time: what solved the problem, or after a cold start what was predicted to."""
+        kept = self.search.kept
+        warm = kept.pop("way", None) is not None
+        if solved is not None:
+            kept["way"] = (solved if warm else predicted).name
+        elif "newton" in kept:
+            kept["newton"].forget()
 
 
 def run(
     search: Search,
     ways: list[Way],
+    possible: Possible,
     start: tuple[Array, Array],
     callback: Callable[[Info], object] | None,
     shown: Display,
@@ -130,7 +176,8 @@ def run(
     search.judge(*start)
     if not math.isfinite(search.point.certificate.error):
         blame(problem, *start)
-    objective(problem, *start, satisfied=True)  # its errors must come before the work
+    if "way" not in search.kept:
+        objective(problem, *start, satisfied=True)  # its errors must come before the work
     found_by: Way | None = None
     try:
         while True:
@@ -146,6 +193,8 @@ def run(
                 return Ended(Status.time_limit, None, found_by, "")
             if search.iterations >= search.limit:
                 return Ended(Status.iteration_limit, None, found_by, "")
+            if possible.waiting and all(way.spent > max(TRIVIAL, OVERRUN * way.predict()) for way in ways):
+                ways += possible.rest()
             if _stalled(search) or not ways:
                 return Ended(Status.interrupted, None, found_by, _rounding(search))
             way = min(ways, key=_score)
