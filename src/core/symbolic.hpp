@@ -94,7 +94,7 @@ class MinimumDegree {
   }
 
   void set_dense_aside() {
-    const double most = std::max(16.0, 10 * std::sqrt(static_cast<double>(size_)));
+    const double most = std::max(16.0, 4 * std::sqrt(static_cast<double>(size_)));
     for (Node i = 0; i < size_; ++i) {
       if (length_[i] > most) weight_[i] = 0, ++dense_;
     }

@@ -62,6 +62,12 @@ def available() -> bool:
     return importlib.util.find_spec("clarabel") is not None
 
 
+def least_seconds(problem: Problem, entries: int) -> float:
+    """Seconds that `solve` takes at least, if the factor has no more entries than the matrices."""
+    once = PER_UNKNOWN * (problem.columns + 2 * problem.rows) + PER_ENTRY * entries
+    return CALL + ITERATIONS * once
+
+
 def predict(problem: Problem, limit: float = math.inf, *, form: Conic | None = None) -> float | None:
     """Seconds that `solve` will take, from the symbolic cost of its factorisation; None if there is no conic form.
 

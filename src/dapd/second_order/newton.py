@@ -20,7 +20,7 @@ from dapd.arrays import Array
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
-from dapd.second_order.choose import choose_system
+from dapd.second_order.choose import DENSE_RATE, MEMORY, OVERHEAD, choose_system
 from dapd.second_order.curvature import Curvature, linear_part
 from dapd.second_order.matrices import Matrix, NotExplicit, explicit, same_pattern, scaled, split, stack
 from dapd.second_order.rows import Derivative, Rows
@@ -53,6 +53,15 @@ class Look(NamedTuple):
     factorizations: int
     dx: Array  # of the last proximal step: near a ray if the problem has no solution
     dy: Array
+
+
+def dense_seconds(problem: Problem) -> float:
+    """Seconds of a dense factorisation, whose order is the number of columns or of rows beside bounds; inf if large."""
+    n, k = problem.columns, problem.unstacked.rows
+    by_columns = n**3 / 3 + float(n) * n * k
+    by_rows = k**3 / 3 + float(k) * k * n if np.ndim(getattr(problem.f, "H", np.zeros(1))) == 1 else np.inf
+    least = min(by_columns if n * n <= MEMORY else np.inf, by_rows if k * k <= MEMORY else np.inf)
+    return OVERHEAD + least / DENSE_RATE
 
 
 Judge = Callable[[Array, Array], float]

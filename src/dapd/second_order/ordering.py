@@ -23,7 +23,7 @@ def envelope(indptr: Array, indices: Array) -> tuple[float, float]:
     pattern = (pattern + pattern.T).tocsr()
     dense = np.diff(pattern.indptr) > _most_entries(n)
     rest = pattern[~dense][:, ~dense]
-    order = reverse_cuthill_mckee(rest, symmetric_mode=True)
+    order = reverse_cuthill_mckee(rest, symmetric_mode=True) if rest.shape[0] else np.zeros(0, np.int32)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     entries, first = rest.tocoo(), np.arange(len(order))
@@ -35,7 +35,7 @@ def envelope(indptr: Array, indices: Array) -> tuple[float, float]:
 
 def _most_entries(size: int) -> float:
     """A row with more entries counts as dense."""
-    return max(16.0, 10 * math.sqrt(size))
+    return max(16.0, 4 * math.sqrt(size))
 
 
 class MinimumDegree:

@@ -24,8 +24,8 @@ from dapd.solving.search import Search
 from dapd.solving.ways import Direct, FirstOrder, Moved, SecondOrder, Way
 from dapd.spectrum.estimate import Spectrum
 
+SOON = 0.2  # seconds that a way may take in any case
 OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
-TRIVIAL = 3e-3  # seconds below which it does not pay to compare predictions
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
 PATIENCE = 3.0  # times the time to the best point that may pass without a better one
 
@@ -66,7 +66,7 @@ def solve_auto(
         value = objective(search.problem, look.x, look.y, satisfied=satisfied(look.certificate, *asked.tolerances))
     y, z = split_dual(problem, look.y)
     chosen = ended.way or compared[0]
-    possible.remember(chosen if ended.status is Status.optimal else None, compared[0])
+    possible.remember(chosen if ended.status is Status.optimal else None)
     note = [f"Chose {chosen.title}: {chosen.why}." if chosen.why else f"Chose {chosen.title}.", blocks.sentence]
     return Result(
         x=look.x,
@@ -136,7 +136,7 @@ class Possible:
         if engine == "auto":
             self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.02, limit / 20))
             if use_direct:
-                self.waiting[Direct.name] = lambda: Direct(search, limit)
+                self.waiting[Direct.name] = lambda: Direct(search, 3 * limit)
 
     def first(self) -> list[Way]:
         """The one that solved the last problem; if there is none, all of them, the most promising first."""
@@ -150,14 +150,17 @@ class Possible:
         """Those that were not asked for yet, the most promising first."""
         ways = [make() for make in self.waiting.values()]
         self.waiting.clear()
+        if self.search.repeated or not any(way.name == Direct.name and math.isfinite(way.predict()) for way in ways):
+            for way in ways:
+                way.insist()
         return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.predict())
 
-    def remember(self, solved: Way | None, predicted: Way) -> None:
-        """Note what to try first next time: what solved the problem, or after a cold start what was predicted to."""
+    def remember(self, solved: Way | None) -> None:
+        """Note what to try first next time: what solved the problem, or after a cold start second-order steps."""
         kept = self.search.kept
         warm = kept.pop("way", None) is not None
         if solved is not None:
-            kept["way"] = (solved if warm else predicted).name
+            kept["way"] = solved.name if warm or "newton" not in kept else SecondOrder.name
         elif "newton" in kept:
             kept["newton"].forget()
 
@@ -193,7 +196,7 @@ def run(
                 return Ended(Status.time_limit, None, found_by, "")
             if search.iterations >= search.limit:
                 return Ended(Status.iteration_limit, None, found_by, "")
-            if possible.waiting and all(way.spent > max(TRIVIAL, OVERRUN * way.predict()) for way in ways):
+            if possible.waiting and all(way.spent > max(SOON, OVERRUN * way.predict()) for way in ways):
                 ways += possible.rest()
             if _stalled(search) or not ways:
                 return Ended(Status.interrupted, None, found_by, _rounding(search))
@@ -221,7 +224,7 @@ def run(
 
 def _score(way: Way) -> float:
     """Seconds that the way is expected to take in all: more than predicted, if it has spent them already."""
-    return max(way.predict(), OVERRUN * way.spent)
+    return max(way.predict(), OVERRUN * way.spent if way.spent > SOON else 0.0)
 
 
 def _ray(search: Search, moved: Moved, found_by: Way | None) -> Ended | None:

@@ -16,7 +16,8 @@ from dapd.model.lowered import has_valid_lowering
 from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
 from dapd.second_order import direct
 from dapd.second_order.choose import DENSE_RATE, TooExpensive
-from dapd.second_order.newton import Newton, Unsuitable
+from dapd.second_order.conic import Conic, conic, entries_of
+from dapd.second_order.newton import Newton, Unsuitable, dense_seconds
 from dapd.solving.restarts import restarts
 from dapd.solving.search import Search
 from dapd.spectrum.estimate import Spectrum, estimate_norm
@@ -27,6 +28,7 @@ IN_PYTHON = 10  # times as slow
 FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solution
 AGAIN = 3  # and from the solution of nearly the same problem
 NEAR = 1e-3  # relative error from which a point is near
+TRIVIAL = 3e-3  # seconds that are not worth a closer prediction
 RETRY = 8  # times the seconds that a factorisation may take, after a way turned out too expensive
 CONDITIONING = (DiagonalVariables.apply, OrthonormalRows.apply, RowScaling.apply)
 
@@ -60,6 +62,9 @@ class Way:
         """Multiplications in one product or factorisation."""
         return 0.0
 
+    def insist(self) -> None:
+        """Become the first to be tried, if this way can tell what it costs only then."""
+
     def start(self) -> Iterator[Moved]:
         """Make progress from the best point on, a piece at a time."""
         raise NotImplementedError
@@ -78,8 +83,17 @@ class Direct(Way):
 
     def __init__(self, search: Search, limit: float) -> None:
         super().__init__(search)
-        self.form = None
-        self.seconds = direct.predict(search.problem, limit) if direct.available() else None
+        self.form: Conic | None = None
+        self.seconds: float | None = None
+        count = entries_of(search.problem) if direct.available() else None
+        if count is not None:
+            least = direct.least_seconds(search.problem, count)
+            if least < limit:
+                self.form = conic(search.problem)
+                # below a few milliseconds the symbolic cost takes longer than it can save
+                self.seconds = least if least < TRIVIAL else direct.predict(search.problem, limit, form=self.form)
+            else:
+                self.seconds = math.inf
         self.limit = limit
 
     def predict(self) -> float:
@@ -99,6 +113,7 @@ class Direct(Way):
             time_limit=search.deadline - perf_counter(),
             max_iterations=max(1, min(100, search.limit - search.iterations)),
             excess=lambda found: math.inf if found.ray is not None else search.judge(found.x, found.y),
+            form=self.form,
         )
         search.iterations += answer.iterations
         self.seconds = None  # it will not do better
@@ -121,10 +136,12 @@ class SecondOrder(Way):
         self.impossible = False
         known: Newton | None = search.kept.get("newton")
         self.newton = known if known is not None and known.update(search.problem) else None
-        if self.newton is None:
-            self._set_up()
-        else:
-            self.why = self._cost()
+        self.why = "" if self.newton is None else self._cost()
+        self.guess = dense_seconds(search.problem)  # without a set-up
+
+    def insist(self) -> None:
+        """Set it up before anything else: only then is it known what a sparse factorisation costs."""
+        self.guess = 0.0
 
     def _cost(self) -> str:
         assert self.newton is not None
@@ -135,7 +152,7 @@ class SecondOrder(Way):
             self.newton = self.search.kept["newton"] = Newton(self.search.problem, seconds=self.limit)
             self.why = self._cost()
         except TooExpensive as error:
-            self.why = str(error)
+            self.why, self.guess = str(error), 2 * self.limit
         except Unsuitable as error:
             self.impossible, self.why = True, str(error)
 
@@ -144,7 +161,7 @@ class SecondOrder(Way):
         if self.impossible:
             return math.inf
         if self.newton is None:
-            return 2 * FACTORISATIONS * self.limit
+            return FACTORISATIONS * self.guess
         if self.search.repeated:  # later solves are what counts
             return AGAIN * self.newton.cost
         near = self.search.best is not None and self.search.best.certificate.error < NEAR
@@ -159,8 +176,8 @@ class SecondOrder(Way):
         """Proximal steps."""
         search = self.search
         while self.newton is None and not self.impossible:
-            self.limit *= RETRY
             self._set_up()
+            self.limit *= RETRY
             yield Moved(None, None)
         if self.newton is None:
             return

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from dapd.blas import MANY, single_blas
 from dapd.spectrum.band import Band
@@ -21,6 +22,7 @@ from dapd.spectrum.sparse import FULL_ROWS, STEPS_BEFORE_FACTOR, STEPS_BEFORE_FU
 SHEET = 1 << 20  # entries that are compared at a time
 SMALL = 400  # rows up to which a sparse matrix is made dense at once
 DENSE = 3_000  # rows up to which all eigenvalues of a dense matrix are computed
+PIECE = 50  # rows, on average, up to which connected pieces are taken one by one
 FULL_DENSE = 12_000  # rows of a dense matrix up to which it is factorised
 
 
@@ -50,6 +52,10 @@ def symmetric_extremes(H: Any, *, name: str, deadline: float = math.inf) -> tupl
 def _extremes(H: Any, name: str, deadline: float) -> tuple[float, float]:
     """Bounds for a matrix that is known to be symmetric."""
     size = H.shape[0]
+    if sp.issparse(H) and size > PIECE:
+        count, owner = connected_components(H, directed=False)
+        if count > 1 and size <= PIECE * count:  # small pieces that know nothing of each other
+            return _by_pieces(sp.csr_array(H), count, owner, name, deadline)
     if size <= (SMALL if sp.issparse(H) else DENSE):
         check_deadline(deadline, 2 * size**3 / DENSE_FLOPS)
         values = scipy.linalg.eigvalsh((H.toarray() if sp.issparse(H) else H).astype(np.float64))
@@ -59,6 +65,21 @@ def _extremes(H: Any, name: str, deadline: float) -> tuple[float, float]:
     if gram is not None and gram.nearly_diagonal:
         return float((gram.diagonal - gram.off_diagonal_sums).min()), gram.above
     return _large(H, name, gram, deadline)
+
+
+def _by_pieces(H: Any, count: int, owner: Any, name: str, deadline: float) -> tuple[float, float]:
+    """The extremes over the blocks of a matrix that is block-diagonal up to a permutation."""
+    order = np.argsort(owner, kind="stable")
+    H = H[order][:, order]
+    ends = np.cumsum(np.bincount(owner, minlength=count))
+    if count == H.shape[0]:
+        values = H.diagonal().astype(np.float64)
+        return float(values.min()), float(values.max())
+    found = [
+        _extremes(H[end - size : end, end - size : end], name, deadline)
+        for end, size in zip(ends, np.bincount(owner, minlength=count), strict=True)
+    ]
+    return min(low for low, _ in found), max(high for _, high in found)
 
 
 def _zero_if_close(value: float, error: float) -> float:
