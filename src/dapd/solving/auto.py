@@ -59,7 +59,8 @@ def solve_auto(
         ways = possible.first()
         compared = ways.copy()
         setup_time = perf_counter() - asked.began
-        heaviest = max(way.work for way in ways)
+        # long vectors count too: several threads gain nothing on them, and wait for each other on a busy machine
+        heaviest = max([way.work for way in ways] + [100.0 * (search.problem.rows + search.problem.columns)])
         with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown, single_blas(heaviest, MANY):
             ended = run(search, ways, possible, first_point(problem, start), asked.callback, shown, looks.append)
         look = search.point
@@ -201,20 +202,20 @@ def run(
             if _stalled(search) or not ways:
                 return Ended(Status.interrupted, None, found_by, _rounding(search))
             way = min(ways, key=_score)
-            before, began = search.excess, perf_counter()
+            before, began = search.error, perf_counter()
             try:
                 moved = way.advance()
             except TimeUp:
                 return Ended(Status.time_limit, None, found_by, "")
             way.spent += perf_counter() - began
-            if search.excess < before:
+            if search.error < before:
                 found_by = way
             for other in ways:  # a way that is far behind starts anew from the best point
-                if other is not way and search.excess < 0.1 * before:
+                if other is not way and search.error < 0.1 * before:
                     other.pieces = None
             if moved is None:
                 ways.remove(way)
-            elif search.excess > 0.5 * before:
+            elif search.error > 0.5 * before:
                 ended = _ray(search, moved, found_by)
                 if ended is not None:
                     return ended

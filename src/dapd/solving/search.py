@@ -14,9 +14,6 @@ from dapd.solving.certificate import certify
 from dapd.solving.loop import Info
 from dapd.spectrum.estimate import Spectrum
 
-NEVER = 1e-300  # a tolerance that no error meets
-
-
 class Search:
     """Judges points by the certificate of the given problem, and keeps the best."""
 
@@ -35,7 +32,7 @@ class Search:
         self.kept = {} if kept is None else kept  # set-ups that these use again
         self.began = perf_counter()
         self.best: Info | None = None
-        self.excess = math.inf  # of the best point
+        self.error = math.inf  # of the best point
         self.iterations = self.gradients = self.products = 0
 
     @property
@@ -45,20 +42,21 @@ class Search:
         return self.best
 
     def judge(self, x: Array, y: Array) -> float:
-        """How many times too large the error of a point is."""
+        """The relative error of a point, or 0 if it meets a tolerance.
+
+        Absolute residuals would mislead: their gap is zero at a start that is far from anything.
+        """
         x, y = x.astype(self.problem.dtype, copy=False), y.astype(self.problem.dtype, copy=False)
         with np.errstate(all="ignore"):
             certificate = certify(self.problem, x, y, spectrum=self.spectrum)
-        excess = certificate.excess(*self.tolerances)
-        if not any(self.tolerances):  # only the order of points matters then
-            excess = certificate.error / NEVER
-        excess = math.inf if math.isnan(excess) else excess
-        if self.best is None or excess < self.excess:
+        error = 0.0 if certificate.meets(*self.tolerances) else certificate.error
+        error = math.inf if math.isnan(error) else error
+        if self.best is None or error < self.error:
             self.best = Info(self.iterations, perf_counter() - self.began, x, y, certificate)
-            self.excess = excess
-        return excess
+            self.error = error
+        return error
 
     @property
     def done(self) -> bool:
         """Whether the best point meets a tolerance."""
-        return self.excess <= 1.0 and any(self.tolerances)
+        return self.error == 0.0 and any(self.tolerances)

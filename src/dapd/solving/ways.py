@@ -244,7 +244,6 @@ class FirstOrder(Way):
             start=start,
             engine=self.engine,
             deadline=search.deadline,
-            tol=1.0,
         ):
             search.iterations += epoch.iterations - made[0]
             search.gradients += epoch.gradients - made[1]
