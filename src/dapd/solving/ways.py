@@ -90,8 +90,9 @@ class Direct(Way):
             least = direct.least_seconds(search.problem, count)
             if least < limit:
                 self.form = conic(search.problem)
-                # below a few milliseconds the symbolic cost takes longer than it can save
-                self.seconds = least if least < TRIVIAL else direct.predict(search.problem, limit, form=self.form)
+                if self.form is not None:
+                    # below a few milliseconds the symbolic cost takes longer than it can save
+                    self.seconds = least if least < TRIVIAL else direct.predict(search.problem, limit, form=self.form)
             else:
                 self.seconds = math.inf
         self.limit = limit
