@@ -194,7 +194,7 @@ class Newton:
         for trial in range(INNER + 1):
             image, residual = self.f.A @ x, self.M @ x - self.b
             v = y + steps * residual
-            p, derivative = self.rows.prox(v, steps), self.rows.derivative(v, steps)
+            p, derivative = self.rows.prox_and_derivative(v, steps)
             g = self.f.gradient(x, image) + self.delta * (x - centre) + self.Mt @ p
             size = np.max(abs(g), initial=0.0)
             exact = self.f.quadratic and derivative.same_rows(before)  # the last Newton step solved its equation
@@ -204,7 +204,7 @@ class Newton:
             before, fell = derivative, size
             self._factor(image, derivative, steps)
             d = self._solve(-g, None)[0]
-            t = self._line_search(x, image, v, steps, centre, d)
+            t = self._line_search(x, image, v, steps, centre, d, float(g @ d))
             if t == 0.0:  # rounding hides any further descent
                 break
             x = x + t * d
@@ -234,24 +234,29 @@ class Newton:
             return d, z
         return d, (self.weights.times(z) + null)[losses:]
 
-    def _line_search(self, x: Array, image: Array, v: Array, steps: Array, centre: Array, d: Array) -> float:
-        """The t that minimises the convex function along d, by Newton on its slope; 0 if d does not descend."""
+    def _line_search(
+        self, x: Array, image: Array, v: Array, steps: Array, centre: Array, d: Array, start: float
+    ) -> float:
+        """The t that minimises the convex function along d, by Newton on its slope; 0 if d does not descend.
+
+        `start` is its slope at t = 0.
+        """
+        if not start < 0.0:
+            return 0.0
         along = self.f.along(x, image, d, self.f.A @ d)
         Md = self.M @ d
         pull, bend, move = float(d @ (x - centre)), float(d @ d), steps * Md
+        curves = move * Md
 
         def slopes(t: float) -> tuple[float, float]:
             at = v + t * move
             first, second = along(t)
-            curve = self.rows.derivative(at, steps).across @ (move * Md)
+            p, derivative = self.rows.prox_and_derivative(at, steps)
             return (
-                first + self.delta * (pull + t * bend) + float(Md @ self.rows.prox(at, steps)),
-                second + self.delta * bend + float(curve),
+                first + self.delta * (pull + t * bend) + float(Md @ p),
+                second + self.delta * bend + float(derivative.across @ curves),
             )
 
-        start = slopes(0.0)[0]
-        if not start < 0.0:
-            return 0.0
         low, high, t = 0.0, np.inf, 1.0
         for trial in range(EXACT):
             slope, curve = slopes(t)

@@ -14,6 +14,7 @@ from dapd.second_order.pattern import Mixed, Pattern
 from dapd.second_order.weights import Groups, Weights
 
 REFINEMENTS = 3  # corrections of a solution by its residual
+ACCURATE = 1e-12  # residual, relative to the right-hand side, that needs no correction
 
 
 class Singular(Exception):
@@ -161,6 +162,7 @@ class Sparse(_Base):
         n = r.size
         d, z = np.zeros(n), np.zeros(q.size)
         first, second, least = r, -q, np.inf
+        size = max(np.max(abs(r), initial=0.0), np.max(abs(q), initial=0.0))
         for _ in range(REFINEMENTS):
             step = self.factors.solve(np.concatenate([first, second]))
             new_d, new_z = d + step[:n], z + step[n:]
@@ -169,7 +171,7 @@ class Sparse(_Base):
             error = max(np.max(abs(first), initial=0.0), np.max(abs(second), initial=0.0))
             if not error < least:
                 break
-            enough = error > 0.5 * least or error <= 1e-15 * max(abs(r).max(initial=0.0), abs(q).max(initial=0.0))
+            enough = error > 0.5 * least or error <= ACCURATE * size
             d, z, least = new_d, new_z, error
             if enough:
                 break
