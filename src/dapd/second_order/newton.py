@@ -36,7 +36,8 @@ BOLD, CAREFUL = (1e-6, 100.0), (1e-2, 10.0)  # δ at first, and by how much σ i
 PATIENCE = 2  # proximal steps that Newton could not complete before the other of the two is tried
 INNER, EXACT = 60, 40  # Newton steps per proximal step, and trials of a line search
 SHARPER = 0.1  # the accuracy of a proximal step relative to the one before
-POLISHES = 8
+WARM = float(__import__("os").environ.get("WARM","1e-4"))
+POLISHES, MARGIN = 8, 0.1  # at most, and the error at which they should end
 ROUNDING = 1e-13
 
 
@@ -138,24 +139,28 @@ class Newton:
         """Start anew with σ and δ, after a solve that did not end well."""
         self.steps, self.delta = None, BOLD[0]
 
-    def run(self, x: Array, y: Array, judge: Judge, deadline: float = np.inf) -> Iterator[Look]:
-        """Proximal steps from (x, y) on, as long as the caller wants more."""
+    def run(
+        self, x: Array, y: Array, judge: Judge, deadline: float = np.inf, *, tol: float = 0.0
+    ) -> Iterator[Look]:
+        """Proximal steps from (x, y) on, as long as the caller wants more.
+
+        The judge gives the relative error of a point, or 0 if that is small enough, which may be expected near `tol`.
+        """
         d, e, cost = self.factors
         x, y = x / d, cost * y / e
         steps = self._first_steps(x) if self.steps is None else self.steps
-        accuracy, residual_before, pull_before = 1.0, None, np.inf
+        accuracy, residual_before, pull_before = 1.0 if self.steps is None else WARM, None, np.inf
         best_error, best = np.inf, (x, y)
         (_, rise), incomplete, others = BOLD, 0, itertools.cycle((CAREFUL, BOLD))
         while perf_counter() < deadline:
             centre, y_before = x, y
             x, y, derivative = self._proximal_step(x, y, steps, accuracy, deadline)
             residual, pull = (y - y_before) / steps, self.delta * np.max(abs(x - centre), initial=0.0)
-            error = judge(d * x, e * y / cost)
-            polished = self._polish(x, y, steps, derivative)
-            if polished is not None:
-                other = judge(d * polished[0], e * polished[1] / cost)
-                if other < error:
-                    (x, y), error = polished, other
+            error, *point = self._polish(x, y, steps, derivative, judge, tol)
+            if error > 0.0:
+                plain = judge(d * x, e * y / cost)
+                error, *point = (error, *point) if error < plain else (plain, x, y)
+            x, y = point
             if error < best_error:
                 best_error, best = error, (x, y)
             self.steps = steps
@@ -271,11 +276,18 @@ class Newton:
             t = guess
         return t
 
-    def _polish(self, x: Array, y: Array, steps: Array, derivative: Derivative) -> tuple[Array, Array] | None:
-        """Proximal steps of one Newton step each with one matrix: they converge fast if the active rows are right."""
+    def _polish(
+        self, x: Array, y: Array, steps: Array, derivative: Derivative, judge: Judge, tol: float
+    ) -> tuple[float, Array, Array]:
+        """The error and the point after proximal steps of one Newton step each, with one matrix.
+
+        They converge fast if the active rows are right. The judge, who takes as long as a step, is asked when the residual
+        is near `tol`, and again at the end if that was not enough. The error is infinite if nothing came of it.
+        """
+        d, e, cost = self.factors
+        best, least, error, enough = (x, y), np.inf, np.inf, MARGIN * tol
         try:
             self._factor(self.f.A @ x, derivative, steps)
-            best, least = None, np.inf
             piece = self.rows.piece(y + steps * (self.M @ x - self.b), steps, derivative)
             for _ in range(POLISHES):
                 p = piece(y + steps * (self.M @ x - self.b))
@@ -283,12 +295,17 @@ class Newton:
                 left = max(np.max(abs(r), initial=0.0), np.max(abs(s) / steps, initial=0.0))
                 if not left < 0.5 * least:
                     break
-                best, least = (x, y), left
+                best, least, error = (x, self.rows.project(y)), left, np.inf
+                if left <= enough:
+                    error = judge(d * best[0], e * best[1] / cost)
+                    if error == 0.0:
+                        break
+                    enough *= left / error
                 dx, dy = self._solve(r, s)
                 x, y = x + dx, y + dy
         except Singular:
-            return None
-        return None if best is None else (best[0], self.rows.project(best[1]))
+            return np.inf, *best
+        return error if error < np.inf else judge(d * best[0], e * best[1] / cost), *best
 
 
 def _rows_of(problem: Problem) -> Rows:

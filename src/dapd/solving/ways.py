@@ -183,7 +183,7 @@ class SecondOrder(Way):
         if self.newton is None:
             return
         best, counted = search.point, self.newton.factorizations
-        for look in self.newton.run(best.x, best.y, search.judge, search.deadline):
+        for look in self.newton.run(best.x, best.y, search.judge, search.deadline, tol=max(search.tolerances)):
             search.iterations += look.factorizations - counted
             counted = look.factorizations
             yield Moved(look.dx, look.dy)
