@@ -234,7 +234,9 @@ def test_one_block_of_a_matrix_free_map_costs_all_of_it_and_is_refused():
     message = r"with MatrixFree\(2 × 6, float64\) each costs as much as all of M; give dapd.Colu"
     with pytest.raises(ValueError, match=message):
         dapd.solve(problem, "x-sbc-dapd")
-    assert dapd.solve(problem).method in ("x-dapd", "y-dapd")
+    result = dapd.solve(problem)
+    assert result.converged
+    assert result.method not in dapd.METHODS
 
 
 def test_column_blocks_cut_otherwise_run_native_too():
@@ -311,7 +313,7 @@ def test_auto_weighs_blocks_by_measured_cost_and_says_so(many_blocks, monkeypatc
     assert quick.iterations % 200 == 0  # a limit of 20 is 20 rounds where the method was left open
     costs.update({"x-SBC-DAPD": 1e3, "y-SBC-DAPD": 1e3})
     slow = dapd.solve(many_blocks, tol=1e-2, max_iterations=20)
-    assert slow.method in ("x-dapd", "y-dapd")
+    assert slow.method not in dapd.METHODS
     assert "times as fast" in slow.message
 
 
@@ -320,7 +322,8 @@ def test_auto_measures_without_counting(many_blocks):
     if result.method in SEPARABLE:
         assert result.block_products == 4 * result.iterations
     else:
-        assert result.products == 2 * result.iterations
+        assert result.products <= 2 * result.iterations + 2
     again = dapd.solve(dapd.Problem(many_blocks.f, many_blocks.M, many_blocks.b), tol=0, max_iterations=3)
-    assert again.method in ("x-dapd", "y-dapd")
+    assert again.method not in dapd.METHODS
+    assert again.iterations == 3
     assert "block" not in again.message

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import aslinearoperator
 import dapd
 from dapd.second_order import direct
 from dapd.second_order.conic import conic
-from dapd.second_order.matrices import entries, explicit
+from dapd.second_order.matrices import as_csr, entries, explicit
 from dapd.solving.certificate import certify
 from dapd.solving.ends import proves_infeasible, proves_unbounded
 from instances import COLUMNS, PHIS, ROWS, dual_pair, hessian, matrix
@@ -100,8 +100,9 @@ def test_every_explicit_coupling_is_converted(coupling):
     phi = dapd.Interval([-1.0, 0.2, -np.inf, -np.inf, -0.3, 0.0], [1.0, 0.2, 0.5, np.inf, 0.3, np.inf])
     x, (y, g) = RNG.standard_normal(COLUMNS), dual_pair(phi, RNG, ROWS)
     given = dapd.Problem(dapd.Quadratic(np.ones(COLUMNS)), coupling, np.zeros(ROWS), phi)
-    np.testing.assert_array_equal(explicit(given.M).toarray(), given.M.dense())
-    assert explicit(given.M).nnz <= entries(given.M)
+    np.testing.assert_array_equal(as_csr(given.M).toarray(), given.M.dense())
+    np.testing.assert_array_equal(sp.csr_array(explicit(given.M)).toarray(), given.M.dense())
+    assert as_csr(given.M).nnz <= entries(given.M)
     given = dapd.Problem(
         dapd.Quadratic(np.ones(COLUMNS), x + given.M.adjoint(y)), coupling, given.M.forward(x) - g, phi
     )

@@ -102,4 +102,5 @@ def test_distance_is_unknown_without_constants():
     tall = dapd.Problem(dapd.PseudoHuber(0.5), np.ones((3, 1)), np.ones(3), dapd.NonNegative())
     assert dapd.solve(tall).certificate.distance == math.inf
     assert "distance" not in dapd.solve(tall).summary()
-    assert "distance" in dapd.solve(problem).summary()
+    assert "distance" in dapd.solve(given).summary()
+    assert "distance" in dapd.solve(problem, "y-dapd").summary()

@@ -13,6 +13,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dapd
 from dapd.solving.certificate import certify
+from dapd.solving.ends import proves_infeasible
 from instances import PHIS, quadratic_problem
 
 NN = dapd.NonNegative()
@@ -106,9 +107,11 @@ def test_feasible_problems_far_from_zero_are_not_called_infeasible():
 def test_infeasible_rows_of_any_scale_are_proved_infeasible():
     for scale in (0.1, 1.0, 10.0):
         rows = np.array([[1.0, 2.0, 0.0], [-scale, -2 * scale, 0.0]])
-        result = dapd.solve(dapd.Problem(dapd.Quadratic(np.ones(3)), rows, [-1.0, -scale], NN))
-        assert (result.status, result.method) == ("infeasible", "papc")
-        assert "the rows of M are dependent" in result.message
+        problem = dapd.Problem(dapd.Quadratic(np.ones(3)), rows, [-1.0, -scale], NN)
+        for options in ({}, {"direct": False}, {"engine": "native"}, {"method": "papc"}):
+            result = dapd.solve(problem, **options)
+            assert result.status == "infeasible"
+            assert proves_infeasible(problem, result.x, result.ray) is not None
     with pytest.raises(ValueError, match="does not have full row rank"):
         dapd.solve(dapd.Problem(dapd.Quadratic(np.ones(3)), rows, [-1.0, -scale], NN), "x-dapd")
 
@@ -220,7 +223,11 @@ def test_float32_with_entries_of_very_different_size_is_solved(phi):
 
 def test_blocks_with_an_extreme_condition_number():
     problem = dapd.Problem(dapd.Quadratic([1e-12, 1e12]), [[1.0, 1.0]], [1.0], blocks=2)
-    assert dapd.solve(problem, max_iterations=10).status == "iteration_limit"
+    assert dapd.solve(problem, "x-sbc-dapd", max_iterations=10).status == "iteration_limit"
+    for direct in (True, False):
+        result = dapd.solve(problem, max_iterations=10, direct=direct)
+        assert result.converged
+        np.testing.assert_allclose(result.x, [1.0, 1e-24], atol=1e-6)
 
 
 @pytest.mark.parametrize("engine", ["auto", "python"])

@@ -93,9 +93,10 @@ def test_without_a_compiler_the_package_installs_and_solves(wheel_without_compil
     # not searched for further ones
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
-    shown = run(python, "-c", SOLVE)
+    shown = run(python, "-c", SOLVE, PYTHONPATH="")
     assert "python: the native core was not built; install a C++ compiler and reinstall dapd" in shown
-    assert "not built, so the slower python engine runs" in run(place / "bin" / "dapd", "info", COLUMNS="300")
+    info = run(place / "bin" / "dapd", "info", COLUMNS="300", PYTHONPATH="")
+    assert "not built, so the slower python engine runs" in info
 
 
 def test_a_compiler_that_fails_can_be_made_an_error(tmp_path):

@@ -218,7 +218,7 @@ def test_a_time_limit_keeps_the_steps_that_were_taken():
     result = dapd.solve(problem, "papc", tol=0, time_limit=1.0)
     assert result.status == "time_limit"
     assert result.iterations > 3
-    assert result.certificate == certify(problem, result.x, result.y)
+    assert result.certificate == certify(problem, result.x, result.y, spectrum=result.spectrum)
 
 
 def test_no_limit_is_too_long_for_a_timer():

@@ -1,5 +1,6 @@
 """The loop: limits, interrupts, callbacks, warm starts, history, progress, honest statuses."""
 
+import math
 import signal
 import threading
 import time
@@ -11,6 +12,7 @@ import rich.console
 
 import dapd
 from dapd.solving.certificate import certify
+from dapd.solving.epochs import Bench, Guess
 from dapd.solving.progress import Bar, Table
 from instances import PHIS, quadratic_problem
 
@@ -19,14 +21,16 @@ def slow_problem(**options):
     return quadratic_problem(dapd.Zero(), kappa=1e6, ratio=100.0, **options)
 
 
-def test_auto_picks_the_side_with_the_smaller_count_and_reports_it():
+def test_restarts_pick_the_side_with_the_smaller_count():
     for kappa, ratio, side in ((1e5, 2.0, "x-dapd"), (2.0, 100.0, "y-dapd")):
         problem = quadratic_problem(dapd.L1(0.3), kappa=kappa, ratio=ratio)
-        result = dapd.solve(problem, max_iterations=10)
         favoured = dapd.theory.favoured(L=kappa, mu=1.0, s_max=1.0, s_min=1 / ratio)
-        assert result.method == side == favoured.method
+        zero = np.zeros(problem.columns), np.zeros(problem.rows)
+        bench = Bench(problem, lambda x, y: 1.0, 1.0, zero, "auto", math.inf, 0.0, lambda: math.inf)
+        method = bench.of_guess(Guess(math.log(1 / kappa), math.log(1 / ratio)), *zero)
+        assert method.name == side == favoured.method
         assert favoured.factor > 1
-        assert f"the theorems ask {favoured.factor:.3g} times more" in result.message
+        assert method.parameters.Pi == pytest.approx(min(favoured.x.Pi, favoured.y.Pi))
 
 
 def test_parameters_may_be_passed_directly():
@@ -80,9 +84,10 @@ def test_warm_start_at_the_solution_needs_no_iteration():
 
 def test_warm_start_saves_iterations():
     problem = quadratic_problem(dapd.NonNegative(), kappa=100.0)
-    cold = dapd.solve(problem, tol=1e-8)
-    near = dapd.solve(problem, tol=1e-8, x0=cold.x + 1e-6, y0=cold.y + 1e-6)
-    assert near.iterations < cold.iterations / 2
+    for part, options in ((2, {"method": "y-dapd"}), (2, {"method": "papc"}), (1, {"engine": "native"})):
+        cold = dapd.solve(problem, tol=1e-8, **options)
+        near = dapd.solve(problem, tol=1e-8, x0=cold.x + 1e-6, y0=cold.y + 1e-6, **options)
+        assert near.iterations < cold.iterations / part
 
 
 def test_time_limit():
@@ -134,11 +139,12 @@ def test_callback_may_stop_and_gets_copies():
         info.x[:] = np.nan
         return info.iteration >= 50
 
-    result = dapd.solve(slow_problem(), callback=stop)
-    assert result.status == "interrupted"
-    assert "callback" in result.message
-    assert 50 <= result.iterations < 200
-    assert np.isfinite(result.x).all()
+    for options in ({"method": "y-dapd"}, {"engine": "native"}):
+        result = dapd.solve(slow_problem(), callback=stop, **options)
+        assert result.status == "interrupted"
+        assert "callback" in result.message
+        assert 50 <= result.iterations < 200
+        assert np.isfinite(result.x).all()
 
 
 def test_history_is_log_spaced_and_contains_the_error():
@@ -284,11 +290,12 @@ def test_feasible_problems_are_never_called_infeasible(phi):
 
 
 def test_summary_and_repr_are_readable():
-    result = dapd.solve(quadratic_problem(dapd.NonNegative()))
-    assert repr(result).startswith(f"Result(optimal by {result.method} in {result.iterations:,} iterations")
-    summary = result.summary()
-    for word in ("status", "stationarity", "feasibility", "gap", "set-up time", "s_max", "eigenvalues"):
-        assert word in summary
+    for method, words in (("auto", ["Chose"]), ("y-dapd", ["s_max", "eigenvalues", "distance"])):
+        result = dapd.solve(quadratic_problem(dapd.NonNegative()), method)
+        assert repr(result).startswith(f"Result(optimal by {result.method} in {result.iterations:,} iterations")
+        summary = result.summary()
+        for word in ("status", "engine", "stationarity", "feasibility", "gap", "set-up time", *words):
+            assert word in summary
 
 
 def test_plot_draws_the_history():

@@ -80,7 +80,7 @@ def test_answers_are_those_of_cold_solves_after_every_update(make, options):
     rng = np.random.default_rng(0)
     solver = dapd.Solver(make(rng), **TIGHT, **options)
     if options.get("method") and (make is not regression):
-        with pytest.raises(ValueError, match="x-dapd|rank|rows|singular"):
+        with pytest.raises(ValueError, match=r"rank|rows|singular"):
             solver.solve()
         return
     agree(solver)

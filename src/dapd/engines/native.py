@@ -23,6 +23,7 @@ from dapd.model.problem import Problem
 
 WORTH = 1 << 15  # multiplications of a step that make another thread worth its meetings
 VARIANTS = ("avx512", "avx2", "baseline")
+MISSING = "the native core was not built; install a C++ compiler and reinstall dapd"
 
 
 @cache
@@ -68,7 +69,7 @@ class NativeRunner:
     def __init__(self, method: Method, *, threads: int | None = None, core: ModuleType | None = None) -> None:
         core = core or load()
         if core is None:
-            raise NotNative("the native core was not built; install a C++ compiler and reinstall dapd")
+            raise NotNative(MISSING)
         problem = method.problem
         self.dtype = problem.dtype
         self.programs: dict[Any, Program] = {}  # of methods and parameters to which restarts may come back

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
 from dapd.engines.protocol import NotNative
-from dapd.model.lowered import BALL, LOSS_CODES, SHRINK_BALL, Pieces, Table, has_valid_lowering, loss_table, tabulate
+from dapd.model.lowered import BALL, LOSS_CODES, SHRINK_BALL, Table, has_valid_lowering, loss_table, pieces_of, tabulate
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 from dapd.operators.base import Operator, as_entries, csr_record
@@ -26,28 +26,14 @@ FAR = 1 << 13  # columns from one entry to the next, on average: x is read from 
 def coupling(problem: Problem, threads: int) -> tuple[tuple[Any, ...], Table]:
     """M and φ as the core reads them."""
     phi = problem.phi
-    pieces = phi.lowered(problem.rows) if has_valid_lowering(phi, "prox") else None
+    pieces = pieces_of(phi, problem.rows)
     if pieces is None:
         raise NotNative(f"φ = {type(phi).__name__} has a prox that is only available in Python")
-    _check_pieces(pieces, problem.rows, type(phi).__name__)
     M, table = matrix(problem.M, problem.dtype, "M"), tabulate(pieces, problem.dtype)
     tallest = int(np.diff(table.first).max(initial=1))
     if M[0] == "stacked":
         table = cut_between(table, np.cumsum([height for height, _ in M[1:]]))
     return layout(M, problem.M.shape, threads, tallest), table
-
-
-def _check_pieces(pieces: Pieces, rows: int, name: str) -> None:
-    """The core reads bounds without looking at their lengths, so a wrong `lowered` must not reach it."""
-    if sum(length for _, length in pieces) != rows:
-        raise ValueError(f"{name}.lowered({rows}) has pieces for {sum(length for _, length in pieces)} rows")
-    for piece, length in pieces:
-        count = length if piece.sizes is None else len(piece.sizes)
-        if piece.sizes is not None and sum(piece.sizes) != length:
-            raise ValueError(f"{name}.lowered({rows}) has groups of {sum(piece.sizes)} rows in a piece of {length}")
-        for bound in (piece.lower, piece.upper):
-            if np.size(bound) not in (1, count):
-                raise ValueError(f"{name}.lowered({rows}) has {np.size(bound)} bounds for a piece of {count}")
 
 
 def cut_between(table: Table, ends: Array) -> Table:

@@ -7,7 +7,7 @@ record of terms (`terms.py`), or one per block. What is not of this kind says No
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -59,6 +59,32 @@ def has_valid_lowering(thing: object, *names: str) -> bool:
         if any(name in vars(kind) for name in names):
             return False
     return False
+
+
+class _Phi(Protocol):
+    """What has pieces."""
+
+    def lowered(self, rows: int) -> Pieces | None:
+        """The pieces for so many rows."""
+
+
+def pieces_of(phi: _Phi, rows: int) -> Pieces | None:
+    """The pieces of φ, of lengths that fit; None if its prox is only available in Python."""
+    pieces = phi.lowered(rows) if has_valid_lowering(phi, "prox") else None
+    if pieces is None:
+        return None
+    # the core reads bounds without looking at their lengths
+    name = f"{type(phi).__name__}.lowered({rows})"
+    if sum(length for _, length in pieces) != rows:
+        raise ValueError(f"{name} has pieces for {sum(length for _, length in pieces)} rows")
+    for piece, length in pieces:
+        count = length if piece.sizes is None else len(piece.sizes)
+        if piece.sizes is not None and sum(piece.sizes) != length:
+            raise ValueError(f"{name} has groups of {sum(piece.sizes)} rows in a piece of {length}")
+        for bound in (piece.lower, piece.upper):
+            if np.size(bound) not in (1, count):
+                raise ValueError(f"{name} has {np.size(bound)} bounds for a piece of {count}")
+    return pieces
 
 
 def tabulate(pieces: Pieces, dtype: Any) -> Table:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from time import perf_counter
 
+from dapd.arguments import TimeUp
 from dapd.arrays import Array
 from dapd.model.problem import Problem
 from dapd.presolve.transform import ForAnyB, Transform
@@ -21,11 +24,13 @@ class Presolve:
         self.problem = transforms[-1].problem if transforms else problem
 
     @classmethod
-    def apply(cls, problem: Problem, steps: Sequence[Apply]) -> Presolve:
-        """Try each step, such as `Scaling.apply`, on what the ones before it left."""
+    def apply(cls, problem: Problem, steps: Sequence[Apply], deadline: float = math.inf) -> Presolve:
+        """Try each step, such as `Scaling.apply`, on what the ones before it left; raise TimeUp if that takes long."""
         found: list[Transform] = []
         current = problem
         for step in steps:
+            if perf_counter() > deadline:
+                raise TimeUp
             transform = step(current)
             if transform is not None:
                 found.append(transform)

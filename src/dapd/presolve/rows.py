@@ -10,7 +10,7 @@ import numpy as np
 from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.model.composed import Conjugate, Stack
-from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, has_valid_lowering
+from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, pieces_of
 from dapd.model.problem import Problem
 from dapd.model.proximal import Box, GroupBall, Interval, NonNegative, Phi, Zero
 
@@ -34,7 +34,7 @@ class Rows:
     def of(cls, problem: Problem) -> Rows | None:
         """The table of the problem's φ; None if only Python can evaluate it."""
         phi, rows = problem.phi, problem.rows
-        pieces = phi.lowered(rows) if has_valid_lowering(phi, "prox") else None
+        pieces = pieces_of(phi, rows)
         if pieces is None:
             return None
         code, unit = np.empty(rows, np.uint8), np.arange(rows)

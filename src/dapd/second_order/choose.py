@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.second_order.matrices import Split
+from dapd.second_order.matrices import Split, TooExpensive
 from dapd.second_order.pattern import Pattern, joined
 from dapd.second_order.symbolic import cost
 from dapd.second_order.systems import Dual, Normal, Sparse
@@ -18,10 +18,6 @@ ENTRY = 2e-8  # seconds per entry of a sparse factor
 MEMORY = 2e8  # entries of a dense matrix
 OVERHEAD = 2e-4  # seconds
 GROWTH = 4  # times as many entries, at most, if the rows of groups get a common pattern
-
-
-class TooExpensive(Exception):
-    """No factorisation is expected to end in time."""
 
 
 Kind = type[Normal] | type[Dual] | type[Sparse]

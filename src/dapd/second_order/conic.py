@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from dapd.arguments import consecutive
 from dapd.arrays import Array
-from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, Pieces, has_valid_lowering
+from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, Pieces, pieces_of
 from dapd.model.problem import Problem
 from dapd.second_order.matrices import as_csr, entries
 from dapd.second_order.quadratic import QuadraticForm, quadratic
@@ -109,9 +109,9 @@ def conic(problem: Problem) -> Conic | None:
 
 def _pieces(problem: Problem) -> Pieces | None:
     """The pieces of φ if all of them are rows, boxes and balls."""
-    if problem.lower is not None or not has_valid_lowering(problem.phi, "prox"):
+    if problem.lower is not None:
         return None
-    pieces = problem.phi.lowered(problem.rows)
+    pieces = pieces_of(problem.phi, problem.rows)
     fit = pieces is not None and all(p.code in (KEEP, CLIP, SHRINK, BALL, SHRINK_BALL) for p, _ in pieces)
     return pieces if fit else None
 
@@ -153,9 +153,10 @@ def _assembled(problem: Problem, f: QuadraticForm, rows: _Rows, balls: _Balls) -
     m, n = M.shape
     residuals, empty = len(f.d), m + len(f.d)  # numbers: the rows of M, then those of B, then one without entries
     equation = rows.lower == rows.upper
-    equal = np.flatnonzero(equation)
-    below = np.flatnonzero((rows.upper < np.inf) & ~equation)
-    above = np.flatnonzero((rows.lower > -np.inf) & ~equation)
+    says_something = (np.diff(M.indptr) > 0) | (rows.lower > -b) | (-b > rows.upper)  # else any multiplier would do
+    equal = np.flatnonzero(equation & says_something)
+    below = np.flatnonzero((rows.upper < np.inf) & ~equation & says_something)
+    above = np.flatnonzero((rows.lower > -np.inf) & ~equation & says_something)
     hinge = np.flatnonzero(rows.width > 0)
     in_cones, cones_h, heights = balls.cones(b, empty)
     parts = [  # rows of G: their numbers, their sign, the right-hand side

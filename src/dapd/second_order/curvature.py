@@ -27,7 +27,8 @@ class _Part(NamedTuple):
 class Curvature:
     """A lowered f whose matrices are explicit."""
 
-    def __init__(self, parts: list[Terms], sizes: list[int]) -> None:
+    def __init__(self, terms: Terms | list[Terms], sizes: list[int]) -> None:
+        parts = [terms] if isinstance(terms, Terms) else terms
         self.size = sum(sizes)
         self.c = linear_part(parts, sizes)
         self.P = _quadratic(parts, sizes)  # a vector (the diagonal), dense, or CSR
@@ -81,7 +82,7 @@ class Curvature:
         return self._each("curvature", image)
 
     def along(self, x: Array, image: Array, d: Array, image_of_d: Array) -> Callable[[float], tuple[float, float]]:
-        """T ↦ first and second derivative of f(x + t·d) by t."""
+        """The function t ↦ (first, second) derivative of f(x + t·d) by t."""
         slope, bend = float(d @ (self.times(x) - self.c)), float(d @ self.times(d))
         if not self.rows:
             return lambda t: (slope + t * bend, bend)

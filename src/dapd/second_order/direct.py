@@ -33,7 +33,7 @@ RAY = 1e-12  # what Clarabel takes for a ray; its own 1e-8 calls feasible proble
 
 # Seconds, by measurement: per call; per iteration and unknown, entry of L, flop of a factorisation
 CALL, PER_UNKNOWN, PER_ENTRY, PER_FLOP = 1e-3, 1.5e-7, 6e-8, 6e-10
-ITERATIONS = 20
+ITERATIONS, MOST_ITERATIONS = 20, 100  # usually, and at most in one attempt
 MOST_ENTRIES = 1 << 26  # data beyond this are not even converted
 
 # Settings tried in turn until the answer is good. Regularised, the LISWET problems stall; scaled, QSIERRA does.
@@ -94,7 +94,7 @@ def solve(
     tol: float = 1e-9,
     tol_absolute: float = 0.0,
     time_limit: float = math.inf,
-    max_iterations: int = 100,
+    max_iterations: int = 300,
     excess: Callable[[Answer], float] | None = None,
     form: Conic | None = None,
 ) -> Answer:
@@ -109,7 +109,7 @@ def solve(
     time_limit : float
         Seconds, checked once per iteration.
     max_iterations : int
-        Factorisations in one attempt.
+        Factorisations in all attempts.
     excess : function of an Answer, optional
         How many times too large its certificate is; infinite if its ray proves nothing. While it is above 1, other
         settings are tried, and the best answer is returned. Without it, there is one attempt.
@@ -126,12 +126,13 @@ def solve(
         raise TypeError("the problem has no conic form; it needs a quadratic f, rows, boxes or balls, an explicit M")
     best, least, iterations, end = None, math.inf, 0, perf_counter() + time_limit
     for changes in WITH_CONES if form.cones.size else WITHOUT_CONES:
-        found = _attempt(problem, form, (tol, tol_absolute), max_iterations, end - perf_counter(), changes)
+        left = max_iterations - iterations, end - perf_counter()
+        found = _attempt(problem, form, (tol, tol_absolute), *left, changes)
         iterations += found.iterations
         measured = 0.0 if excess is None else excess(found)
         if best is None or measured < least:
             best, least = found, measured
-        if measured <= 1 or perf_counter() >= end:
+        if measured <= 1 or perf_counter() >= end or iterations >= max_iterations:
             break
     assert best is not None
     return best._replace(iterations=iterations)
@@ -146,7 +147,7 @@ def _attempt(
     cones += [clarabel.NonnegativeConeT(form.nonnegative)] if form.nonnegative else []
     cones += [clarabel.SecondOrderConeT(int(size)) for size in form.cones]
     settings = _settings(clarabel, form, *tolerances)
-    settings.max_iter, settings.time_limit = limit, max(seconds, 0.0)
+    settings.max_iter, settings.time_limit = min(limit, MOST_ITERATIONS), max(seconds, 0.0)
     for name, value in changes.items():
         setattr(settings, name, value)
     found = clarabel.DefaultSolver(sp.triu(form.P, format="csc"), form.q, form.G, form.h, cones, settings).solve()

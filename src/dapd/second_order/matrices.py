@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,10 +16,16 @@ from dapd.operators.structured import BlockDiagonal, Kronecker
 
 Matrix = Any  # a dense array or a CSR array, in float64
 DENSE = 0.25  # part of the entries that must be nonzero for a matrix to be treated as dense
+MOST_PROBED = 1 << 22  # entries of a map that only has products, up to which its matrix may be found by them
+PROBED = "entries found by products"
 
 
 class NotExplicit(Exception):
     """The entries of a map are not known."""
+
+
+class TooExpensive(Exception):
+    """No factorisation is expected to end in time."""
 
 
 def entries(operator: Operator) -> int | None:
@@ -30,15 +37,17 @@ def entries(operator: Operator) -> int | None:
     if isinstance(operator, Kronecker):
         second = operator.shape[1] // operator.A.shape[1] if operator.B is None else operator.B.size
         return int(operator.A.size * second)
+    if PROBED in operator.memory:
+        return operator.shape[0] * operator.shape[1]
     return None if operator.probes and not isinstance(operator, BlockDiagonal) else operator.work
 
 
-def explicit(M: Operator) -> Matrix:
-    """The matrix of a map, dense or CSR."""
+def explicit(M: Operator, seconds: float = 0.0) -> Matrix:
+    """The matrix of a map, dense or CSR; if it is not stored, by products, if they take no longer than `seconds`."""
     if isinstance(M, RowBlocks):
-        return stack([explicit(part) for part in M.operators], M.shape[1])
+        return stack([explicit(part, seconds) for part in M.operators], M.shape[1])
     if isinstance(M, ColumnBlocks):
-        parts = [explicit(part) for part in M.operators]
+        parts = [explicit(part, seconds) for part in M.operators]
         if not any(sp.issparse(part) for part in parts):
             return np.concatenate(parts, axis=1)
         return sp.csr_array(sp.hstack([sp.csr_array(part) for part in parts], format="csr"))
@@ -52,9 +61,39 @@ def explicit(M: Operator) -> Matrix:
         return whole.toarray() if whole.nnz > DENSE * whole.shape[0] * whole.shape[1] else whole
     if isinstance(M, BlockDiagonal):
         return sp.csr_array(sp.block_diag(M.matrices, format="csr"), dtype=np.float64)
-    if M.probes:
-        raise NotExplicit(f"{type(M).__name__} does not store its matrix")
-    return np.asarray(M.dense(), np.float64)
+    return _probed(M, seconds) if M.probes else np.asarray(M.dense(), np.float64)
+
+
+def _probed(M: Operator, seconds: float) -> Array:
+    """The matrix of a map that does not store it, by products with unit vectors; kept."""
+    if PROBED not in M.memory:
+        if not seconds or M.shape[0] * M.shape[1] > MOST_PROBED:
+            raise NotExplicit(f"{type(M).__name__} does not store its matrix")
+        expected = M.probes * _seconds_of_product(M)
+        if expected > seconds:
+            raise TooExpensive(f"{M.probes} products to find the entries of M would take {expected:.2g} s")
+        matrix = np.asarray(M.dense(), np.float64)
+        if not np.isfinite(matrix).all():
+            raise NotExplicit(f"products of {type(M).__name__} with unit vectors are not finite")
+        M.memory[PROBED] = matrix
+    return np.asarray(M.memory[PROBED])
+
+
+def probes(M: Operator) -> int:
+    """The products with unit vectors that found entries of M."""
+    if isinstance(M, (RowBlocks, ColumnBlocks)):
+        return sum(map(probes, M.operators))
+    return M.probes if PROBED in M.memory else 0
+
+
+def _seconds_of_product(M: Operator) -> float:
+    """The time of one product: the less of two, since the first may include a set-up."""
+    times, ones = [], np.ones(M.shape[1])
+    for _ in range(2):
+        began = perf_counter()
+        M.forward(ones)
+        times.append(perf_counter() - began)
+    return min(times)
 
 
 def as_csr(M: Operator) -> Any:

@@ -17,12 +17,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.model.lowered import has_valid_lowering
+from dapd.model.lowered import has_valid_lowering, pieces_of
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 from dapd.second_order.choose import DENSE_RATE, MEMORY, OVERHEAD, choose_system
 from dapd.second_order.curvature import Curvature, linear_part
-from dapd.second_order.matrices import Matrix, NotExplicit, explicit, same_pattern, scaled, split, stack
+from dapd.second_order.farkas import contradiction
+from dapd.second_order.matrices import Matrix, NotExplicit, explicit, probes, same_pattern, scaled, split, stack
 from dapd.second_order.rows import Derivative, Rows
 from dapd.second_order.scaling import ruiz
 from dapd.second_order.systems import Singular, Sparse, System
@@ -34,11 +35,13 @@ MOST_STEP = 1e7
 DECREASE = 0.25  # σ is raised in rows whose residual fell by less
 BOLD, CAREFUL = (1e-6, 100.0), (1e-2, 10.0)  # δ at first, and by how much σ is raised at most
 PATIENCE = 2  # proximal steps that Newton could not complete before the other of the two is tried
+PROBING = 10  # factorisations that the products to find the entries of a matrix-free M may take as long as
 INNER, EXACT = 60, 40  # Newton steps per proximal step, and trials of a line search
 SHARPER = 0.1  # the accuracy of a proximal step relative to the one before
-WARM = float(__import__("os").environ.get("WARM","1e-4"))
+WARM = 1e-4  # the accuracy of the first one, if the active rows of an earlier solve are nearly right
 POLISHES, MARGIN = 8, 0.1  # at most, and the error at which they should end
 ROUNDING = 1e-13
+FIRMER = (1.0, 1e2, 1e4, 1e6)  # times δ, tried in turn until a factorisation succeeds
 
 
 class Unsuitable(Exception):
@@ -72,7 +75,9 @@ class Newton:
     """A problem set up for second-order steps."""
 
     def __init__(self, problem: Problem, *, seconds: float = np.inf) -> None:
-        rows, curvature, M = _explicit_parts(problem)
+        known = probes(problem.M)
+        rows, curvature, M = _explicit_parts(problem, PROBING * seconds)
+        self.products = probes(problem.M) - known  # made for the entries of M
         self.problem = problem
         self.groups = Groups(curvature.rows + rows.grouped, rows.starts, rows.owner)
         self.keep = np.zeros(curvature.rows + problem.rows, bool)
@@ -86,6 +91,7 @@ class Newton:
         self.delta = BOLD[0]
         self.steps: Array | None = None  # σ, kept from one solve to the next
         self.factorizations = 0
+        self.most_factorizations = np.inf  # more are not begun
         self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
 
     @property
@@ -139,9 +145,7 @@ class Newton:
         """Start anew with σ and δ, after a solve that did not end well."""
         self.steps, self.delta = None, BOLD[0]
 
-    def run(
-        self, x: Array, y: Array, judge: Judge, deadline: float = np.inf, *, tol: float = 0.0
-    ) -> Iterator[Look]:
+    def run(self, x: Array, y: Array, judge: Judge, deadline: float = np.inf, *, tol: float = 0.0) -> Iterator[Look]:
         """Proximal steps from (x, y) on, as long as the caller wants more.
 
         The judge gives the relative error of a point, or 0 if that is small enough, which may be expected near `tol`.
@@ -156,7 +160,9 @@ class Newton:
             centre, y_before = x, y
             x, y, derivative = self._proximal_step(x, y, steps, accuracy, deadline)
             residual, pull = (y - y_before) / steps, self.delta * np.max(abs(x - centre), initial=0.0)
-            error, *point = self._polish(x, y, steps, derivative, judge, tol)
+            error, *point = np.inf, x, y
+            if not self._over(deadline):
+                error, *point = self._polish(x, y, steps, derivative, judge, tol)
             if error > 0.0:
                 plain = judge(d * x, e * y / cost)
                 error, *point = (error, *point) if error < plain else (plain, x, y)
@@ -182,6 +188,11 @@ class Newton:
             residual_before, pull_before = residual, pull
             accuracy = max(SHARPER * min(accuracy, greatest), 1e-15)
 
+    def contradiction(self) -> Array | None:
+        """A direction of y that is a Farkas ray if the rows contradict each other; None if the problem is not small."""
+        d = contradiction(self.M, self.b, self.rows)
+        return None if d is None else self.factors[1] * d / self.factors[2]
+
     def _first_steps(self, x: Array) -> Array:
         residual = self.M @ x - self.b
         far = residual - np.clip(residual, self.rows.lower, self.rows.upper)
@@ -204,7 +215,7 @@ class Newton:
             size = np.max(abs(g), initial=0.0)
             exact = self.f.quadratic and derivative.same_rows(before)  # the last Newton step solved its equation
             stuck = size > 0.1 * fell and (exact or size <= ROUNDING * np.max(abs(p), initial=1.0))
-            if size <= accuracy or stuck or trial == INNER or perf_counter() > deadline:
+            if size <= accuracy or stuck or trial == INNER or self._over(deadline):
                 break
             before, fell = derivative, size
             self._factor(image, derivative, steps)
@@ -216,6 +227,9 @@ class Newton:
         self.trials = trial
         return x, p, derivative
 
+    def _over(self, deadline: float) -> bool:
+        return perf_counter() > deadline or self.factorizations >= self.most_factorizations
+
     def _factor(self, image: Array, derivative: Derivative, steps: Array) -> None:
         known = self.factored
         same = known is not None and known[1] is steps and known[2] == self.delta
@@ -223,8 +237,14 @@ class Newton:
             return
         self.factored = (derivative, steps, self.delta)
         self.weights = weigh(self.f.curvatures(image), derivative, steps, self.rows, self.groups)
-        self.system.factor(np.full(self.f.size, self.delta), self.weights)
-        self.factorizations += 1
+        for more in FIRMER:
+            self.factorizations += 1
+            try:
+                return self.system.factor(np.full(self.f.size, more * self.delta), self.weights)
+            except Singular:  # rounding hides δ; with more of it, steps are only shorter
+                if more == FIRMER[-1]:
+                    self.factored = None
+                    raise
 
     def _solve(self, r: Array, s: Array | None) -> tuple[Array, Array]:
         """(d, dy) with (∇²f + δ)d + Mᵀdy = r and dy = σDMd + s."""
@@ -281,8 +301,8 @@ class Newton:
     ) -> tuple[float, Array, Array]:
         """The error and the point after proximal steps of one Newton step each, with one matrix.
 
-        They converge fast if the active rows are right. The judge, who takes as long as a step, is asked when the residual
-        is near `tol`, and again at the end if that was not enough. The error is infinite if nothing came of it.
+        They converge fast if the active rows are right. The judge, who takes as long as a step, is asked when the
+        residual is near `tol`, and again at the end if need be. The error is infinite if nothing came of it.
         """
         d, e, cost = self.factors
         best, least, error, enough = (x, y), np.inf, np.inf, MARGIN * tol
@@ -309,7 +329,7 @@ class Newton:
 
 
 def _rows_of(problem: Problem) -> Rows:
-    pieces = problem.phi.lowered(problem.rows) if has_valid_lowering(problem.phi, "prox") else None
+    pieces = pieces_of(problem.phi, problem.rows)
     if pieces is None:
         raise Unsuitable("φ is only available in Python")
     try:
@@ -328,11 +348,11 @@ def _terms_of(problem: Problem) -> tuple[list[Terms], list[int]]:
     return terms, [block.stop - block.start for block in problem.blocks or []]
 
 
-def _explicit_parts(problem: Problem) -> tuple[Rows, Curvature, Matrix]:
-    """φ, f and M with all their entries."""
+def _explicit_parts(problem: Problem, seconds: float = np.inf) -> tuple[Rows, Curvature, Matrix]:
+    """φ, f and M with all their entries, for which products with M may take so many seconds."""
     terms = _terms_of(problem)
     try:
-        return _rows_of(problem), Curvature(*terms), explicit(problem.M)
+        return _rows_of(problem), Curvature(*terms), explicit(problem.M, seconds)
     except (NotExplicit, TypeError, ValueError) as error:
         raise Unsuitable(str(error)) from None
 

@@ -13,7 +13,6 @@ from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, Pieces
 
-
 NONE = np.zeros(0)
 
 
@@ -88,13 +87,6 @@ class Rows:
         """Rows whose y has a bound, so their residual need not vanish."""
         found = (self.least > -np.inf) | (self.most < np.inf)
         found[self.grouped] = True
-        return found
-
-    @cached_property
-    def equations(self) -> Array:
-        """Rows that are equations, active wherever x is."""
-        found = self.linear & (self.least == -np.inf) & (self.most == np.inf)
-        found[self.grouped] = False
         return found
 
     def pool(self, steps: Array) -> Array:

@@ -13,23 +13,28 @@ from dapd.arguments import TimeUp
 from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
 from dapd.model.problem import Problem
+from dapd.model.smooth import Quadratic
 from dapd.solving.certificate import blame, objective
 from dapd.solving.choose import Comparison, compare_blocks
 from dapd.solving.ends import proves_infeasible, proves_unbounded
 from dapd.solving.loop import Info
+from dapd.solving.measure import greatest
 from dapd.solving.progress import Display, display
 from dapd.solving.request import Request, first_point, run_method, satisfied, split_dual
 from dapd.solving.result import SENTENCES, History, Result, Status
 from dapd.solving.search import Search
-from dapd.solving.ways import Direct, FirstOrder, Moved, SecondOrder, Way
+from dapd.solving.ways import OVERRUN, SOON, Direct, FirstOrder, Moved, SecondOrder, Way
 from dapd.spectrum.estimate import Spectrum
 
-SOON = 0.2  # seconds that a way may take in any case
-OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
+EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
-PATIENCE = 3.0  # times the time to the best point that may pass without a better one
+AWAY = 1e3  # times the size of the start, from which x has run away, so a proof need not hold for much larger x
+FEASIBLE = 1e-6  # relative error at which constraints count as satisfied
+PATIENCE = 60  # points that may be no better than such a one, beside as many as it took to get there
 
 STOPPED = "Stopped by the callback; this is the best point seen so far."
+TOO_LATE = "The time limit passed during the set-up, so this is the start."
+NO_BLOCKS = "shared_sample had no block method to act on."
 
 
 def solve_auto(
@@ -58,17 +63,26 @@ def solve_auto(
         possible = Possible(search, engine, use_direct)
         ways = possible.first()
         compared = ways.copy()
-        setup_time = perf_counter() - asked.began
+        search.began = perf_counter()
+        setup_time = search.began - asked.began
         # long vectors count too: several threads gain nothing on them, and wait for each other on a busy machine
         heaviest = max([way.work for way in ways] + [100.0 * (search.problem.rows + search.problem.columns)])
         with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown, single_blas(heaviest, MANY):
             ended = run(search, ways, possible, first_point(problem, start), asked.callback, shown, looks.append)
+            if ended.status is Status.unbounded:
+                ray = contradiction(search, first_point(problem, start), engine, use_direct)
+                ended = ended if ray is None else ended._replace(status=Status.infeasible, ray=ray)
         look = search.point
         value = objective(search.problem, look.x, look.y, satisfied=satisfied(look.certificate, *asked.tolerances))
+    seconds = perf_counter() - search.began
+    if ended.reason == TOO_LATE:
+        setup_time, seconds = setup_time + seconds, 0.0
     y, z = split_dual(problem, look.y)
     chosen = ended.way or compared[0]
     possible.remember(chosen if ended.status is Status.optimal else None)
     note = [f"Chose {chosen.title}: {chosen.why}." if chosen.why else f"Chose {chosen.title}.", blocks.sentence]
+    if options["shared_sample"]:
+        note.append(NO_BLOCKS)
     return Result(
         x=look.x,
         y=y,
@@ -81,12 +95,12 @@ def solve_auto(
         block_products=0,
         certificate=look.certificate,
         objective=value,
-        solve_time=perf_counter() - search.began,
+        solve_time=seconds,
         setup_time=setup_time,
         history=_history(looks, search.problem.x_star) if asked.history else None,
         method=chosen.name,
         parameters=None,
-        spectrum=spectrum,
+        spectrum=spectrum or problem.stacked.spectrum,
         engine=chosen.ran,
         ray=ended.ray,
     )
@@ -134,10 +148,12 @@ class Possible:
         first = FirstOrder(search, engine, search.spectrum)
         limit = max(0.02, first.predict())
         self.waiting: dict[str, Callable[[], Way]] = {first.name: lambda: first}
-        if engine == "auto":
+        M = search.problem.M
+        examining = EXAMINE * (M.work + sum(M.shape))
+        if engine == "auto" and examining < search.deadline - perf_counter():
             self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.02, limit / 20))
             if use_direct:
-                self.waiting[Direct.name] = lambda: Direct(search, 3 * limit)
+                self.waiting[Direct.name] = lambda: Direct(search, max(1.0, 0.3 * limit))
 
     def first(self) -> list[Way]:
         """The one that solved the last problem; if there is none, all of them, the most promising first."""
@@ -194,20 +210,19 @@ def run(
             if stop:
                 return Ended(Status.interrupted, None, found_by, STOPPED)
             if perf_counter() >= search.deadline:
-                return Ended(Status.time_limit, None, found_by, "")
+                return Ended(Status.time_limit, None, found_by, "" if search.judged > 1 else TOO_LATE)
             if search.iterations >= search.limit:
                 return Ended(Status.iteration_limit, None, found_by, "")
             if possible.waiting and all(way.spent > max(SOON, OVERRUN * way.predict()) for way in ways):
                 ways += possible.rest()
             if _stalled(search) or not ways:
                 return Ended(Status.interrupted, None, found_by, _rounding(search))
-            way = min(ways, key=_score)
-            before, began = search.error, perf_counter()
+            way = min(ways, key=lambda one: one.expected())
+            before = search.error
             try:
                 moved = way.advance()
             except TimeUp:
-                return Ended(Status.time_limit, None, found_by, "")
-            way.spent += perf_counter() - began
+                return Ended(Status.time_limit, None, found_by, "" if search.judged > 1 else TOO_LATE)
             if search.error < before:
                 found_by = way
             for other in ways:  # a way that is far behind starts anew from the best point
@@ -216,21 +231,36 @@ def run(
             if moved is None:
                 ways.remove(way)
             elif search.error > 0.5 * before:
-                ended = _ray(search, moved, found_by)
+                ended = _ray(search, moved, found_by, far=AWAY * (1 + greatest(start[0])))
                 if ended is not None:
                     return ended
     except KeyboardInterrupt:
         return Ended(Status.interrupted, None, found_by, "")
 
 
-def _score(way: Way) -> float:
-    """Seconds that the way is expected to take in all: more than predicted, if it has spent them already."""
-    return max(way.predict(), OVERRUN * way.spent if way.spent > SOON else 0.0)
+def contradiction(search: Search, start: tuple[Array, Array], engine: str, use_direct: bool) -> Array | None:
+    """A ray that proves that no x satisfies the constraints of an unbounded problem; None if they can be satisfied.
+
+    It does not depend on f, so f is replaced by (u/2)‖x − x₀‖², with which every feasible problem has a solution.
+    """
+    if search.point.certificate.primal == 0.0:
+        return None
+    unit = np.asarray(search.problem.sizes.unit, search.problem.dtype)
+    problem = search.problem.replaced(f=Quadratic(np.full(search.problem.columns, unit), unit * start[0]))
+    end = perf_counter() + max(SOON, OVERRUN * (perf_counter() - search.began))
+    allowed = max(1, search.limit - search.iterations)
+    other = Search(problem, (FEASIBLE, 0.0), allowed, min(search.deadline, end), None)
+    possible = Possible(other, engine, use_direct)
+    ended = run(other, possible.rest(), possible, start, None, Display(), lambda look: None)
+    search.iterations += other.iterations
+    search.gradients += other.gradients
+    search.products += other.products
+    return ended.ray if ended.status is Status.infeasible else None
 
 
-def _ray(search: Search, moved: Moved, found_by: Way | None) -> Ended | None:
-    """A proof that there is no solution, if x or y runs away along a ray."""
-    x = search.point.x
+def _ray(search: Search, moved: Moved, found_by: Way | None, far: float) -> Ended | None:
+    """A proof that there is no solution, if x or y runs away along a ray; `far` is where x counts as run away."""
+    x = np.clip(search.point.x, -far, far)
     with np.errstate(all="ignore"):
         if moved.dy is not None:
             ray = proves_infeasible(search.problem, x, moved.dy)
@@ -245,10 +275,10 @@ def _ray(search: Search, moved: Moved, found_by: Way | None) -> Ended | None:
 
 def _stalled(search: Search) -> bool:
     """Whether only rounding can explain that there is no better point."""
-    look = search.point
     rounding = STALLED * float(np.finfo(search.problem.dtype).eps)
-    waited = perf_counter() - search.began
-    return look.certificate.error <= rounding and waited > 1.0 + PATIENCE * look.time
+    still = search.judged - search.judged_at_best
+    small = any(search.tolerances) and search.point.certificate.error <= rounding
+    return small and still > PATIENCE + search.judged_at_best
 
 
 def _rounding(search: Search) -> str:

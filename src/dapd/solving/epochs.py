@@ -13,6 +13,7 @@ from dapd import theory
 from dapd.arrays import Array
 from dapd.engines import bind
 from dapd.engines.native import NativeRunner
+from dapd.engines.protocol import Engine
 from dapd.engines.python import PythonRunner
 from dapd.methods.base import Method
 from dapd.methods.x_dapd import XDAPD
@@ -66,14 +67,16 @@ class Bench:
         engine: str,
         deadline: float,
         tol: float,
+        allowed: Callable[[], float],
     ) -> None:
         self.problem, self._judge, self.engine, self.deadline, self.tol = problem, judge, engine, deadline, tol
+        self.allowed = allowed  # iterations in all
         self.s_max = s_max or 1.0  # of a zero M, any bound is true
         self.runner: NativeRunner | PythonRunner | None = None
         self.iterations = 0
         self.asked = [0, 0]  # gradients and products beside those of the methods
         x, y = (np.asarray(part, problem.dtype) for part in start)
-        self.best = Judged(x, y, self.judge(x, y))
+        self.best = self.last = Judged(x, y, self.judge(x, y))  # of all points, and the last one
         self.L_known = problem.f.L is not None
         self.mu = float(problem.f.mu)
         self.L = max(self.mu, self._probe(x)) if problem.f.L is None else float(problem.f.L)
@@ -87,8 +90,16 @@ class Bench:
 
     @property
     def over(self) -> bool:
-        """Whether the best point is good enough, or the time is up."""
-        return self.best.error <= self.tol or perf_counter() >= self.deadline
+        """Whether the best point is good enough, or a limit is reached."""
+        late = perf_counter() >= self.deadline or self.iterations >= self.allowed()
+        return late or self.best.error <= self.tol
+
+    @property
+    def ran(self) -> Engine:
+        """The engine of the runner, with the reason why no faster one runs."""
+        if self.runner is None:
+            return Engine("python", "nothing had to be run yet")
+        return Engine(self.runner.engine, self.runner.reason)
 
     def counts(self) -> tuple[int, int]:
         """Gradients and products so far."""
@@ -165,13 +176,14 @@ class Bench:
         """Take steps with the current method and judge its point."""
         assert self.runner is not None
         with np.errstate(all="ignore"):
-            self.iterations += self.runner.advance(steps, self.deadline)
+            most = self.allowed() - self.iterations
+            self.iterations += self.runner.advance(int(min(steps, most)), self.deadline)
             x, y = self.runner.point()
         return self.keep(x, y)
 
     def keep(self, x: Array, y: Array) -> Judged:
         """Judge a point, and keep it if it is the best so far."""
-        found = Judged(x, y, self.judge(x, y))
+        self.last = found = Judged(x, y, self.judge(x, y))
         if found.error < self.best.error:
             self.best = found
         return found

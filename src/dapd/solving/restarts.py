@@ -14,6 +14,7 @@ import numpy as np
 
 from dapd.arguments import named
 from dapd.arrays import Array
+from dapd.engines.protocol import Engine
 from dapd.methods.base import Method
 from dapd.model.problem import Problem
 from dapd.solving.epochs import SHORTEST, Bench, Guess, Judged, Progress
@@ -53,6 +54,8 @@ class Epoch(NamedTuple):
     kind: str  # "start", "guess", "theorem" or "proximal"
     mu: float  # the μ that the epoch assumed or added
     s_min: float  # the s_min that it assumed or added
+    engine: Engine  # that ran it
+    last: tuple[Array, Array]  # where the epoch ended, best or not; runs away along a ray if there is no solution
 
 
 @named
@@ -66,8 +69,9 @@ def restarts(
     engine: str = "auto",
     deadline: float = math.inf,
     tol: float = 0.0,
+    allowed: Callable[[], float] = lambda: math.inf,
 ) -> Iterator[Epoch]:
-    """Yield the best point after each epoch until its error is at most `tol` or the deadline has passed.
+    """Yield the best point after each epoch until its error is at most `tol` or a limit is reached.
 
     Parameters
     ----------
@@ -81,9 +85,15 @@ def restarts(
         With f.mu > 0, a positive value lets the theorem's constants take part.
     start : pair of vectors, optional
         The first x and y, zero by default.
+    engine : str
+        As for `dapd.solve`.
+    deadline : float
+        A value of `time.perf_counter()`.
+    allowed : function without arguments
+        How many iterations there may be in all; it may change from one call to the next.
     """
     zero = np.zeros(problem.columns), np.zeros(problem.rows)
-    bench = Bench(problem, judge, s_max, zero if start is None else start, engine, deadline, tol)
+    bench = Bench(problem, judge, s_max, zero if start is None else start, engine, deadline, tol, allowed)
     lowest = Guess(
         math.log(bench.mu / bench.L) if bench.mu > 0 else LOWEST,
         math.log(s_min / bench.s_max) if s_min else LOWEST,
@@ -106,7 +116,8 @@ def restarts(
 
 def _record(bench: Bench, track: _Track | None) -> Epoch:
     kind, used = ("start", (0.0, 0.0)) if track is None else (track.kind, track.used)
-    return Epoch(*bench.best, bench.iterations, *bench.counts(), kind, *used)
+    last = bench.last.x, bench.last.y
+    return Epoch(*bench.best, bench.iterations, *bench.counts(), kind, *used, bench.ran, last)
 
 
 class _Stall:

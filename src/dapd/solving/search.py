@@ -14,6 +14,7 @@ from dapd.solving.certificate import certify
 from dapd.solving.loop import Info
 from dapd.spectrum.estimate import Spectrum
 
+
 class Search:
     """Judges points by the certificate of the given problem, and keeps the best."""
 
@@ -33,7 +34,9 @@ class Search:
         self.began = perf_counter()
         self.best: Info | None = None
         self.error = math.inf  # of the best point
+        self.slowdown = 1.0  # how much slower this machine is at the moment than predictions assume
         self.iterations = self.gradients = self.products = 0
+        self.judged = self.judged_at_best = 0  # points
 
     @property
     def point(self) -> Info:
@@ -51,12 +54,18 @@ class Search:
             certificate = certify(self.problem, x, y, spectrum=self.spectrum)
         error = 0.0 if certificate.meets(*self.tolerances) else certificate.error
         error = math.inf if math.isnan(error) else error
+        self.judged += 1
         if self.best is None or error < self.error:
             self.best = Info(self.iterations, perf_counter() - self.began, x, y, certificate)
-            self.error = error
+            self.error, self.judged_at_best = error, self.judged
         return error
 
     @property
     def done(self) -> bool:
         """Whether the best point meets a tolerance."""
         return self.error == 0.0 and any(self.tolerances)
+
+    @property
+    def excess(self) -> float:
+        """How many times too large the error of the best point is."""
+        return self.point.certificate.excess(*self.tolerances)

@@ -8,16 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dapd.arrays import Array
+from dapd.engines.native import MISSING, load
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
 from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
 from dapd.second_order import direct
-from dapd.second_order.choose import DENSE_RATE, TooExpensive
+from dapd.second_order.choose import DENSE_RATE, ENTRY
 from dapd.second_order.conic import Conic, conic, entries_of
+from dapd.second_order.matrices import TooExpensive
 from dapd.second_order.newton import Newton, Unsuitable, dense_seconds
+from dapd.second_order.systems import Singular
 from dapd.solving.restarts import restarts
 from dapd.solving.search import Search
 from dapd.spectrum.estimate import Spectrum, estimate_norm
@@ -29,7 +32,13 @@ FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solut
 AGAIN = 3  # and from the solution of nearly the same problem
 NEAR = 1e-3  # relative error from which a point is near
 TRIVIAL = 3e-3  # seconds that are not worth a closer prediction
+SOON = 0.2  # seconds that a way may take in any case
+OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
+UNKNOWN = 10  # times the limit: what a way is thought to take that was not examined because it would take longer
 RETRY = 8  # times the seconds that a factorisation may take, after a way turned out too expensive
+ANALYSIS = 1e-7  # seconds per entry of a sparse factor that it takes to count them
+SLOW = 4  # second-order steps that do not halve the error, before it is asked if rows contradict each other
+IN_NUMPY = "second-order steps run in NumPy, SciPy and qdldl"
 CONDITIONING = (DiagonalVariables.apply, OrthonormalRows.apply, RowScaling.apply)
 
 
@@ -49,9 +58,14 @@ class Way:
     def __init__(self, search: Search) -> None:
         self.search = search
         self.spent = 0.0
+        self.progress: list[tuple[float, float]] = []  # seconds spent, and how many times too large the error was
         self.why = ""
         self.pieces: Iterator[Moved] | None = None
-        self.ran = Engine("python", "")
+
+    @property
+    def ran(self) -> Engine:
+        """What computed the steps."""
+        raise NotImplementedError
 
     def predict(self) -> float:
         """Seconds to the solution; inf if this way is impossible."""
@@ -73,7 +87,26 @@ class Way:
         """Make a piece of progress; None if there is no more to come."""
         if self.pieces is None:
             self.pieces = self.start()
-        return next(self.pieces, None)
+        began = perf_counter()
+        try:
+            return next(self.pieces, None)
+        finally:
+            self.spent += perf_counter() - began
+            self.progress.append((self.spent, self.search.excess))
+
+    def expected(self) -> float:
+        """Seconds that this way takes in all: as predicted, or if it has taken longer, as its progress says."""
+        if self.spent <= SOON:
+            return self.search.slowdown * self.predict()
+        return max(self.predict(), min(OVERRUN * self.spent, self._projected()))
+
+    def _projected(self) -> float:
+        """The time at which the error meets the tolerance, if it goes on falling as in the last half of the time."""
+        then = next((excess for spent, excess in self.progress if spent >= 0.5 * self.spent), math.inf)
+        now = self.search.excess
+        if not 1.0 < now < then < math.inf:
+            return math.inf
+        return self.spent + 0.5 * self.spent * math.log(now) / math.log(then / now)
 
 
 class Direct(Way):
@@ -90,29 +123,40 @@ class Direct(Way):
             least = direct.least_seconds(search.problem, count)
             if least < limit:
                 self.form = conic(search.problem)
-                if self.form is not None:
-                    # below a few milliseconds the symbolic cost takes longer than it can save
-                    self.seconds = least if least < TRIVIAL else direct.predict(search.problem, limit, form=self.form)
+                # below a few milliseconds the symbolic cost takes longer than it can save
+                cheap = self.form is not None and least < TRIVIAL
+                self.seconds = least if cheap else direct.predict(search.problem, limit, form=self.form)
             else:
                 self.seconds = math.inf
         self.limit = limit
+        if self.seconds is not None:
+            self.why = f"predicted to take {self.predict():.2g} s by the size of its factorisation"
+
+    @property
+    def ran(self) -> Engine:
+        """Clarabel itself."""
+        return Engine("clarabel", "" if load() else MISSING)
 
     def predict(self) -> float:
         """From the symbolic cost of its factorisation."""
         if self.seconds is None:
             return math.inf
-        return self.seconds if math.isfinite(self.seconds) else 2 * self.limit
+        return self.seconds if math.isfinite(self.seconds) else UNKNOWN * self.limit
 
     def start(self) -> Iterator[Moved]:
         """One call."""
         search = self.search
+        self.form = self.form or conic(search.problem)
+        if self.form is None:
+            self.seconds = None
+            return
         tol, tol_absolute = search.tolerances
         answer = direct.solve(
             search.problem,
             tol=tol,
             tol_absolute=tol_absolute,
             time_limit=search.deadline - perf_counter(),
-            max_iterations=max(1, min(100, search.limit - search.iterations)),
+            max_iterations=search.limit - search.iterations,
             excess=lambda found: math.inf if found.ray is not None else search.judge(found.x, found.y),
             form=self.form,
         )
@@ -151,11 +195,17 @@ class SecondOrder(Way):
     def _set_up(self) -> None:
         try:
             self.newton = self.search.kept["newton"] = Newton(self.search.problem, seconds=self.limit)
+            self.search.products += self.newton.products
             self.why = self._cost()
         except TooExpensive as error:
             self.why, self.guess = str(error), 2 * self.limit
         except Unsuitable as error:
             self.impossible, self.why = True, str(error)
+
+    @property
+    def ran(self) -> Engine:
+        """Always Python."""
+        return Engine("python", "; ".join([*([] if load() else [MISSING]), IN_NUMPY]))
 
     def predict(self) -> float:
         """Factorisations, times what one takes."""
@@ -173,20 +223,41 @@ class SecondOrder(Way):
         """Multiplications in a dense factorisation."""
         return 0.0 if self.newton is None or self.newton.is_sparse else self.newton.cost * DENSE_RATE
 
+    def _analysis(self) -> float:
+        """Seconds that a set-up takes at most."""
+        problem = self.search.problem
+        whole = (problem.rows + problem.columns) ** 2 / 2
+        return ANALYSIS * min(whole, self.limit / ENTRY)
+
     def start(self) -> Iterator[Moved]:
         """Proximal steps."""
         search = self.search
         while self.newton is None and not self.impossible:
+            if self._analysis() > search.deadline - perf_counter():
+                return
             self._set_up()
             self.limit *= RETRY
             yield Moved(None, None)
         if self.newton is None:
             return
-        best, counted = search.point, self.newton.factorizations
-        for look in self.newton.run(best.x, best.y, search.judge, search.deadline, tol=max(search.tolerances)):
-            search.iterations += look.factorizations - counted
-            counted = look.factorizations
-            yield Moved(look.dx, look.dy)
+        newton, best = self.newton, search.point
+        looks = newton.run(best.x, best.y, search.judge, search.deadline, tol=max(search.tolerances))
+        slow = 0  # steps that did not halve the error
+        while newton.cost <= search.deadline - perf_counter():
+            counted, before = newton.factorizations, search.error
+            newton.most_factorizations = counted + search.limit - search.iterations
+            try:
+                look = next(looks, None)
+            except Singular:
+                self.impossible, self.why = True, "factorisations break down"
+                return
+            finally:
+                search.iterations += newton.factorizations - counted
+            if look is None:
+                return
+            slow += search.error > 0.5 * before
+            yield Moved(look.dx, newton.contradiction() if slow == SLOW else look.dy)
+            slow += slow == SLOW
 
 
 class FirstOrder(Way):
@@ -197,12 +268,19 @@ class FirstOrder(Way):
     def __init__(self, search: Search, engine: str, spectrum: Spectrum | None) -> None:
         super().__init__(search)
         self.engine, self.spectrum = engine, spectrum
+        self.used: Engine | None = None
         problem = search.problem
-        native = has_valid_lowering(problem.f, "grad") and has_valid_lowering(problem.phi, "prox")
+        native = engine != "python" and load() is not None and has_valid_lowering(problem.f, "grad")
+        native = native and has_valid_lowering(problem.phi, "prox")
         operations = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
         operations += 10 * (problem.rows + problem.columns)
         self.seconds = EPOCHS * (CALL + OPERATION * operations) * (1 if native else IN_PYTHON)
         self.why = f"about {EPOCHS:,} iterations are usual"
+
+    @property
+    def ran(self) -> Engine:
+        """The engine of the first-order steps."""
+        return self.used or Engine("python", "no step was taken")
 
     def predict(self) -> float:
         """Iterations, times what one takes."""
@@ -218,38 +296,42 @@ class FirstOrder(Way):
         problem, kept = self.search.problem, self.search.kept
         known: Presolve | None = kept.get("transform")
         found = None if known is None else known.again(problem)
-        kept["transform"] = Presolve.apply(problem, CONDITIONING) if found is None else found
-        return kept["transform"]  # type: ignore[no-any-return]
+        if found is None:
+            found = Presolve.apply(problem, CONDITIONING, self.search.deadline)
+        kept["transform"] = found
+        return found
 
     def start(self) -> Iterator[Moved]:
         """Epochs on a problem with scaled rows, judged by the certificate of the given one."""
         search = self.search
         transform = self._transform()
         problem = transform.problem
-        spectrum = problem.spectrum or (self.spectrum if not transform.transforms else None)
+        spectrum = problem.spectrum or (None if transform.transforms else self.spectrum)
         if spectrum is None:
             spectrum = estimate_norm(problem.M, deadline=search.deadline)
         best = search.point
-        start = transform.start(best.x, best.y)
 
-        def judge(x: Array, y: Array) -> float:
-            return search.judge(*transform.back(x, y))
-
-        before: Any = None
-        made = (0, 0, 0)
+        before: dict[str, tuple[Array, Array]] = {}  # where epochs of each kind ended
+        made = [0, 0, 0]
         for epoch in restarts(
             problem,
-            judge,
+            lambda x, y: search.judge(*transform.back(x, y)),
             s_max=spectrum.s_max,
             s_min=spectrum.s_min or None,
-            start=start,
+            start=transform.start(best.x, best.y),
             engine=self.engine,
             deadline=search.deadline,
+            allowed=lambda: search.limit - (search.iterations - made[0]),
         ):
             search.iterations += epoch.iterations - made[0]
             search.gradients += epoch.gradients - made[1]
             search.products += epoch.products - made[2]
-            made = epoch.iterations, epoch.gradients, epoch.products
-            there = transform.back(epoch.x, epoch.y)
-            yield Moved(None, None) if before is None else Moved(there[0] - before[0], there[1] - before[1])
-            before = there
+            if self.spent > SOON and epoch.iterations:
+                usual = self.seconds / EPOCHS
+                search.slowdown = max(1.0, self.spent / epoch.iterations / usual)
+            made[:] = epoch.iterations, epoch.gradients, epoch.products
+            self.used = epoch.engine
+            x, y = transform.back(*epoch.last)
+            x_before, y_before = before.get(epoch.kind, (x, y))
+            yield Moved(x - x_before, y - y_before)
+            before[epoch.kind] = x, y
