@@ -18,7 +18,7 @@ from dapd.model.lowered import has_valid_lowering
 from dapd.operators.base import Dense
 from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
 from dapd.second_order import direct
-from dapd.second_order.choose import DENSE_RATE, ENTRY
+from dapd.second_order.choose import DENSE_RATE, ENTRY, OVERHEAD
 from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.matrices import TooExpensive
 from dapd.second_order.newton import Newton, Unsuitable, dense_seconds
@@ -27,7 +27,7 @@ from dapd.solving.restarts import restarts
 from dapd.solving.search import Search
 from dapd.spectrum.estimate import Spectrum, estimate_norm
 
-DIGITS = 16.0  # times Π: the iterations to a usual accuracy
+DIGITS = 6.0  # times Π: the iterations to a usual accuracy
 EPOCHS = 3_000  # first-order iterations that a problem usually takes
 CALL, OPERATION = 4e-6, 3e-10  # seconds per iteration, and per multiplication in it
 IN_PYTHON = 10  # times as slow
@@ -80,7 +80,7 @@ class Way:
         return 0.0
 
     def insist(self) -> None:
-        """Become the first to be tried, if this way can tell what it costs only then."""
+        """Assume the best, if only a trial can tell what this way costs."""
 
     def start(self) -> Iterator[Moved]:
         """Make progress from the best point on, a piece at a time."""
@@ -188,8 +188,9 @@ class SecondOrder(Way):
         self.guess = dense_seconds(search.problem)  # without a set-up
 
     def insist(self) -> None:
-        """Set it up before anything else: only then is it known what a sparse factorisation costs."""
-        self.guess = 0.0
+        """Hope that a factor has no more entries than the matrices: only a set-up tells what it costs."""
+        problem = self.search.problem
+        self.guess = min(self.guess, OVERHEAD + ENTRY * (problem.M.work + problem.f.work))
 
     def _cost(self) -> str:
         assert self.newton is not None
