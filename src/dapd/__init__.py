@@ -20,6 +20,7 @@ from dapd.solving.certificate import Certificate
 from dapd.solving.loop import Info
 from dapd.solving.result import History, Result, Status
 from dapd.solving.solve import solve
+from dapd.solving.solver import Solver
 from dapd.spectrum.estimate import Spectrum, SpectrumWarning, estimate_spectrum
 
 __version__ = "0.1.0"
@@ -55,6 +56,7 @@ __all__ = [
     "RowBlocks",
     "Separable",
     "Smooth",
+    "Solver",
     "Spectrum",
     "SpectrumWarning",
     "Stack",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -185,7 +186,11 @@ class Stack(Phi):
         return np.concatenate([np.broadcast_to(part.steps(y, z), y.shape) for part, y, z in pieces])
 
     def _pieces(self, v: Array) -> list[Array]:
-        return [v[piece] for piece in consecutive(n for n in self.sizes if n is not None)]
+        return [v[piece] for piece in self._places]
+
+    @cached_property
+    def _places(self) -> list[slice]:
+        return consecutive(n for n in self.sizes if n is not None)
 
     def _with_steps(self, v: Array, step: Any) -> list[tuple[Phi, Array, Any]]:
         """Each part with its rows and the steps that it takes."""

@@ -15,7 +15,7 @@ from dapd.blas import MANY, single_blas
 from dapd.model.problem import Problem
 from dapd.model.smooth import Quadratic
 from dapd.solving.certificate import blame, objective
-from dapd.solving.choose import choose_blocks
+from dapd.solving.choose import Comparison, compare_blocks
 from dapd.solving.ends import proves_infeasible, proves_unbounded
 from dapd.solving.loop import Info
 from dapd.solving.measure import greatest
@@ -46,24 +46,29 @@ def solve_auto(
     use_direct: bool,
     kept: dict[str, Any] | None = None,
 ) -> Result:
-    """Solve by whatever is fastest; `kept` holds set-ups of an earlier solve."""
+    """Solve by whatever is fastest.
+
+    `kept` holds set-ups for later solves of problems of the same shape. The way that solved the last one is tried
+    first, and the others are set up only if it takes longer than predicted.
+    """
     problem = asked.problem
-    runner, spectrum, blocks = choose_blocks(problem.stacked, spectrum, start, options, engine, asked.deadline)
-    if runner is not None:
-        return run_method(asked._replace(by_passes=True), runner, spectrum, [blocks])
-    search = Search(
-        problem.stacked, asked.tolerances, asked.limit, asked.deadline, spectrum, {} if kept is None else kept
-    )
+    blocks = _blocks(problem.stacked, spectrum, engine, asked.deadline, kept)
+    spectrum = blocks.spectrum
+    if blocks.winner is not None:
+        runner = blocks.runner(problem.stacked, start, options, engine)
+        return run_method(asked._replace(by_passes=True), runner, spectrum, [blocks.sentence])
+    search = Search(problem.stacked, asked.tolerances, asked.limit, asked.deadline, spectrum, kept)
     looks: list[Info] = []
     with np.errstate(all="ignore"):
-        ways = ways_for(search, engine, spectrum, use_direct)
+        possible = Possible(search, engine, use_direct)
+        ways = possible.first()
         compared = ways.copy()
         search.began = perf_counter()
         setup_time = search.began - asked.began
         # long vectors count too: several threads gain nothing on them, and wait for each other on a busy machine
         heaviest = max([way.work for way in ways] + [100.0 * (search.problem.rows + search.problem.columns)])
         with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown, single_blas(heaviest, MANY):
-            ended = run(search, ways, first_point(problem, start), asked.callback, shown, looks.append)
+            ended = run(search, ways, possible, first_point(problem, start), asked.callback, shown, looks.append)
             if ended.status is Status.unbounded:
                 ray = contradiction(search, first_point(problem, start), engine, use_direct)
                 ended = ended if ray is None else ended._replace(status=Status.infeasible, ray=ray)
@@ -74,7 +79,8 @@ def solve_auto(
         setup_time, seconds = setup_time + seconds, 0.0
     y, z = split_dual(problem, look.y)
     chosen = ended.way or compared[0]
-    note = [f"Chose {chosen.title}: {chosen.why}." if chosen.why else f"Chose {chosen.title}.", blocks]
+    possible.remember(chosen if ended.status is Status.optimal else None)
+    note = [f"Chose {chosen.title}: {chosen.why}." if chosen.why else f"Chose {chosen.title}.", blocks.sentence]
     if options["shared_sample"]:
         note.append(NO_BLOCKS)
     return Result(
@@ -121,27 +127,65 @@ class Ended(NamedTuple):
     reason: str
 
 
-def ways_for(search: Search, engine: str, spectrum: Spectrum | None, use_direct: bool) -> list[Way]:
-    """All ways that may be possible, the most promising first."""
-    first = FirstOrder(search, engine, spectrum)
-    limit = max(0.02, first.predict())
-    ways: list[Way] = [first]
-    M = search.problem.M
-    examining = EXAMINE * (M.work + sum(M.shape))
-    if engine == "auto" and examining < search.deadline - perf_counter():
-        second = SecondOrder(search, max(0.02, limit / 20))
-        ways.append(second)
-        if use_direct:
-            interior = Direct(search, max(1.0, 0.3 * limit))
-            ways.append(interior)
-        if not use_direct or not math.isfinite(interior.predict()):
-            second.guess = 0.0  # nothing else knows what a sparse factorisation costs, so it is set up first
-    return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.predict())
+def _blocks(
+    problem: Problem, spectrum: Spectrum | None, engine: str, deadline: float, kept: dict[str, Any] | None
+) -> Comparison:
+    """Whether blocks pay off: as for the last problem, if f and M are the same."""
+    known: Comparison | None = None if kept is None else kept.get("blocks")
+    if known is not None and known.fits(problem):
+        return known
+    found = compare_blocks(problem, spectrum, engine, deadline)
+    if kept is not None:
+        kept["blocks"] = found
+    return found
+
+
+class Possible:
+    """The ways that are possible, set up when they are asked for."""
+
+    def __init__(self, search: Search, engine: str, use_direct: bool) -> None:
+        self.search = search
+        first = FirstOrder(search, engine, search.spectrum)
+        limit = max(0.02, first.predict())
+        self.waiting: dict[str, Callable[[], Way]] = {first.name: lambda: first}
+        M = search.problem.M
+        examining = EXAMINE * (M.work + sum(M.shape))
+        if engine == "auto" and examining < search.deadline - perf_counter():
+            self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.02, limit / 20))
+            if use_direct:
+                self.waiting[Direct.name] = lambda: Direct(search, max(1.0, 0.3 * limit))
+
+    def first(self) -> list[Way]:
+        """The one that solved the last problem; if there is none, all of them, the most promising first."""
+        known = self.search.kept.get("way")
+        if known not in self.waiting:
+            return self.rest()
+        way = self.waiting.pop(known)()
+        return [way] if math.isfinite(way.predict()) else self.rest()
+
+    def rest(self) -> list[Way]:
+        """Those that were not asked for yet, the most promising first."""
+        ways = [make() for make in self.waiting.values()]
+        self.waiting.clear()
+        if self.search.repeated or not any(way.name == Direct.name and math.isfinite(way.predict()) for way in ways):
+            for way in ways:
+                way.insist()
+        return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.predict())
+
+    def remember(self, solved: Way | None) -> None:
+        """Note what to try first next time: what solved the problem, or after a cold start second-order steps."""
+        kept = self.search.kept
+        warm = kept.pop("way", None) is not None
+        if solved is not None:
+            kept["way"] = solved.name if warm or "newton" not in kept else SecondOrder.name
+        elif "newton" in kept:
+            kept["newton"].forget()
 
 
 def run(
     search: Search,
     ways: list[Way],
+    possible: Possible,
     start: tuple[Array, Array],
     callback: Callable[[Info], object] | None,
     shown: Display,
@@ -152,7 +196,8 @@ def run(
     search.judge(*start)
     if not math.isfinite(search.point.certificate.error):
         blame(problem, *start)
-    objective(problem, *start, satisfied=True)  # its errors must come before the work
+    if "way" not in search.kept:
+        objective(problem, *start, satisfied=True)  # its errors must come before the work
     found_by: Way | None = None
     try:
         while True:
@@ -168,6 +213,8 @@ def run(
                 return Ended(Status.time_limit, None, found_by, "" if search.judged > 1 else TOO_LATE)
             if search.iterations >= search.limit:
                 return Ended(Status.iteration_limit, None, found_by, "")
+            if possible.waiting and all(way.spent > max(SOON, OVERRUN * way.predict()) for way in ways):
+                ways += possible.rest()
             if _stalled(search) or not ways:
                 return Ended(Status.interrupted, None, found_by, _rounding(search))
             way = min(ways, key=lambda one: one.expected())
@@ -198,14 +245,13 @@ def contradiction(search: Search, start: tuple[Array, Array], engine: str, use_d
     """
     if search.point.certificate.primal == 0.0:
         return None
-    given, unit = search.problem.unstacked, np.asarray(search.problem.sizes.unit, search.problem.dtype)
-    f = Quadratic(np.full(given.columns, unit), unit * start[0])
-    bounds = None if given.lower is None else (given.lower, given.upper)
-    problem = Problem(f, given.M, given.b, given.phi, bounds=bounds).stacked
+    unit = np.asarray(search.problem.sizes.unit, search.problem.dtype)
+    problem = search.problem.replaced(f=Quadratic(np.full(search.problem.columns, unit), unit * start[0]))
     end = perf_counter() + max(SOON, OVERRUN * (perf_counter() - search.began))
     allowed = max(1, search.limit - search.iterations)
-    other = Search(problem, (FEASIBLE, 0.0), allowed, min(search.deadline, end), None, {})
-    ended = run(other, ways_for(other, engine, None, use_direct), start, None, Display(), lambda look: None)
+    other = Search(problem, (FEASIBLE, 0.0), allowed, min(search.deadline, end), None)
+    possible = Possible(other, engine, use_direct)
+    ended = run(other, possible.rest(), possible, start, None, Display(), lambda look: None)
     search.iterations += other.iterations
     search.gradients += other.gradients
     search.products += other.products

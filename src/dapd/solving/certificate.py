@@ -11,16 +11,7 @@ from dapd.arrays import Array
 from dapd.model import ask
 from dapd.model.problem import Problem
 from dapd.solving.distance import Point, distance
-from dapd.solving.measure import (
-    EPSILON,
-    greatest,
-    greatest_of_sum,
-    norm,
-    norm_of_sum,
-    pieces,
-    worst,
-    worst_coordinate,
-)
+from dapd.solving.measure import EPSILON, greatest, measure_sum, norm, pieces, worst
 from dapd.spectrum.estimate import Spectrum
 
 
@@ -99,32 +90,33 @@ def certify(
     balance = balanced_step(problem, x, y, Mx)
     away = abs(y - ask.prox(problem.phi, y + balance.steps * residual, balance.steps)) + EPSILON * abs(y)
     Mty = problem.M.adjoint(y)
-    stationarity, steepest = norm_of_sum(grad, Mty), greatest_of_sum(grad, Mty)
-    stationarity_error = worst_coordinate(grad, Mty, problem.sizes.columns)
+    slopes = measure_sum(grad, Mty, problem.sizes.columns)
     del Mty  # x may be long
     near, image = problem.phi.project(y), problem.phi.project_conjugate(residual)
     gap, gap_error = _gap(problem, x, grad, near, image)
     return Certificate(
-        stationarity=stationarity,
+        stationarity=slopes.norm,
         feasibility=norm(y - fixed),
         gap=gap,
-        stationarity_error=stationarity_error,
+        stationarity_error=slopes.worst,
         feasibility_error=worst(away, np.minimum(balance.duals, balance.steps * balance.rows)),
         gap_error=gap_error,
         primal=greatest(residual - image),
-        dual=max(steepest, greatest(y - near)),
-        distance=distance(problem, Point(x, y, grad, residual, stationarity), spectrum),
+        dual=max(slopes.greatest, greatest(y - near)),
+        distance=distance(problem, Point(x, y, grad, residual, slopes.norm), spectrum),
     )
 
 
 def _gap(problem: Problem, x: Array, grad: Array, q: Array, r: Array) -> tuple[float, float]:
-    """|P − D|, and the same relative to its terms; nan if a value of φ or φ* is not known."""
+    """|P − D| with the rounding of its terms, and the same relative to them; nan if φ or φ* has no value."""
     values = float(problem.phi.conjugate(r)), float(problem.phi.value(q))
     gap = abs(sum(values) + float(problem.b @ q) + float(x @ grad))
     if not math.isfinite(gap):
         return math.nan, math.nan
     work = sum(float(abs(x[piece]) @ abs(grad[piece])) for piece in pieces(x.size))
-    return gap, gap / (sum(map(abs, values)) + float(abs(problem.b) @ abs(q)) + work + problem.sizes.unit)
+    size = sum(map(abs, values)) + float(abs(problem.b) @ abs(q)) + work
+    gap += EPSILON * size  # another order of summation would give another last digit
+    return gap, gap / (size + problem.sizes.unit)
 
 
 class BalancedStep(NamedTuple):

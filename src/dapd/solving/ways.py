@@ -29,6 +29,7 @@ EPOCHS = 3_000  # first-order iterations that a problem usually takes
 CALL, OPERATION = 4e-6, 3e-10  # seconds per iteration, and per multiplication in it
 IN_PYTHON = 10  # times as slow
 FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solution
+AGAIN = 3  # and from the solution of nearly the same problem
 NEAR = 1e-3  # relative error from which a point is near
 TRIVIAL = 3e-3  # seconds that are not worth a closer prediction
 SOON = 0.2  # seconds that a way may take in any case
@@ -74,6 +75,9 @@ class Way:
     def work(self) -> float:
         """Multiplications in one product or factorisation."""
         return 0.0
+
+    def insist(self) -> None:
+        """Become the first to be tried, if this way can tell what it costs only then."""
 
     def start(self) -> Iterator[Moved]:
         """Make progress from the best point on, a piece at a time."""
@@ -181,9 +185,19 @@ class SecondOrder(Way):
     def __init__(self, search: Search, limit: float) -> None:
         super().__init__(search)
         self.limit = limit
-        self.newton: Newton | None = search.kept.get("newton")
         self.impossible = False
+        known: Newton | None = search.kept.get("newton")
+        self.newton = known if known is not None and known.update(search.problem) else None
+        self.why = "" if self.newton is None else self._cost()
         self.guess = dense_seconds(search.problem)  # without a set-up
+
+    def insist(self) -> None:
+        """Set it up before anything else: only then is it known what a sparse factorisation costs."""
+        self.guess = 0.0
+
+    def _cost(self) -> str:
+        assert self.newton is not None
+        return f"a factorisation takes about {self.newton.cost:.2g} s ({self.newton.kind})"
 
     def _set_up(self) -> None:
         try:
@@ -192,7 +206,7 @@ class SecondOrder(Way):
                 self.search.problem, seconds=min(self.limit, left / PROBING)
             )
             self.search.products += self.newton.products
-            self.why = f"a factorisation takes about {self.newton.cost:.2g} s ({self.newton.kind})"
+            self.why = self._cost()
         except TooExpensive as error:
             self.why, self.guess = str(error), 2 * self.limit
         except Unsuitable as error:
@@ -209,13 +223,15 @@ class SecondOrder(Way):
             return math.inf
         if self.newton is None:
             return FACTORISATIONS * self.guess
+        if self.search.repeated:  # later solves are what counts
+            return AGAIN * self.newton.cost
         near = self.search.best is not None and self.search.best.certificate.error < NEAR
         return (FEW if near else FACTORISATIONS) * self.newton.cost
 
     @property
     def work(self) -> float:
-        """Multiplications in a factorisation."""
-        return 0.0 if self.newton is None else self.newton.cost * DENSE_RATE
+        """Multiplications in a dense factorisation."""
+        return 0.0 if self.newton is None or self.newton.is_sparse else self.newton.cost * DENSE_RATE
 
     def _analysis(self) -> float:
         """Seconds that a set-up takes at most."""
@@ -235,7 +251,7 @@ class SecondOrder(Way):
         if self.newton is None:
             return
         newton, best = self.newton, search.point
-        looks = newton.run(best.x, best.y, search.judge, search.deadline)
+        looks = newton.run(best.x, best.y, search.judge, search.deadline, tol=max(search.tolerances))
         slow = 0  # steps that did not halve the error
         while newton.cost <= search.deadline - perf_counter():
             counted, before = newton.factorizations, search.error
@@ -285,10 +301,20 @@ class FirstOrder(Way):
         """Multiplications with M and with f's matrices."""
         return self.search.problem.M.work + self.search.problem.f.work
 
+    def _transform(self) -> Presolve:
+        """Scaled rows and orthonormal equations: those of the last problem, if only b is new."""
+        problem, kept = self.search.problem, self.search.kept
+        known: Presolve | None = kept.get("transform")
+        found = None if known is None else known.again(problem)
+        if found is None:
+            found = Presolve.apply(problem, CONDITIONING, self.search.deadline)
+        kept["transform"] = found
+        return found
+
     def start(self) -> Iterator[Moved]:
         """Epochs on a problem with scaled rows, judged by the certificate of the given one."""
         search = self.search
-        transform = Presolve.apply(search.problem, CONDITIONING, search.deadline)
+        transform = self._transform()
         problem = transform.problem
         spectrum = problem.spectrum or (None if transform.transforms else self.spectrum)
         if spectrum is None:
