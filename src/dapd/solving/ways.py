@@ -21,7 +21,7 @@ from dapd.second_order import direct
 from dapd.second_order.choose import DENSE_RATE, ENTRY, OVERHEAD
 from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.matrices import TooExpensive
-from dapd.second_order.newton import Newton, Unsuitable, dense_seconds
+from dapd.second_order.newton import PROBING, Newton, Unsuitable, dense_seconds
 from dapd.second_order.systems import Singular
 from dapd.solving.restarts import restarts
 from dapd.solving.search import Search
@@ -146,6 +146,13 @@ class Direct(Way):
             return math.inf
         return self.seconds if math.isfinite(self.seconds) else UNKNOWN * self.limit
 
+    def _excess(self, found: direct.Answer) -> float:
+        """How an answer is ranked; above 1, another is wanted."""
+        if found.ray is not None:
+            return math.inf
+        error = self.search.judge(found.x, found.y)
+        return 1.0 + error if error else 0.0
+
     def start(self) -> Iterator[Moved]:
         """One call."""
         search = self.search
@@ -160,7 +167,7 @@ class Direct(Way):
             tol_absolute=tol_absolute,
             time_limit=search.deadline - perf_counter(),
             max_iterations=search.limit - search.iterations,
-            excess=lambda found: math.inf if found.ray is not None else search.judge(found.x, found.y),
+            excess=self._excess,
             form=self.form,
         )
         search.iterations += answer.iterations
@@ -198,7 +205,10 @@ class SecondOrder(Way):
 
     def _set_up(self) -> None:
         try:
-            self.newton = self.search.kept["newton"] = Newton(self.search.problem, seconds=self.limit)
+            left = self.search.deadline - perf_counter()
+            self.newton = self.search.kept["newton"] = Newton(
+                self.search.problem, seconds=min(self.limit, left / PROBING)
+            )
             self.search.products += self.newton.products
             self.why = self._cost()
         except TooExpensive as error:
