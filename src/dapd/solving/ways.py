@@ -40,7 +40,6 @@ OVERRUN = 2.0  # a way that has taken this much longer than another's prediction
 UNKNOWN = 10  # times the limit: what a way is thought to take that was not examined because it would take longer
 RETRY = 8  # times the seconds that a factorisation may take, after a way turned out too expensive
 ANALYSIS = 1e-7  # seconds per entry of a sparse factor that it takes to count them
-SLOW = 4  # second-order steps that do not halve the error, before it is asked if rows contradict each other
 IN_NUMPY = "second-order steps run in NumPy, SciPy and qdldl"
 CONDITIONING = (DiagonalVariables.apply, OrthonormalRows.apply, RowScaling.apply)
 
@@ -256,9 +255,8 @@ class SecondOrder(Way):
             return
         newton, best = self.newton, search.point
         looks = newton.run(best.x, best.y, search.judge, search.deadline, tol=max(search.tolerances))
-        slow = 0  # steps that did not halve the error
         while newton.cost <= search.deadline - perf_counter():
-            counted, before = newton.factorizations, search.error
+            counted = newton.factorizations
             newton.most_factorizations = counted + search.limit - search.iterations
             try:
                 look = next(looks, None)
@@ -269,9 +267,7 @@ class SecondOrder(Way):
                 search.iterations += newton.factorizations - counted
             if look is None:
                 return
-            slow += search.error > 0.5 * before
-            yield Moved(look.dx, newton.contradiction() if slow == SLOW else look.dy)
-            slow += slow == SLOW
+            yield Moved(look.dx, look.dy)
 
 
 class FirstOrder(Way):
