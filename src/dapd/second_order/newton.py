@@ -39,6 +39,7 @@ PROBING = 10  # factorisations that the products to find the entries of a matrix
 INNER, EXACT = 60, 40  # Newton steps per proximal step, and trials of a line search
 SHARPER = 0.1  # the accuracy of a proximal step relative to the one before
 WARM = 1e-4  # the accuracy of the first one, if the active rows of an earlier solve are nearly right
+FIRM, FIRMLY = 1e6, 100.0  # σ of equations then, and the factor of other rows
 POLISHES, MARGIN = 8, 0.1  # at most, and the error at which they should end
 ROUNDING = 1e-13
 FIRMER = (1.0, 1e2, 1e4, 1e6)  # times δ, tried in turn until a factorisation succeeds
@@ -90,6 +91,7 @@ class Newton:
         self.system = self._assembled()
         self.delta = BOLD[0]
         self.steps: Array | None = None  # σ, kept from one solve to the next
+        self.firm = False  # whether σ was raised for starts near a solution
         self.factorizations = 0
         self.most_factorizations = np.inf  # more are not begun
         self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
@@ -143,7 +145,7 @@ class Newton:
 
     def forget(self) -> None:
         """Start anew with σ and δ, after a solve that did not end well."""
-        self.steps, self.delta = None, BOLD[0]
+        self.steps, self.delta, self.firm = None, BOLD[0], False
 
     def run(self, x: Array, y: Array, judge: Judge, deadline: float = np.inf, *, tol: float = 0.0) -> Iterator[Look]:
         """Proximal steps from (x, y) on, as long as the caller wants more.
@@ -152,7 +154,7 @@ class Newton:
         """
         d, e, cost = self.factors
         x, y = x / d, cost * y / e
-        steps = self._first_steps(x) if self.steps is None else self.steps
+        steps = self._first_steps(x) if self.steps is None else self._firm_steps(self.steps)
         accuracy, residual_before, pull_before = 1.0 if self.steps is None else WARM, None, np.inf
         best_error, best = np.inf, (x, y)
         (_, rise), incomplete, others = BOLD, 0, itertools.cycle((CAREFUL, BOLD))
@@ -201,6 +203,14 @@ class Newton:
         slope = abs(float(x @ (0.5 * self.f.times(x) - self.f.c)))
         size = FIRST_STEP * max(1.0, slope) / max(1.0, 0.5 * float(far @ far))
         return np.full(residual.size, float(np.clip(size, *STEPS)))
+
+    def _firm_steps(self, steps: Array) -> Array:
+        """σ for a start near the solution: so large that one proximal step is nearly enough."""
+        if self.firm:
+            return steps
+        self.firm, free = True, ~self.rows.bounded
+        steps = np.where(free, np.maximum(steps, np.minimum(FIRMLY * steps, FIRM)), steps)
+        return np.where(free & self.rows.linear, np.maximum(steps, FIRM), steps)
 
     def _proximal_step(
         self, x: Array, y: Array, steps: Array, accuracy: float, deadline: float
