@@ -201,7 +201,7 @@ def run(
     found_by: Way | None = None
     try:
         while True:
-            look = search.point
+            look = search.point._replace(iteration=search.iterations, time=perf_counter() - search.began)
             shown.show(search.iterations, look.time, look.certificate, math.nan)
             record(look)
             stop = callback is not None and callback(look._replace(x=look.x.copy(), y=look.y.copy()))

@@ -65,7 +65,8 @@ def solve(
         given, either suffices; 0 is no tolerance, and without any the solve runs to a limit.
     max_iterations : int, optional
         Pairs of products with M and Mᵀ (CAPD: inner iterations); block iterations for a block-coordinate method that
-        is named, rounds of N of them for one that "auto" chose. The default is a million (rounds).
+        is named, rounds of N of them for one that "auto" chose; of second-order steps and Clarabel, factorisations.
+        The default is a million (rounds).
     time_limit : float, optional
         Seconds for the whole call, set-up included; checked between steps and between products of the set-up. A call
         whose set-up takes longer returns its start.
@@ -77,7 +78,8 @@ def solve(
         The method's parameters outright, instead of those of its theorem.
     engine : str
         "native": the C++ core, which knows every built-in f, φ and M; "python": the same steps in NumPy; "auto":
-        native if it can run the problem and the method, else python. `result.engine` says which ran, and why.
+        native if it can run the problem and the method, else python. `result.engine` says which ran, and why. If it
+        is not "auto", the method "auto" takes only first-order steps, as the engines have no others.
     direct : bool
         Whether "auto" may hand the problem to Clarabel, if it is installed and predicted to be faster.
     seed : int, optional
