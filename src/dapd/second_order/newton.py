@@ -217,9 +217,9 @@ class Newton:
     ) -> tuple[Array, Array, Derivative]:
         """The x of the next point, up to `accuracy` in the gradient, with its y and the derivative there."""
         centre, before, fell = x, None, np.inf
+        v = y + steps * (self.M @ x - self.b)
         for trial in range(INNER + 1):
-            image, residual = self.f.A @ x, self.M @ x - self.b
-            v = y + steps * residual
+            image = self.f.image(x)
             p, derivative = self.rows.prox_and_derivative(v, steps)
             g = self.f.gradient(x, image) + self.delta * (x - centre) + self.Mt @ p
             size = np.max(abs(g), initial=0.0)
@@ -230,10 +230,11 @@ class Newton:
             before, fell = derivative, size
             self._factor(image, derivative, steps)
             d = self._solve(-g, None)[0]
-            t = self._line_search(x, image, v, steps, centre, d, float(g @ d))
+            Md = self.M @ d
+            t = self._line_search(x, image, v, steps, centre, d, Md, float(g @ d))
             if t == 0.0:  # rounding hides any further descent
                 break
-            x = x + t * d
+            x, v = x + t * d, v + t * (steps * Md)
         self.trials = trial
         return x, p, derivative
 
@@ -270,7 +271,7 @@ class Newton:
         return d, (self.weights.times(z) + null)[losses:]
 
     def _line_search(
-        self, x: Array, image: Array, v: Array, steps: Array, centre: Array, d: Array, start: float
+        self, x: Array, image: Array, v: Array, steps: Array, centre: Array, d: Array, Md: Array, start: float
     ) -> float:
         """The t that minimises the convex function along d, by Newton on its slope; 0 if d does not descend.
 
@@ -278,8 +279,7 @@ class Newton:
         """
         if not start < 0.0:
             return 0.0
-        along = self.f.along(x, image, d, self.f.A @ d)
-        Md = self.M @ d
+        along = self.f.along(x, image, d, self.f.image(d))
         pull, bend, move = float(d @ (x - centre)), float(d @ d), steps * Md
         curves = move * Md
 
@@ -317,11 +317,12 @@ class Newton:
         d, e, cost = self.factors
         best, least, error, enough = (x, y), np.inf, np.inf, MARGIN * tol
         try:
-            self._factor(self.f.A @ x, derivative, steps)
-            piece = self.rows.piece(y + steps * (self.M @ x - self.b), steps, derivative)
+            self._factor(self.f.image(x), derivative, steps)
+            v = y + steps * (self.M @ x - self.b)
+            piece = self.rows.piece(v, steps, derivative)
             for _ in range(POLISHES):
-                p = piece(y + steps * (self.M @ x - self.b))
-                r, s = -(self.f.gradient(x, self.f.A @ x) + self.Mt @ y), p - y
+                p = piece(v)
+                r, s = -(self.f.gradient(x, self.f.image(x)) + self.Mt @ y), p - y
                 left = max(np.max(abs(r), initial=0.0), np.max(abs(s) / steps, initial=0.0))
                 if not left < 0.5 * least:
                     break
@@ -333,6 +334,7 @@ class Newton:
                     enough *= left / error
                 dx, dy = self._solve(r, s)
                 x, y = x + dx, y + dy
+                v = y + steps * (self.M @ x - self.b)
         except Singular:
             return np.inf, *best
         return error if error < np.inf else judge(d * best[0], e * best[1] / cost), *best
