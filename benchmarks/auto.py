@@ -1,4 +1,4 @@
-"""`auto` against the paper's methods at the theorem's constants, and restarts that know nothing against exact constants.
+"""`auto` against the paper's methods at the theorem's constants, and restarts that know nothing against exact ones.
 
     python benchmarks/auto.py            # all rows
     python benchmarks/auto.py --quick    # a short time limit for the theorem's methods
@@ -15,13 +15,13 @@ import math
 from time import perf_counter
 
 import numpy as np
-from timing import heading
 
 import dapd
 from dapd.presolve import Presolve, RowScaling
 from dapd.solving.certificate import certify
 from dapd.solving.restarts import restarts
 from dapd.spectrum.estimate import estimate_range
+from timing import heading
 
 EXPERIMENTS = dapd.experiments
 

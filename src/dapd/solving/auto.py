@@ -230,6 +230,8 @@ def run(
                     other.pieces = None
             if moved is None:
                 ways.remove(way)
+                for other in ways:
+                    other.insist()
             elif search.error > 0.5 * before:
                 ended = _ray(search, moved, found_by, far=AWAY * (1 + greatest(start[0])))
                 if ended is not None:

@@ -69,6 +69,8 @@ def check_settings(
         whole("seed", seed, least=0)
     if not isinstance(shared_sample, bool):
         raise TypeError(f"shared_sample must be True or False, found {shared_sample!r}")
+    if not isinstance(direct, bool):
+        raise TypeError(f"direct must be True or False, found {direct!r}")
     if spectrum is not None and not isinstance(spectrum, Spectrum):
         raise TypeError(f"spectrum must be a dapd.Spectrum, found {type(spectrum).__name__}")
     if callback is not None and not callable(callback):

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from time import perf_counter
 from typing import NamedTuple
 
+from dapd import theory
 from dapd.arrays import Array
 from dapd.engines.native import MISSING, load
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
+from dapd.operators.base import Dense
 from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
 from dapd.second_order import direct
 from dapd.second_order.choose import DENSE_RATE, ENTRY
@@ -25,6 +27,7 @@ from dapd.solving.restarts import restarts
 from dapd.solving.search import Search
 from dapd.spectrum.estimate import Spectrum, estimate_norm
 
+DIGITS = 16.0  # times Π: the iterations to a usual accuracy
 EPOCHS = 3_000  # first-order iterations that a problem usually takes
 CALL, OPERATION = 4e-6, 3e-10  # seconds per iteration, and per multiplication in it
 IN_PYTHON = 10  # times as slow
@@ -274,8 +277,17 @@ class FirstOrder(Way):
         native = native and has_valid_lowering(problem.phi, "prox")
         operations = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
         operations += 10 * (problem.rows + problem.columns)
-        self.seconds = EPOCHS * (CALL + OPERATION * operations) * (1 if native else IN_PYTHON)
+        self.usual = (CALL + OPERATION * operations) * (1 if native else IN_PYTHON)  # seconds per iteration
+        self.seconds = EPOCHS * self.usual
         self.why = f"about {EPOCHS:,} iterations are usual"
+        f = problem.f
+        if problem.phi.is_linear and isinstance(problem.M, Dense) and f.mu > 0 and f.L is not None:
+            # rows are made orthonormal, and then the theorem of x-DAPD says how many iterations there will be
+            iterations = DIGITS * theory.x_dapd(L=f.L, mu=f.mu, s_max=1.0, s_min=1.0).Pi
+            changed = 4.0 * min(problem.M.shape) ** 2 * max(problem.M.shape) / DENSE_RATE
+            if iterations * self.usual + changed < self.seconds:
+                self.seconds = iterations * self.usual + changed
+                self.why = f"with orthonormal rows the theorem asks for about {iterations:,.0f} iterations"
 
     @property
     def ran(self) -> Engine:
@@ -327,8 +339,7 @@ class FirstOrder(Way):
             search.gradients += epoch.gradients - made[1]
             search.products += epoch.products - made[2]
             if self.spent > SOON and epoch.iterations:
-                usual = self.seconds / EPOCHS
-                search.slowdown = max(1.0, self.spent / epoch.iterations / usual)
+                search.slowdown = max(1.0, self.spent / epoch.iterations / self.usual)
             made[:] = epoch.iterations, epoch.gradients, epoch.products
             self.used = epoch.engine
             x, y = transform.back(*epoch.last)
