@@ -14,6 +14,8 @@ from dapd.arrays import Array
 from dapd.model.terms import LOSSES, Terms
 from dapd.second_order.matrices import Matrix, explicit, scaled, stack
 
+NONE = np.zeros(0)
+
 
 class _Part(NamedTuple):
     """Losses of one kind."""
@@ -61,6 +63,10 @@ class Curvature:
         other = copy(self)
         other.c = c
         return other
+
+    def image(self, x: Array) -> Array:
+        """Ax."""
+        return self.A @ x if self.rows else NONE
 
     def times(self, x: Array) -> Array:
         """Px."""

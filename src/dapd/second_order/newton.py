@@ -38,6 +38,7 @@ PROBING = 10  # factorisations that the products to find the entries of a matrix
 INNER, EXACT = 60, 40  # Newton steps per proximal step, and trials of a line search
 SHARPER = 0.1  # the accuracy of a proximal step relative to the one before
 WARM = 1e-4  # the accuracy of the first one, if the active rows of an earlier solve are nearly right
+FIRM, FIRMLY = 1e6, 100.0  # σ of equations then, and the factor of other rows
 POLISHES, MARGIN = 8, 0.1  # at most, and the error at which they should end
 ROUNDING = 1e-13
 FIRMER = (1.0, 1e2, 1e4, 1e6)  # times δ, tried in turn until a factorisation succeeds
@@ -89,6 +90,7 @@ class Newton:
         self.system = self._assembled()
         self.delta = BOLD[0]
         self.steps: Array | None = None  # σ, kept from one solve to the next
+        self.firm = False  # whether σ was raised for starts near a solution
         self.factorizations = 0
         self.most_factorizations = np.inf  # more are not begun
         self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
@@ -142,7 +144,7 @@ class Newton:
 
     def forget(self) -> None:
         """Start anew with σ and δ, after a solve that did not end well."""
-        self.steps, self.delta = None, BOLD[0]
+        self.steps, self.delta, self.firm = None, BOLD[0], False
 
     def run(self, x: Array, y: Array, judge: Judge, deadline: float = np.inf, *, tol: float = 0.0) -> Iterator[Look]:
         """Proximal steps from (x, y) on, as long as the caller wants more.
@@ -151,7 +153,7 @@ class Newton:
         """
         d, e, cost = self.factors
         x, y = x / d, cost * y / e
-        steps = self._first_steps(x) if self.steps is None else self.steps
+        steps = self._first_steps(x) if self.steps is None else self._firm_steps(self.steps)
         accuracy, residual_before, pull_before = 1.0 if self.steps is None else WARM, None, np.inf
         best_error, best = np.inf, (x, y)
         (_, rise), incomplete, others = BOLD, 0, itertools.cycle((CAREFUL, BOLD))
@@ -196,14 +198,22 @@ class Newton:
         size = FIRST_STEP * max(1.0, slope) / max(1.0, 0.5 * float(far @ far))
         return np.full(residual.size, float(np.clip(size, *STEPS)))
 
+    def _firm_steps(self, steps: Array) -> Array:
+        """σ for a start near the solution: so large that one proximal step is nearly enough."""
+        if self.firm:
+            return steps
+        self.firm, free = True, ~self.rows.bounded
+        steps = np.where(free, np.maximum(steps, np.minimum(FIRMLY * steps, FIRM)), steps)
+        return np.where(free & self.rows.linear, np.maximum(steps, FIRM), steps)
+
     def _proximal_step(
         self, x: Array, y: Array, steps: Array, accuracy: float, deadline: float
     ) -> tuple[Array, Array, Derivative]:
         """The x of the next point, up to `accuracy` in the gradient, with its y and the derivative there."""
         centre, before, fell = x, None, np.inf
+        v = y + steps * (self.M @ x - self.b)
         for trial in range(INNER + 1):
-            image, residual = self.f.A @ x, self.M @ x - self.b
-            v = y + steps * residual
+            image = self.f.image(x)
             p, derivative = self.rows.prox_and_derivative(v, steps)
             g = self.f.gradient(x, image) + self.delta * (x - centre) + self.Mt @ p
             size = np.max(abs(g), initial=0.0)
@@ -214,10 +224,11 @@ class Newton:
             before, fell = derivative, size
             self._factor(image, derivative, steps)
             d = self._solve(-g, None)[0]
-            t = self._line_search(x, image, v, steps, centre, d, float(g @ d))
+            Md = self.M @ d
+            t = self._line_search(x, image, v, steps, centre, d, Md, float(g @ d))
             if t == 0.0:  # rounding hides any further descent
                 break
-            x = x + t * d
+            x, v = x + t * d, v + t * (steps * Md)
         self.trials = trial
         return x, p, derivative
 
@@ -254,7 +265,7 @@ class Newton:
         return d, (self.weights.times(z) + null)[losses:]
 
     def _line_search(
-        self, x: Array, image: Array, v: Array, steps: Array, centre: Array, d: Array, start: float
+        self, x: Array, image: Array, v: Array, steps: Array, centre: Array, d: Array, Md: Array, start: float
     ) -> float:
         """The t that minimises the convex function along d, by Newton on its slope; 0 if d does not descend.
 
@@ -262,8 +273,7 @@ class Newton:
         """
         if not start < 0.0:
             return 0.0
-        along = self.f.along(x, image, d, self.f.A @ d)
-        Md = self.M @ d
+        along = self.f.along(x, image, d, self.f.image(d))
         pull, bend, move = float(d @ (x - centre)), float(d @ d), steps * Md
         curves = move * Md
 
@@ -301,11 +311,12 @@ class Newton:
         d, e, cost = self.factors
         best, least, error, enough = (x, y), np.inf, np.inf, MARGIN * tol
         try:
-            self._factor(self.f.A @ x, derivative, steps)
-            piece = self.rows.piece(y + steps * (self.M @ x - self.b), steps, derivative)
+            self._factor(self.f.image(x), derivative, steps)
+            v = y + steps * (self.M @ x - self.b)
+            piece = self.rows.piece(v, steps, derivative)
             for _ in range(POLISHES):
-                p = piece(y + steps * (self.M @ x - self.b))
-                r, s = -(self.f.gradient(x, self.f.A @ x) + self.Mt @ y), p - y
+                p = piece(v)
+                r, s = -(self.f.gradient(x, self.f.image(x)) + self.Mt @ y), p - y
                 left = max(np.max(abs(r), initial=0.0), np.max(abs(s) / steps, initial=0.0))
                 if not left < 0.5 * least:
                     break
@@ -317,6 +328,7 @@ class Newton:
                     enough *= left / error
                 dx, dy = self._solve(r, s)
                 x, y = x + dx, y + dy
+                v = y + steps * (self.M @ x - self.b)
         except Singular:
             return np.inf, *best
         return error if error < np.inf else judge(d * best[0], e * best[1] / cost), *best

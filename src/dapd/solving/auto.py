@@ -66,7 +66,7 @@ def solve_auto(
         search.began = perf_counter()
         setup_time = search.began - asked.began
         # long vectors count too: several threads gain nothing on them, and wait for each other on a busy machine
-        heaviest = max([way.work for way in ways] + [100.0 * (search.problem.rows + search.problem.columns)])
+        heaviest = max([way.work for way in ways] + [8.0 * (search.problem.rows + search.problem.columns)])
         with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown, single_blas(heaviest, MANY):
             doubts = Doubts(search, point, lambda other, first: _aside(other, first, engine, use_direct))
             ended = run(search, ways, possible, point, asked.callback, shown, looks.append, doubts)
