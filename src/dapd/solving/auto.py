@@ -225,11 +225,12 @@ def run(
                 moved = way.advance()
             except TimeUp:
                 return Ended(Status.time_limit, None, found_by, "" if search.judged > 1 else TOO_LATE)
+            way.left_at = search.error
             if search.error < before:
                 found_by = way
             for other in ways:  # a way that is far behind starts anew from the best point
-                if other is not way and search.error < 0.1 * before:
-                    other.pieces = None
+                if other is not way and search.error < 0.1 * other.left_at:
+                    other.renew()
             if moved is None:
                 ways.remove(way)
                 for other in ways:

@@ -36,6 +36,7 @@ AGAIN = 3  # and from the solution of nearly the same problem
 NEAR = 1e-3  # relative error from which a point is near
 TRIVIAL = 3e-3  # seconds that are not worth a closer prediction
 SOON = 0.2  # seconds that a way may take in any case
+BRIEFLY = 4  # times its prediction: what a way may take that starts anew from a better point
 OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
 UNKNOWN = 10  # times the limit: what a way is thought to take that was not examined because it would take longer
 RETRY = 8  # times the seconds that a factorisation may take, after a way turned out too expensive
@@ -59,7 +60,8 @@ class Way:
 
     def __init__(self, search: Search) -> None:
         self.search = search
-        self.spent = 0.0
+        self.spent, self.patience = 0.0, SOON  # seconds, and how many may be spent in any case
+        self.left_at = math.inf  # the error when another way took over
         self.progress: list[tuple[float, float]] = []  # seconds spent, and how many times too large the error was
         self.why = ""
         self.pieces: Iterator[Moved] | None = None
@@ -98,9 +100,15 @@ class Way:
 
     def expected(self) -> float:
         """Seconds that this way takes in all: as predicted, or if it has taken longer, as its progress says."""
-        if self.spent <= SOON:
+        if self.spent <= self.patience:
             return self.search.slowdown * self.predict()
         return max(self.predict(), min(OVERRUN * self.spent, self._projected()))
+
+    def renew(self) -> None:
+        """Start anew from a much better point that another way has found."""
+        self.pieces = None
+        self.spent, self.patience = 0.0, min(SOON, BRIEFLY * self.predict())
+        self.progress.clear()
 
     def _projected(self) -> float:
         """The time at which the error meets the tolerance, if it goes on falling as in the last half of the time."""
