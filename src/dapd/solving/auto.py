@@ -152,7 +152,7 @@ class Possible:
         M = search.problem.M
         examining = EXAMINE * (M.work + sum(M.shape))
         if engine == "auto" and examining < search.deadline - perf_counter():
-            self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.02, limit / 20))
+            self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.1, limit / 10))
             if use_direct:
                 self.waiting[Direct.name] = lambda: Direct(search, max(1.0, 0.3 * limit))
 

@@ -28,8 +28,8 @@ from dapd.solving.search import Search
 from dapd.spectrum.estimate import Spectrum, estimate_norm
 
 DIGITS = 6.0  # times Π: the iterations to a usual accuracy
-EPOCHS = 3_000  # first-order iterations that a problem usually takes
-CALL, OPERATION = 4e-6, 3e-10  # seconds per iteration, and per multiplication in it
+EPOCHS = 5_000  # first-order iterations that a problem usually takes
+CALL, OPERATION = 4e-6, 5e-10  # seconds per iteration, and per multiplication in it
 IN_PYTHON = 10  # times as slow
 FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solution
 AGAIN = 3  # and from the solution of nearly the same problem
@@ -107,8 +107,6 @@ class Way:
     def renew(self) -> None:
         """Start anew from a much better point that another way has found."""
         self.pieces = None
-        self.spent, self.patience = 0.0, min(SOON, BRIEFLY * self.predict())
-        self.progress.clear()
 
     def _projected(self) -> float:
         """The time at which the error meets the tolerance, if it goes on falling as in the last half of the time."""
@@ -200,6 +198,12 @@ class SecondOrder(Way):
         self.newton = known if known is not None and known.update(search.problem) else None
         self.why = "" if self.newton is None else self._cost()
         self.guess = dense_seconds(search.problem)  # without a set-up
+
+    def renew(self) -> None:
+        """Start anew, as if nothing had been spent: near a solution, these steps are fast."""
+        super().renew()
+        self.spent, self.patience = 0.0, min(SOON, BRIEFLY * self.predict())
+        self.progress.clear()
 
     def insist(self) -> None:
         """Hope that a factor has no more entries than the matrices: only a set-up tells what it costs."""
