@@ -15,7 +15,8 @@ from dapd.arrays import Array
 from dapd.engines.native import MISSING, load
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
-from dapd.operators.base import Dense
+from dapd.operators.base import Dense, Operator
+from dapd.operators.stacked import RowBlocks
 from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
 from dapd.second_order import direct
 from dapd.second_order.choose import DENSE_RATE, ENTRY, OVERHEAD
@@ -29,7 +30,8 @@ from dapd.spectrum.estimate import Spectrum, estimate_norm
 
 DIGITS = 6.0  # times Π: the iterations to a usual accuracy
 EPOCHS = 5_000  # first-order iterations that a problem usually takes
-CALL, OPERATION = 4e-6, 5e-10  # seconds per iteration, and per multiplication in it
+CALL, PER_ENTRY = 4e-6, 2e-9  # seconds per iteration, and per entry of x and y in it
+DENSE_PRODUCT, SPARSE_PRODUCT = 1e-10, 8e-10  # seconds per multiplication with M or a matrix of f
 IN_PYTHON = 10  # times as slow
 FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solution
 AGAIN = 3  # and from the solution of nearly the same problem
@@ -50,6 +52,13 @@ class Moved(NamedTuple):
 
     dx: Array | None
     dy: Array | None
+
+
+def entries_are_scattered(M: Operator) -> bool:
+    """Whether products read x here and there, which takes longer than to read a dense matrix."""
+    if isinstance(M, RowBlocks):
+        return max(M.operators, key=lambda part: part.work).sparse() is not None
+    return M.sparse() is not None
 
 
 class Way:
@@ -294,9 +303,10 @@ class FirstOrder(Way):
         problem = search.problem
         native = engine != "python" and load() is not None and has_valid_lowering(problem.f, "grad")
         native = native and has_valid_lowering(problem.phi, "prox")
-        operations = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
-        operations += 10 * (problem.rows + problem.columns)
-        self.usual = (CALL + OPERATION * operations) * (1 if native else IN_PYTHON)  # seconds per iteration
+        products = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
+        per_product = SPARSE_PRODUCT if entries_are_scattered(problem.M) else DENSE_PRODUCT
+        once = CALL + per_product * products + PER_ENTRY * (problem.rows + problem.columns)
+        self.usual = once * (1 if native else IN_PYTHON)  # seconds per iteration
         self.seconds = EPOCHS * self.usual
         self.why = f"about {EPOCHS:,} iterations are usual"
         f = problem.f
