@@ -2,42 +2,64 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import nnls
 
 from dapd.arrays import Array
-from dapd.second_order.matrices import Matrix
+from dapd.model.lowered import has_valid_lowering
+from dapd.model.problem import Problem
+from dapd.second_order.matrices import NotExplicit, TooExpensive, explicit
 from dapd.second_order.rows import Rows
 
 MOST = 1 << 18  # entries of M
+OPERATION = 3e-10  # seconds per entry of M, times a row or column
+PROBING = 10  # times as many seconds that products may take, if they are needed to find the entries of M
 
 
-def contradiction(M: Matrix, b: Array, rows: Rows) -> Array | None:
-    """The d that minimises ‖Mᵀd‖² + (1 + bᵀd + φ∞(d))²: a Farkas ray if that is 0; None if M is too large.
+def seconds(problem: Problem) -> float:
+    """About how long `contradiction` takes; inf if the problem is too large, or φ is only available in Python."""
+    rows, columns = problem.unstacked.rows, problem.columns
+    if rows * columns > MOST or not has_valid_lowering(problem.phi, "prox"):
+        return math.inf
+    return OPERATION * rows * columns * (rows + columns)
+
+
+def contradiction(problem: Problem) -> Array | None:
+    """The d that minimises ‖Mᵀd‖² + (1 + bᵀd + φ∞(d))²: a Farkas ray if that is 0; None if it cannot be found.
 
     With d split into rows that push up and rows that push down, φ∞ is linear, so this is a least-squares problem in
-    nonnegative variables (Lawson & Hanson 1974, ch. 23). Rows in groups take no part.
+    nonnegative variables (Lawson & Hanson 1974, ch. 23). Rows in groups take no part. Columns of M have length 1 first.
     """
-    if M.shape[0] * M.shape[1] > MOST:
+    pieces = problem.phi.lowered(problem.rows)
+    try:
+        M = explicit(problem.M, PROBING * seconds(problem))
+        rows = Rows(pieces or [])
+    except (NotExplicit, TooExpensive, TypeError, ValueError):
         return None
-    alone = np.ones(M.shape[0], bool)
+    b = problem.b.astype(np.float64)
+    dense = M.toarray() if sp.issparse(M) else M
+    alone = np.ones(problem.rows, bool)
     alone[rows.grouped] = False
     up = np.flatnonzero(alone & (rows.most == np.inf) & (rows.upper < np.inf))
     down = np.flatnonzero(alone & (rows.least == -np.inf) & (rows.lower > -np.inf))
-    dense = M.toarray() if sp.issparse(M) else M
+    pull = np.concatenate([dense[up], -dense[down]]).T
     gains = np.concatenate([-(b + rows.upper)[up], (b + rows.lower)[down]])
-    system = np.vstack([np.concatenate([dense[up], -dense[down]]).T, gains])
-    lengths = np.linalg.norm(system, axis=0)
+    lengths = np.hypot(np.linalg.norm(pull, axis=0), abs(gains))
     kept = np.flatnonzero(lengths)
     if not kept.size:
         return None
+    pull, gains = pull[:, kept] / lengths[kept], gains[kept] / lengths[kept]
+    heights = np.linalg.norm(pull, axis=1)
+    pull = pull[heights > 0] / heights[heights > 0][:, None]
+    t = np.zeros(lengths.size)
     try:
-        t = np.zeros(lengths.size)
-        t[kept] = nnls(system[:, kept] / lengths[kept], np.append(np.zeros(M.shape[1]), 1.0))[0] / lengths[kept]
+        t[kept] = nnls(np.vstack([pull, gains]), np.append(np.zeros(len(pull)), 1.0))[0] / lengths[kept]
     except RuntimeError:  # too many iterations
         return None
-    d = np.zeros(M.shape[0])
+    d = np.zeros(problem.rows)
     d[up] += t[: up.size]
     d[down] -= t[up.size :]
     return d

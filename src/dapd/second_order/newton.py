@@ -22,7 +22,6 @@ from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 from dapd.second_order.choose import DENSE_RATE, MEMORY, OVERHEAD, choose_system
 from dapd.second_order.curvature import Curvature, linear_part
-from dapd.second_order.farkas import contradiction
 from dapd.second_order.matrices import Matrix, NotExplicit, explicit, probes, same_pattern, scaled, split, stack
 from dapd.second_order.rows import Derivative, Rows
 from dapd.second_order.scaling import ruiz
@@ -189,11 +188,6 @@ class Newton:
                 (x, y), steps, residual, pull, accuracy = best, self._first_steps(best[0]), None, np.inf, 1.0
             residual_before, pull_before = residual, pull
             accuracy = max(SHARPER * min(accuracy, greatest), 1e-15)
-
-    def contradiction(self) -> Array | None:
-        """A direction of y that is a Farkas ray if the rows contradict each other; None if the problem is not small."""
-        d = contradiction(self.M, self.b, self.rows)
-        return None if d is None else self.factors[1] * d / self.factors[2]
 
     def _first_steps(self, x: Array) -> Array:
         residual = self.M @ x - self.b

@@ -13,9 +13,9 @@ from dapd.arguments import TimeUp
 from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
 from dapd.model.problem import Problem
-from dapd.model.smooth import Quadratic
 from dapd.solving.certificate import blame, objective
 from dapd.solving.choose import Comparison, compare_blocks
+from dapd.solving.doubts import Doubts
 from dapd.solving.ends import proves_infeasible, proves_unbounded
 from dapd.solving.loop import Info
 from dapd.solving.measure import greatest
@@ -29,7 +29,6 @@ from dapd.spectrum.estimate import Spectrum
 EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
 AWAY = 1e3  # times the size of the start, from which x has run away, so a proof need not hold for much larger x
-FEASIBLE = 1e-6  # relative error at which constraints count as satisfied
 PATIENCE = 60  # points that may be no better than such a one, beside as many as it took to get there
 
 STOPPED = "Stopped by the callback; this is the best point seen so far."
@@ -59,6 +58,7 @@ def solve_auto(
         return run_method(asked._replace(by_passes=True), runner, spectrum, [blocks.sentence])
     search = Search(problem.stacked, asked.tolerances, asked.limit, asked.deadline, spectrum, kept)
     looks: list[Info] = []
+    point = first_point(problem, start)
     with np.errstate(all="ignore"):
         possible = Possible(search, engine, use_direct)
         ways = possible.first()
@@ -68,9 +68,10 @@ def solve_auto(
         # long vectors count too: several threads gain nothing on them, and wait for each other on a busy machine
         heaviest = max([way.work for way in ways] + [8.0 * (search.problem.rows + search.problem.columns)])
         with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown, single_blas(heaviest, MANY):
-            ended = run(search, ways, possible, first_point(problem, start), asked.callback, shown, looks.append)
+            doubts = Doubts(search, point, lambda other, first: _aside(other, first, engine, use_direct))
+            ended = run(search, ways, possible, point, asked.callback, shown, looks.append, doubts)
             if ended.status is Status.unbounded:
-                ray = contradiction(search, first_point(problem, start), engine, use_direct)
+                ray = doubts.contradiction()
                 ended = ended if ray is None else ended._replace(status=Status.infeasible, ray=ray)
         look = search.point
         value = objective(search.problem, look.x, look.y, satisfied=satisfied(look.certificate, *asked.tolerances))
@@ -190,6 +191,7 @@ def run(
     callback: Callable[[Info], object] | None,
     shown: Display,
     record: Callable[[Info], None],
+    doubts: Doubts | None = None,
 ) -> Ended:
     """Advance the way with the best prospects until something says stop."""
     problem = search.problem
@@ -223,45 +225,36 @@ def run(
                 moved = way.advance()
             except TimeUp:
                 return Ended(Status.time_limit, None, found_by, "" if search.judged > 1 else TOO_LATE)
+            way.left_at = search.error
             if search.error < before:
                 found_by = way
             for other in ways:  # a way that is far behind starts anew from the best point
-                if other is not way and search.error < 0.1 * before:
-                    other.pieces = None
+                if other is not way and search.error < 0.1 * other.left_at:
+                    other.renew()
             if moved is None:
                 ways.remove(way)
                 for other in ways:
                     other.insist()
             elif search.error > 0.5 * before:
-                ended = _ray(search, moved, found_by, far=AWAY * (1 + greatest(start[0])))
-                if ended is not None:
-                    return ended
+                for found in (moved, None if doubts is None else doubts.ask()):
+                    ended = _ray(search, found, found_by, far=AWAY * (1 + greatest(start[0])))
+                    if ended is not None:
+                        return ended
     except KeyboardInterrupt:
         return Ended(Status.interrupted, None, found_by, "")
 
 
-def contradiction(search: Search, start: tuple[Array, Array], engine: str, use_direct: bool) -> Array | None:
-    """A ray that proves that no x satisfies the constraints of an unbounded problem; None if they can be satisfied.
-
-    It does not depend on f, so f is replaced by (u/2)‖x − x₀‖², with which every feasible problem has a solution.
-    """
-    if search.point.certificate.primal == 0.0:
-        return None
-    unit = np.asarray(search.problem.sizes.unit, search.problem.dtype)
-    problem = search.problem.replaced(f=Quadratic(np.full(search.problem.columns, unit), unit * start[0]))
-    end = perf_counter() + max(SOON, OVERRUN * (perf_counter() - search.began))
-    allowed = max(1, search.limit - search.iterations)
-    other = Search(problem, (FEASIBLE, 0.0), allowed, min(search.deadline, end), None)
-    possible = Possible(other, engine, use_direct)
-    ended = run(other, possible.rest(), possible, start, None, Display(), lambda look: None)
-    search.iterations += other.iterations
-    search.gradients += other.gradients
-    search.products += other.products
+def _aside(search: Search, start: tuple[Array, Array], engine: str, use_direct: bool) -> Array | None:
+    """Run a search for its own sake; a Farkas ray if it finds one."""
+    possible = Possible(search, engine, use_direct)
+    ended = run(search, possible.rest(), possible, start, None, Display(), lambda look: None)
     return ended.ray if ended.status is Status.infeasible else None
 
 
-def _ray(search: Search, moved: Moved, found_by: Way | None, far: float) -> Ended | None:
+def _ray(search: Search, moved: Moved | None, found_by: Way | None, far: float) -> Ended | None:
     """A proof that there is no solution, if x or y runs away along a ray; `far` is where x counts as run away."""
+    if moved is None:
+        return None
     x = np.clip(search.point.x, -far, far)
     with np.errstate(all="ignore"):
         if moved.dy is not None:

@@ -18,16 +18,16 @@ from dapd.model.lowered import has_valid_lowering
 from dapd.operators.base import Dense
 from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
 from dapd.second_order import direct
-from dapd.second_order.choose import DENSE_RATE, ENTRY
+from dapd.second_order.choose import DENSE_RATE, ENTRY, OVERHEAD
 from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.matrices import TooExpensive
-from dapd.second_order.newton import Newton, Unsuitable, dense_seconds
+from dapd.second_order.newton import PROBING, Newton, Unsuitable, dense_seconds
 from dapd.second_order.systems import Singular
 from dapd.solving.restarts import restarts
 from dapd.solving.search import Search
 from dapd.spectrum.estimate import Spectrum, estimate_norm
 
-DIGITS = 16.0  # times Π: the iterations to a usual accuracy
+DIGITS = 6.0  # times Π: the iterations to a usual accuracy
 EPOCHS = 3_000  # first-order iterations that a problem usually takes
 CALL, OPERATION = 4e-6, 3e-10  # seconds per iteration, and per multiplication in it
 IN_PYTHON = 10  # times as slow
@@ -36,11 +36,11 @@ AGAIN = 3  # and from the solution of nearly the same problem
 NEAR = 1e-3  # relative error from which a point is near
 TRIVIAL = 3e-3  # seconds that are not worth a closer prediction
 SOON = 0.2  # seconds that a way may take in any case
+BRIEFLY = 4  # times its prediction: what a way may take that starts anew from a better point
 OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
 UNKNOWN = 10  # times the limit: what a way is thought to take that was not examined because it would take longer
 RETRY = 8  # times the seconds that a factorisation may take, after a way turned out too expensive
 ANALYSIS = 1e-7  # seconds per entry of a sparse factor that it takes to count them
-SLOW = 4  # second-order steps that do not halve the error, before it is asked if rows contradict each other
 IN_NUMPY = "second-order steps run in NumPy, SciPy and qdldl"
 CONDITIONING = (DiagonalVariables.apply, OrthonormalRows.apply, RowScaling.apply)
 
@@ -60,7 +60,8 @@ class Way:
 
     def __init__(self, search: Search) -> None:
         self.search = search
-        self.spent = 0.0
+        self.spent, self.patience = 0.0, SOON  # seconds, and how many may be spent in any case
+        self.left_at = math.inf  # the error when another way took over
         self.progress: list[tuple[float, float]] = []  # seconds spent, and how many times too large the error was
         self.why = ""
         self.pieces: Iterator[Moved] | None = None
@@ -80,7 +81,7 @@ class Way:
         return 0.0
 
     def insist(self) -> None:
-        """Become the first to be tried, if this way can tell what it costs only then."""
+        """Assume the best, if only a trial can tell what this way costs."""
 
     def start(self) -> Iterator[Moved]:
         """Make progress from the best point on, a piece at a time."""
@@ -99,9 +100,15 @@ class Way:
 
     def expected(self) -> float:
         """Seconds that this way takes in all: as predicted, or if it has taken longer, as its progress says."""
-        if self.spent <= SOON:
+        if self.spent <= self.patience:
             return self.search.slowdown * self.predict()
         return max(self.predict(), min(OVERRUN * self.spent, self._projected()))
+
+    def renew(self) -> None:
+        """Start anew from a much better point that another way has found."""
+        self.pieces = None
+        self.spent, self.patience = 0.0, min(SOON, BRIEFLY * self.predict())
+        self.progress.clear()
 
     def _projected(self) -> float:
         """The time at which the error meets the tolerance, if it goes on falling as in the last half of the time."""
@@ -146,6 +153,13 @@ class Direct(Way):
             return math.inf
         return self.seconds if math.isfinite(self.seconds) else UNKNOWN * self.limit
 
+    def _excess(self, found: direct.Answer) -> float:
+        """How an answer is ranked; above 1, another is wanted."""
+        if found.ray is not None:
+            return math.inf
+        error = self.search.judge(found.x, found.y)
+        return 1.0 + error if error else 0.0
+
     def start(self) -> Iterator[Moved]:
         """One call."""
         search = self.search
@@ -160,7 +174,7 @@ class Direct(Way):
             tol_absolute=tol_absolute,
             time_limit=search.deadline - perf_counter(),
             max_iterations=search.limit - search.iterations,
-            excess=lambda found: math.inf if found.ray is not None else search.judge(found.x, found.y),
+            excess=self._excess,
             form=self.form,
         )
         search.iterations += answer.iterations
@@ -188,8 +202,9 @@ class SecondOrder(Way):
         self.guess = dense_seconds(search.problem)  # without a set-up
 
     def insist(self) -> None:
-        """Set it up before anything else: only then is it known what a sparse factorisation costs."""
-        self.guess = 0.0
+        """Hope that a factor has no more entries than the matrices: only a set-up tells what it costs."""
+        problem = self.search.problem
+        self.guess = min(self.guess, OVERHEAD + ENTRY * (problem.M.work + problem.f.work))
 
     def _cost(self) -> str:
         assert self.newton is not None
@@ -203,7 +218,10 @@ class SecondOrder(Way):
     def set_up(self) -> None:
         """Find out what a factorisation costs, if that is at most the limit; the next limit is higher."""
         try:
-            self.newton = self.search.kept["newton"] = Newton(self.search.problem, seconds=self.limit)
+            left = self.search.deadline - perf_counter()
+            self.newton = self.search.kept["newton"] = Newton(
+                self.search.problem, seconds=min(self.limit, left / PROBING)
+            )
             self.search.products += self.newton.products
             self.why = self._cost()
         except TooExpensive as error:
@@ -251,9 +269,8 @@ class SecondOrder(Way):
             return
         newton, best = self.newton, search.point
         looks = newton.run(best.x, best.y, search.judge, search.deadline, tol=max(search.tolerances))
-        slow = 0  # steps that did not halve the error
         while newton.cost <= search.deadline - perf_counter():
-            counted, before = newton.factorizations, search.error
+            counted = newton.factorizations
             newton.most_factorizations = counted + search.limit - search.iterations
             try:
                 look = next(looks, None)
@@ -264,9 +281,7 @@ class SecondOrder(Way):
                 search.iterations += newton.factorizations - counted
             if look is None:
                 return
-            slow += search.error > 0.5 * before
-            yield Moved(look.dx, newton.contradiction() if slow == SLOW else look.dy)
-            slow += slow == SLOW
+            yield Moved(look.dx, look.dy)
 
 
 class FirstOrder(Way):
