@@ -17,6 +17,7 @@ from dapd.operators.columns import ColumnBlocks
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.solving.certificate import Certificate
+from dapd.solving.explain import Explanation, explain
 from dapd.solving.loop import Info
 from dapd.solving.result import History, Result, Status
 from dapd.solving.solve import solve
@@ -36,6 +37,7 @@ __all__ = [
     "ColumnBlocks",
     "Conjugate",
     "Dual",
+    "Explanation",
     "Function",
     "GroupBall",
     "History",
@@ -64,6 +66,7 @@ __all__ = [
     "Zero",
     "estimate_spectrum",
     "experiments",
+    "explain",
     "lower_bounds",
     "solve",
     "testing",

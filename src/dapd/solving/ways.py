@@ -223,7 +223,13 @@ class SecondOrder(Way):
         assert self.newton is not None
         return f"a factorisation takes about {self.newton.cost:.2g} s ({self.newton.kind})"
 
-    def _set_up(self) -> None:
+    @property
+    def is_set_up(self) -> bool:
+        """Whether it is known what a factorisation costs, or that there can be none."""
+        return self.newton is not None or self.impossible
+
+    def set_up(self) -> None:
+        """Find out what a factorisation costs, if that is at most the limit; the next limit is higher."""
         try:
             left = self.search.deadline - perf_counter()
             self.newton = self.search.kept["newton"] = Newton(
@@ -235,6 +241,7 @@ class SecondOrder(Way):
             self.why, self.guess = str(error), 2 * self.limit
         except Unsuitable as error:
             self.impossible, self.why = True, str(error)
+        self.limit *= RETRY
 
     @property
     def ran(self) -> Engine:
@@ -266,11 +273,10 @@ class SecondOrder(Way):
     def start(self) -> Iterator[Moved]:
         """Proximal steps."""
         search = self.search
-        while self.newton is None and not self.impossible:
+        while not self.is_set_up:
             if self._analysis() > search.deadline - perf_counter():
                 return
-            self._set_up()
-            self.limit *= RETRY
+            self.set_up()
             yield Moved(None, None)
         if self.newton is None:
             return
