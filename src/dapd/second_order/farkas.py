@@ -16,7 +16,7 @@ from dapd.second_order.rows import Rows
 
 MOST = 1 << 18  # entries of M
 OPERATION = 3e-10  # seconds per entry of M, times a row or column
-PROBING = 10  # times as many seconds that products may take, if they are needed to find the entries of M
+PROBING = 0.1  # seconds that products may take, if they are needed to find the entries of M
 
 
 def seconds(problem: Problem) -> float:
@@ -35,7 +35,7 @@ def contradiction(problem: Problem) -> Array | None:
     """
     pieces = problem.phi.lowered(problem.rows)
     try:
-        M = explicit(problem.M, PROBING * seconds(problem))
+        M = explicit(problem.M, PROBING)
         rows = Rows(pieces or [])
     except (NotExplicit, TooExpensive, TypeError, ValueError):
         return None
