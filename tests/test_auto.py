@@ -10,6 +10,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dapd
 from dapd.engines import bind
+from dapd.second_order import direct
 from dapd.solving.certificate import certify
 from instances import DETERMINISTIC, PHIS, quadratic_problem
 
@@ -341,3 +342,17 @@ def test_history_and_progress_of_auto(capsys):
         assert history.error[-1] < 1e-4
         assert history.stationarity[-1] == result.certificate.stationarity
         assert "stationarity" in capsys.readouterr().out
+
+
+def test_clarabel_tries_other_settings_if_an_answer_is_not_good_enough(monkeypatch):
+    pytest.importorskip("clarabel")
+    attempt, tried = direct._attempt, []
+
+    def first_poor(problem, form, tolerances, limit, seconds, changes):
+        found = attempt(problem, form, tolerances, limit, seconds, changes)
+        tried.append(changes)
+        return found if len(tried) > 1 else found._replace(x=found.x + 1e-3)
+
+    monkeypatch.setattr(direct, "_attempt", first_poor)
+    result = dapd.solve(isotonic())
+    assert (result.method, result.converged, len(tried)) == ("clarabel", True, 2)

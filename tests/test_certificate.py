@@ -67,17 +67,17 @@ def test_a_phi_without_values_is_judged_without_the_gap():
 def test_tolerances():
     problem = quadratic_problem(dapd.NonNegative(), kappa=100.0)
     assert dapd.solve(problem).certificate.error <= 1e-6
-    absolute = dapd.solve(problem, tol_absolute=1e-10)
+    absolute = dapd.solve(problem, "y-dapd", tol_absolute=1e-10)
     c = absolute.certificate
     assert absolute.converged
     assert max(c.primal, c.dual, c.gap) <= 1e-10
-    either = dapd.solve(problem, tol=1e-2, tol_absolute=1e-10)
+    either = dapd.solve(problem, "y-dapd", tol=1e-2, tol_absolute=1e-10)
     assert either.converged
     assert either.iterations < absolute.iterations
-    assert dapd.solve(problem, tol=1e-15, tol_absolute=1e-3).iterations < absolute.iterations
+    assert dapd.solve(problem, "y-dapd", tol=1e-15, tol_absolute=1e-3).iterations < absolute.iterations
     assert np.isfinite(absolute.objective)
     for none in ({"tol": 0}, {"tol": 0, "tol_absolute": 0}, {"tol_absolute": 0}):
-        assert dapd.solve(problem, max_iterations=50, **none).status == "iteration_limit"
+        assert dapd.solve(problem, "y-dapd", max_iterations=50, **none).status == "iteration_limit"
     with pytest.raises(ValueError, match="tol_absolute must be >= 0"):
         dapd.solve(problem, tol_absolute=-1.0)
 

@@ -17,9 +17,11 @@ from dapd.operators.columns import ColumnBlocks
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.solving.certificate import Certificate
+from dapd.solving.explain import Explanation, explain
 from dapd.solving.loop import Info
 from dapd.solving.result import History, Result, Status
 from dapd.solving.solve import solve
+from dapd.solving.solver import Solver
 from dapd.spectrum.estimate import Spectrum, SpectrumWarning, estimate_spectrum
 
 __version__ = "0.1.0"
@@ -35,6 +37,7 @@ __all__ = [
     "ColumnBlocks",
     "Conjugate",
     "Dual",
+    "Explanation",
     "Function",
     "GroupBall",
     "History",
@@ -55,6 +58,7 @@ __all__ = [
     "RowBlocks",
     "Separable",
     "Smooth",
+    "Solver",
     "Spectrum",
     "SpectrumWarning",
     "Stack",
@@ -62,6 +66,7 @@ __all__ = [
     "Zero",
     "estimate_spectrum",
     "experiments",
+    "explain",
     "lower_bounds",
     "solve",
     "testing",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -175,17 +176,30 @@ class Stack(Phi):
         """Yes; a part that takes one step for all of its rows gets the first of theirs."""
         return True
 
+    @cached_property
+    def _all_by_rows(self) -> bool:
+        """Whether every part takes one step per row, and measures each row by itself."""
+        return all(part.row_steps and type(part).pooled is Phi.pooled for part in self.parts)
+
     def pooled(self, sizes: Array) -> Array:
         """Part by part."""
+        if self._all_by_rows:
+            return sizes
         return np.concatenate([p.pooled(own) for p, own in zip(self.parts, self._pieces(sizes), strict=True)])
 
     def steps(self, dual: Array, primal: Array) -> Any:
         """Part by part."""
+        if self._all_by_rows:
+            return dual / primal
         pieces = zip(self.parts, self._pieces(dual), self._pieces(primal), strict=True)
         return np.concatenate([np.broadcast_to(part.steps(y, z), y.shape) for part, y, z in pieces])
 
     def _pieces(self, v: Array) -> list[Array]:
-        return [v[piece] for piece in consecutive(n for n in self.sizes if n is not None)]
+        return [v[piece] for piece in self._places]
+
+    @cached_property
+    def _places(self) -> list[slice]:
+        return consecutive(n for n in self.sizes if n is not None)
 
     def _with_steps(self, v: Array, step: Any) -> list[tuple[Phi, Array, Any]]:
         """Each part with its rows and the steps that it takes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from dapd.model import ask
 from dapd.model.composed import Stack
 from dapd.model.proximal import Interval, Phi, Zero
 from dapd.model.smooth import Function, Separable
-from dapd.operators.base import as_operator
+from dapd.operators.base import Operator, as_operator
 from dapd.operators.columns import ColumnBlocks
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.spectrum.estimate import Spectrum
@@ -132,17 +133,15 @@ class Problem:
         """The same problem with its bounds as rows of M, so its dual is (y, z): itself if there are no bounds."""
         if self.lower is None:
             return self
-        identity, limits = Identity(self.columns), Interval(self.lower, self.upper)
-        above = self.M.operators if isinstance(self.M, RowBlocks) else [self.M]
         y_star = None
         if self.x_star is not None and self.y_star is not None:
             pull = self.M.adjoint(self.y_star) + ask.gradient(self.f, self.x_star)
             y_star = np.concatenate([self.y_star, -pull])
         stacked = Problem(
             self.f,
-            RowBlocks([*above, identity]) if self.rows else identity,
-            np.concatenate([self.b, np.zeros(self.columns, self.b.dtype)]),
-            Stack([self.phi, limits], sizes=[self.rows, self.columns]) if self.rows else limits,
+            self._stacked_M(),
+            self._stacked_b(),
+            self._stacked_phi(),
             blocks=self.blocks,
             x_star=self.x_star,
             y_star=y_star,
@@ -150,6 +149,52 @@ class Problem:
         )
         stacked.unstacked = self
         return stacked
+
+    def _stacked_M(self) -> Operator:
+        identity = Identity(self.columns)
+        above = self.M.operators if isinstance(self.M, RowBlocks) else [self.M]
+        return RowBlocks([*above, identity]) if self.rows else identity
+
+    def _stacked_b(self) -> Array:
+        return np.concatenate([self.b, np.zeros(self.columns, self.b.dtype)])
+
+    def _stacked_phi(self) -> Phi:
+        limits = Interval(self.lower, self.upper)
+        return Stack([self.phi, limits], sizes=[self.rows, self.columns]) if self.rows else limits
+
+    def replaced(
+        self,
+        *,
+        f: Function | None = None,
+        M: Operator | None = None,
+        b: Array | None = None,
+        phi: Phi | None = None,
+        limits: tuple[Array, Array] | None = None,
+    ) -> Problem:
+        """The problem with some parts replaced by others of the same shape, which were checked before.
+
+        Whatever depends on the other parts alone is shared with this problem, so a solver may tell by `is` what is new.
+        """
+        other = copy(self)
+        for stale in ("sizes", "stacked", "parts"):
+            vars(other).pop(stale, None)
+        other.f, other.M = self.f if f is None else f, self.M if M is None else M
+        other.b, other.phi = self.b if b is None else b, self.phi if phi is None else phi
+        if limits is not None:
+            other.lower, other.upper = limits
+        other.dtype = np.result_type(other.M.dtype, other.b.dtype)
+        other.x_star = other.y_star = None
+        other.spectrum = self.spectrum if M is None else None
+        other.unstacked = other
+        if self.lower is not None:
+            other.stacked = self.stacked.replaced(
+                f=f,
+                M=None if M is None else other._stacked_M(),
+                b=None if b is None else other._stacked_b(),
+                phi=None if phi is None and limits is None else other._stacked_phi(),
+            )
+            other.stacked.unstacked = other
+        return other
 
     def stacked_spectrum(self, spectrum: Spectrum) -> Spectrum:
         """The spectrum of the stacked M: the bounds are orthonormal rows, dependent on the others."""

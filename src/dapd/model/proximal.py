@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,8 @@ __all__ = ["L1", "Box", "GroupBall", "Interval", "NonNegative", "Phi", "Zero", "
 
 def support(z: Array, lower: Any, upper: Any) -> float:
     """sup{zᵀy : lower ≤ y ≤ upper}; infinite bounds cost nothing if z is zero."""
-    lower, upper = np.broadcast_to(lower, z.shape), np.broadcast_to(upper, z.shape)
-    up, down = z > 0, z < 0
-    return float(np.sum(upper[up] * z[up]) + np.sum(lower[down] * z[down]))
+    ends = np.where(z > 0, upper, np.where(z < 0, lower, 0.0))
+    return float(ends @ z)
 
 
 class _ByRows(Phi):
@@ -34,6 +34,15 @@ class _ByRows(Phi):
     def _ends(self) -> tuple[Any, Any]:
         """The ends of the interval of each row that φ is the indicator or the support function of."""
         raise NotImplementedError
+
+    @cached_property
+    def _bounded(self) -> tuple[Any, Any]:
+        """The directions in which the intervals are bounded, as bounds; numbers if all rows have the same."""
+        low, high = (np.isinf(end) for end in self._ends)
+        return (
+            _common(low, np.where(low, 0.0, -np.inf)),
+            _common(high, np.where(high, 0.0, np.inf)),
+        )
 
 
 class _Indicator(_ByRows):
@@ -58,11 +67,11 @@ class _Indicator(_ByRows):
 
     def project(self, y: Array) -> Array:
         """Clip y to the intervals."""
-        return np.clip(y, *self._ends)
+        return _clipped(y, *self._ends)
 
     def project_conjugate(self, z: Array) -> Array:
         """Clip z to the directions in which the intervals are bounded."""
-        return np.clip(z, *_bounded(*self._ends))
+        return _clipped(z, *self._bounded)
 
     def project_recession(self, d: Array) -> Array:
         """Clip d to the directions in which the intervals are unbounded."""
@@ -79,6 +88,10 @@ class _Support(_ByRows):
     @property
     def is_linear(self) -> bool:
         """Whether every interval is a point."""
+        return self._points
+
+    @cached_property
+    def _points(self) -> bool:
         return bool(np.all(np.equal(*self._ends)))
 
     def conjugate(self, z: Array) -> float:
@@ -100,11 +113,11 @@ class _Support(_ByRows):
 
     def project(self, y: Array) -> Array:
         """Clip y to the directions in which the intervals are bounded."""
-        return np.clip(y, *_bounded(*self._ends))
+        return _clipped(y, *self._bounded)
 
     def project_conjugate(self, z: Array) -> Array:
         """Clip z to the intervals."""
-        return np.clip(z, *self._ends)
+        return _clipped(z, *self._ends)
 
     def project_recession(self, d: Array) -> Array:
         """As `project`."""
@@ -252,9 +265,14 @@ def _shrink(v: Array, low: Any, high: Any) -> Array:
     return xp.maximum(v - high, zero) + xp.minimum(v - low, zero)
 
 
-def _bounded(lower: Any, upper: Any) -> tuple[Any, Any]:
-    """The directions in which lower ≤ z ≤ upper is bounded, as bounds."""
-    return np.where(np.isinf(lower), 0.0, -np.inf), np.where(np.isinf(upper), 0.0, np.inf)
+def _common(infinite: Any, values: Array) -> Any:
+    """The values, or the one value that all rows share."""
+    return float(values.flat[0]) if values.size and (np.all(infinite) or not np.any(infinite)) else values
+
+
+def _clipped(v: Array, lower: Any, upper: Any) -> Array:
+    """Clip v to the bounds; np.clip takes longer for short vectors."""
+    return np.minimum(np.maximum(v, lower), upper)
 
 
 def _unbounded(lower: Any, upper: Any) -> tuple[Any, Any]:

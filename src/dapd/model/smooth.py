@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,12 @@ class Quadratic(Function):
             low, high = self._eigenvalues()
             mu, L = low if mu is None else mu, high if L is None else L
         self._constants(mu, L)
+
+    def with_c(self, c: Any) -> Quadratic:
+        """½xᵀHx − cᵀx with another c."""
+        other = copy(self)
+        other.c = vector("c", c, self.size)
+        return other
 
     def _eigenvalues(self) -> tuple[float, float]:
         """Bounds on the eigenvalues of H; raise if one of them is negative by more than rounding."""

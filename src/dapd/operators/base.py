@@ -243,8 +243,13 @@ class Sparse(_Explicit):
         return self._magnitudes().T @ abs(y)
 
     def _magnitudes(self) -> Any:
-        """|M|, without a copy of its pattern."""
-        return sp.csr_array((abs(self.matrix.data), self.matrix.indices, self.matrix.indptr), shape=self.shape)
+        """|M|, without a copy of its pattern; kept if it is small."""
+        known = self.memory.get("magnitudes")
+        if known is None:
+            known = sp.csr_array((abs(self.matrix.data), self.matrix.indices, self.matrix.indptr), shape=self.shape)
+            if self.matrix.nnz <= PANEL:
+                self.memory["magnitudes"] = known
+        return known
 
     def columns(self, block: slice) -> Operator:
         """The columns, copied."""

@@ -9,7 +9,7 @@ from time import perf_counter
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
 from dapd.model.problem import Problem
-from dapd.presolve.transform import Transform
+from dapd.presolve.transform import ForAnyB, Transform
 
 Apply = Callable[[Problem], Transform | None]
 
@@ -36,6 +36,21 @@ class Presolve:
                 found.append(transform)
                 current = transform.problem
         return cls(problem, found)
+
+    def again(self, problem: Problem) -> Presolve | None:
+        """The same transforms of a problem that differs only in b; None if it differs in more, or b forbids them."""
+        known = self.original
+        if not (problem.f is known.f and problem.M is known.M and problem.phi is known.phi):
+            return None
+        found: list[Transform] = []
+        b = problem.b
+        for transform in self.transforms:
+            other = transform.with_b(b) if isinstance(transform, ForAnyB) else None
+            if other is None:
+                return None
+            found.append(other)
+            b = other.problem.b
+        return Presolve(problem, found)
 
     @property
     def why(self) -> str:

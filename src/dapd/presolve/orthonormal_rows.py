@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import Protocol, Self
 
@@ -179,6 +180,7 @@ class OrthonormalRows:
     def __init__(self, problem: Problem, table: Rows, factor: Factor, c: Array, others: list[Operator]) -> None:
         self.factor, self.count = factor, len(c)
         self.equations, self.rest = np.flatnonzero(table.equation), np.flatnonzero(~table.equation)
+        self.lower = table.lower[self.equations]
         level = Rows.intervals(self.count, 0.0, 0.0)
         self.problem = rebuilt(
             problem,
@@ -218,6 +220,15 @@ class OrthonormalRows:
             if not own.all()
         ]
         return cls(problem, table, factor, c, rest)
+
+    def with_b(self, b: Array) -> Self | None:
+        """The same rows for another b; None if no x satisfies the equations then."""
+        c = self.factor.right(b[self.equations] + self.lower)
+        if c is None:
+            return None
+        other = copy(self)
+        other.problem = self.problem.replaced(b=np.concatenate([c, b[self.rest]]))
+        return other
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
         """(x, R times the y of the equations)."""

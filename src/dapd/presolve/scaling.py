@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Self
 
 import numpy as np
@@ -36,6 +37,12 @@ class _Factors:
             b=problem.b * rows.astype(problem.b.dtype),
             phi=table.scaled(rows, cost).phi(),
         )
+
+    def with_b(self, b: Array) -> Self:
+        """The same factors for another b."""
+        other = copy(self)
+        other.problem = self.problem.replaced(b=b * self.rows.astype(b.dtype))
+        return other
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
         """(x/columns, cost·y/rows)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from dapd.arrays import Array
 from dapd.model.problem import Problem
@@ -27,6 +27,14 @@ class Transform(Protocol):
 
     def back(self, x: Array, y: Array) -> tuple[Array, Array]:
         """(x, y) of the original problem, the y of removed rows included."""
+
+
+@runtime_checkable
+class ForAnyB(Transform, Protocol):
+    """A transform that depends on f, M and φ alone, so it serves every b."""
+
+    def with_b(self, b: Array) -> Transform | None:
+        """The transform of the problem with another b; None if that b forbids it."""
 
 
 def rebuilt(

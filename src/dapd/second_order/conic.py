@@ -1,4 +1,4 @@
-"""A problem with quadratic f and rows, boxes and balls, in conic form: min ½vᵀPv + qᵀv subject to h − Gv ∈ K.
+"""A problem with quadratic (or pseudo-Huber) f, rows, boxes and balls in conic form: min ½vᵀPv + qᵀv, h − Gv ∈ K.
 
 v holds x, then residuals r = Bx − d of least squares, then the heights of epigraphs, max(w, 0) ≤ t and ‖w‖ ≤ t, with
 w = Mx − b. K is a product of zeros, half-lines and second-order cones. Its multipliers u ∈ K* satisfy Pv + q + Gᵀu = 0,
@@ -14,8 +14,13 @@ import scipy.sparse as sp
 
 from dapd.arguments import consecutive
 from dapd.arrays import Array
-from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, Pieces, pieces_of
+from dapd.model.composed import Stack
+from dapd.model.groups import GroupBall
+from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, Pieces, has_valid_lowering, pieces_of
 from dapd.model.problem import Problem
+from dapd.model.smooth import Quadratic
+from dapd.model.terms import Terms
+from dapd.operators.stacked import RowBlocks
 from dapd.second_order.matrices import as_csr, entries
 from dapd.second_order.quadratic import QuadraticForm, quadratic
 
@@ -104,7 +109,36 @@ def conic(problem: Problem) -> Conic | None:
     if pieces is None or entries(problem.M) is None:
         return None
     f = quadratic(problem.f, problem.columns)
-    return None if f is None else _assembled(problem, f, _rows(pieces, problem.rows), _balls(pieces))
+    if f is None:
+        return _of_pseudo_huber(problem)
+    return _assembled(problem, f, _rows(pieces, problem.rows), _balls(pieces))
+
+
+def _of_pseudo_huber(problem: Problem) -> Conic | None:
+    """√(u² + e²) is the norm of (u, e), which a ball of radius 1 in y adds to f; None for any other loss."""
+    terms = problem.f.lowered() if has_valid_lowering(problem.f, "value", "grad") else None
+    if not isinstance(terms, Terms) or terms.loss != "pseudo-huber" or terms.H is not None:
+        return None
+    if terms.A is not None and entries(terms.A) is None:
+        return None
+    n = problem.columns
+    A = sp.eye_array(n, format="csr") if terms.A is None else as_csr(terms.A)
+    count = A.shape[0]
+    indptr = np.append(np.repeat(A.indptr[:-1], 2), A.indptr[-1])
+    indptr[1::2] = A.indptr[1:]  # every second row is empty
+    norms = sp.csr_array((A.data, A.indices, indptr), shape=(2 * count, n))
+    b = np.full(2 * count, -terms.e)
+    b[::2] = 0.0 if terms.d is None else terms.d
+    rest = Quadratic(np.full(n, terms.ridge), terms.c, mu=terms.ridge, L=terms.ridge)
+    whole = Problem(
+        rest,
+        RowBlocks([problem.M, norms] if problem.rows else [norms]),
+        np.concatenate([problem.b, b]),
+        Stack([problem.phi, GroupBall(1.0, 2)], sizes=[problem.rows, 2 * count]) if problem.rows else GroupBall(1.0, 2),
+    )
+    form = conic(whole)
+    m = problem.rows
+    return form and form._replace(offset=form.offset[:m], to_y=form.to_y[:m], bounded=form.bounded[:m])
 
 
 def _pieces(problem: Problem) -> Pieces | None:

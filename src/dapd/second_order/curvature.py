@@ -14,6 +14,8 @@ from dapd.arrays import Array
 from dapd.model.terms import LOSSES, Terms
 from dapd.second_order.matrices import Matrix, explicit, scaled, stack
 
+NONE = np.zeros(0)
+
 
 class _Part(NamedTuple):
     """Losses of one kind."""
@@ -30,12 +32,7 @@ class Curvature:
     def __init__(self, terms: Terms | list[Terms], sizes: list[int]) -> None:
         parts = [terms] if isinstance(terms, Terms) else terms
         self.size = sum(sizes)
-        self.c = np.concatenate(
-            [
-                np.zeros(n) if part.c is None else np.asarray(part.c, np.float64)
-                for part, n in zip(parts, sizes, strict=True)
-            ]
-        )
+        self.c = linear_part(parts, sizes)
         self.P = _quadratic(parts, sizes)  # a vector (the diagonal), dense, or CSR
         matrices: list[Matrix] = []
         self.parts: list[_Part] = []
@@ -60,6 +57,16 @@ class Curvature:
         other.P = cost * (columns * columns * self.P if self.P.ndim == 1 else scaled(self.P, columns, columns))
         other.A = scaled(self.A, np.ones(self.rows), columns)
         return other
+
+    def with_c(self, c: Array) -> Curvature:
+        """The same with another c."""
+        other = copy(self)
+        other.c = c
+        return other
+
+    def image(self, x: Array) -> Array:
+        """Ax."""
+        return self.A @ x if self.rows else NONE
 
     def times(self, x: Array) -> Array:
         """Px."""
@@ -92,6 +99,12 @@ class Curvature:
             return first, bend + float((image_of_d * image_of_d) @ self._each("curvature", u))
 
         return at
+
+
+def linear_part(parts: list[Terms], sizes: list[int]) -> Array:
+    """The c of all parts."""
+    known = zip(parts, sizes, strict=True)
+    return np.concatenate([np.zeros(n) if part.c is None else np.asarray(part.c, np.float64) for part, n in known])
 
 
 def _quadratic(parts: list[Terms], sizes: list[int]) -> Any:

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import nnls
 
 from dapd.arrays import Array
 from dapd.model.lowered import has_valid_lowering
@@ -33,6 +32,8 @@ def contradiction(problem: Problem) -> Array | None:
     With d split into rows that push up and rows that push down, φ∞ is linear, so this is a least-squares problem in
     nonnegative variables (Lawson & Hanson 1974, ch. 23). Rows in groups take no part. Columns of M have length 1 first.
     """
+    from scipy.optimize import nnls  # slow to import, and rarely needed
+
     pieces = problem.phi.lowered(problem.rows)
     try:
         M = explicit(problem.M, PROBING)

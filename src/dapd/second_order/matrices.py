@@ -134,6 +134,15 @@ def scaled(matrix: Matrix, rows: Array, columns: Array) -> Matrix:
     )
 
 
+def same_pattern(first: Matrix, second: Matrix) -> bool:
+    """Whether two matrices, or diagonals, are stored alike and differ at most in their numbers."""
+    if first.shape != second.shape or sp.issparse(first) != sp.issparse(second):
+        return False
+    if not sp.issparse(first):
+        return True
+    return np.array_equal(first.indptr, second.indptr) and np.array_equal(first.indices, second.indices)
+
+
 class Split(NamedTuple):
     """Rows with one entry, and the others."""
 

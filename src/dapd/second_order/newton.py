@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,11 +21,11 @@ from dapd.model.lowered import has_valid_lowering, pieces_of
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 from dapd.second_order.choose import DENSE_RATE, MEMORY, OVERHEAD, choose_system
-from dapd.second_order.curvature import Curvature
-from dapd.second_order.matrices import NotExplicit, explicit, probes, scaled, split, stack
+from dapd.second_order.curvature import Curvature, linear_part
+from dapd.second_order.matrices import Matrix, NotExplicit, explicit, probes, same_pattern, scaled, split, stack
 from dapd.second_order.rows import Derivative, Rows
 from dapd.second_order.scaling import ruiz
-from dapd.second_order.systems import Singular, System
+from dapd.second_order.systems import Singular, Sparse, System
 from dapd.second_order.weights import Groups, weigh
 
 LEAST_DELTA = 1e-9  # the least proximal weight δ of a scaled problem
@@ -37,7 +37,9 @@ PATIENCE = 2  # proximal steps that Newton could not complete before the other o
 PROBING = 10  # factorisations that the products to find the entries of a matrix-free M may take as long as
 INNER, EXACT = 60, 40  # Newton steps per proximal step, and trials of a line search
 SHARPER = 0.1  # the accuracy of a proximal step relative to the one before
-POLISHES = 8
+WARM = 1e-4  # the accuracy of the first one, if the active rows of an earlier solve are nearly right
+FIRM, FIRMLY = 1e6, 100.0  # σ of equations then, and the factor of other rows
+POLISHES, MARGIN = 8, 0.1  # at most, and the error at which they should end
 ROUNDING = 1e-13
 FIRMER = (1.0, 1e2, 1e4, 1e6)  # times δ, tried in turn until a factorisation succeeds
 
@@ -73,54 +75,99 @@ class Newton:
     """A problem set up for second-order steps."""
 
     def __init__(self, problem: Problem, *, seconds: float = np.inf) -> None:
-        f, phi = problem.f, problem.phi
-        terms = f.lowered() if has_valid_lowering(f, "grad") else None
-        pieces = pieces_of(phi, problem.rows)
-        if terms is None or pieces is None:
-            raise Unsuitable(f"{'f' if terms is None else 'φ'} is only available in Python")
-        sizes = [problem.columns] if isinstance(terms, Terms) else [b.stop - b.start for b in problem.blocks or []]
         known = probes(problem.M)
-        try:
-            rows, curvature, M = Rows(pieces), Curvature(terms, sizes), explicit(problem.M, PROBING * seconds)
-        except (NotExplicit, TypeError, ValueError) as error:
-            raise Unsuitable(str(error)) from None
+        rows, curvature, M = _explicit_parts(problem, PROBING * seconds)
         self.products = probes(problem.M) - known  # made for the entries of M
+        self.problem = problem
         self.groups = Groups(curvature.rows + rows.grouped, rows.starts, rows.owner)
-        keep = np.zeros(curvature.rows + problem.rows, bool)
-        keep[self.groups.rows] = True
-        stacked = [curvature.A, M] if curvature.rows else [M]
-        kind, self.cost = choose_system(curvature.P, split(stack(stacked, problem.columns), keep), self.groups, seconds)
-        self.kind = kind.__doc__.partition(",")[0] if kind.__doc__ else kind.__name__
-        d, e, cost = self.factors = ruiz(curvature, M, rows)
-        self.f, self.rows = curvature.scaled(d, cost), rows.scaled(e, cost)
-        self.M, self.b = scaled(M, e, d), e * problem.b.astype(np.float64)
-        self.Mt = self.M.T.tocsr() if sp.issparse(self.M) else self.M.T
-        matrix = stack([self.f.A, self.M] if self.f.rows else [self.M], problem.columns)
-        self.system: System = kind(self.f.P, split(matrix, keep), self.groups)
+        self.keep = np.zeros(curvature.rows + problem.rows, bool)
+        self.keep[self.groups.rows] = True
+        stacked = stack([curvature.A, M] if curvature.rows else [M], problem.columns)
+        self.made_by, self.cost = choose_system(curvature.P, split(stacked, self.keep), self.groups, seconds)
+        self.kind = (self.made_by.__doc__ or self.made_by.__name__).partition(",")[0]
+        self.factors = ruiz(curvature, M, rows)
+        self._set(rows, curvature, M)
+        self.system = self._assembled()
         self.delta = BOLD[0]
         self.steps: Array | None = None  # σ, kept from one solve to the next
+        self.firm = False  # whether σ was raised for starts near a solution
         self.factorizations = 0
         self.most_factorizations = np.inf  # more are not begun
         self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
 
-    def run(self, x: Array, y: Array, judge: Judge, deadline: float = np.inf) -> Iterator[Look]:
-        """Proximal steps from (x, y) on, as long as the caller wants more."""
+    @property
+    def is_sparse(self) -> bool:
+        """Whether its systems are factorised without BLAS."""
+        return self.made_by is Sparse
+
+    def _set(self, rows: Rows, curvature: Curvature, M: Matrix) -> None:
+        """Scale all parts."""
+        d, e, cost = self.factors
+        self.rows, self.f, self.M = rows.scaled(e, cost), curvature.scaled(d, cost), scaled(M, e, d)
+        self.Mt = self.M.T.tocsr() if sp.issparse(self.M) else self.M.T
+        self.b = e * self.problem.b.astype(np.float64)
+
+    def _assembled(self) -> System:
+        matrix = stack([self.f.A, self.M] if self.f.rows else [self.M], self.f.size)
+        return self.made_by(self.f.P, split(matrix, self.keep), self.groups)
+
+    def update(self, problem: Problem) -> bool:
+        """Take the numbers of a problem of the same pattern, keeping scaling, ordering and σ; False if it has another.
+
+        As long as f's matrices and M are the same objects, the last factorisation stays valid too.
+        """
+        before = self.problem
+        if problem is before:
+            return True
+        new_f, new_M = problem.f is not before.f, problem.M is not before.M
+        if new_M or (new_f and not _same_matrices(before.f.lowered(), problem.f.lowered())):
+            rows, curvature, M = _explicit_parts(problem)
+            pairs = ((curvature.P, self.f.P), (curvature.A, self.f.A), (M, self.M))
+            if not (rows.same_groups(self.rows) and all(same_pattern(*pair) for pair in pairs)):
+                return False
+            self.problem = problem
+            self._set(rows, curvature, M)
+            system = self._assembled()
+            system.adopt(self.system)
+            self.system, self.factored = system, None
+            return True
+        d, e, cost = self.factors
+        if problem.phi is not before.phi:
+            rows = _rows_of(problem)
+            if not rows.same_groups(self.rows):
+                return False
+            self.rows = rows.scaled(e, cost)
+        if new_f:
+            self.f = self.f.with_c(cost * d * linear_part(*_terms_of(problem)))
+        self.problem, self.b = problem, e * problem.b.astype(np.float64)
+        return True
+
+    def forget(self) -> None:
+        """Start anew with σ and δ, after a solve that did not end well."""
+        self.steps, self.delta, self.firm = None, BOLD[0], False
+
+    def run(self, x: Array, y: Array, judge: Judge, deadline: float = np.inf, *, tol: float = 0.0) -> Iterator[Look]:
+        """Proximal steps from (x, y) on, as long as the caller wants more.
+
+        The judge gives the relative error of a point, or 0 if that is small enough, which may be expected near `tol`.
+        """
         d, e, cost = self.factors
         x, y = x / d, cost * y / e
-        steps = self._first_steps(x) if self.steps is None else self.steps
-        accuracy, residual_before, pull_before = 1.0, None, np.inf
+        steps = self._first_steps(x) if self.steps is None else self._firm_steps(self.steps)
+        accuracy, residual_before, pull_before = 1.0 if self.steps is None else WARM, None, np.inf
         best_error, best = np.inf, (x, y)
         (_, rise), incomplete, others = BOLD, 0, itertools.cycle((CAREFUL, BOLD))
         while perf_counter() < deadline:
             centre, y_before = x, y
             x, y, derivative = self._proximal_step(x, y, steps, accuracy, deadline)
             residual, pull = (y - y_before) / steps, self.delta * np.max(abs(x - centre), initial=0.0)
-            error = judge(d * x, e * y / cost)
-            polished = None if self._over(deadline) else self._polish(x, y, steps, derivative)
-            if polished is not None:
-                other = judge(d * polished[0], e * polished[1] / cost)
-                if other < error:
-                    (x, y), error = polished, other
+            error, *point = np.inf, x, y
+            if not self._over(deadline):
+                error, *point = self._polish(x, y, steps, derivative, judge, tol)
+            if error > 0.0:
+                plain = judge(d * x, e * y / cost)
+                error, *point = (error, *point) if error < plain else (plain, x, y)
+            x, y = point
             if error < best_error:
                 best_error, best = error, (x, y)
             self.steps = steps
@@ -151,15 +198,23 @@ class Newton:
         size = FIRST_STEP * max(1.0, slope) / max(1.0, 0.5 * float(far @ far))
         return np.full(residual.size, float(np.clip(size, *STEPS)))
 
+    def _firm_steps(self, steps: Array) -> Array:
+        """σ for a start near the solution: so large that one proximal step is nearly enough."""
+        if self.firm:
+            return steps
+        self.firm, free = True, ~self.rows.bounded
+        steps = np.where(free, np.maximum(steps, np.minimum(FIRMLY * steps, FIRM)), steps)
+        return np.where(free & self.rows.linear, np.maximum(steps, FIRM), steps)
+
     def _proximal_step(
         self, x: Array, y: Array, steps: Array, accuracy: float, deadline: float
     ) -> tuple[Array, Array, Derivative]:
         """The x of the next point, up to `accuracy` in the gradient, with its y and the derivative there."""
         centre, before, fell = x, None, np.inf
+        v = y + steps * (self.M @ x - self.b)
         for trial in range(INNER + 1):
-            image, residual = self.f.A @ x, self.M @ x - self.b
-            v = y + steps * residual
-            p, derivative = self.rows.prox(v, steps), self.rows.derivative(v, steps)
+            image = self.f.image(x)
+            p, derivative = self.rows.prox_and_derivative(v, steps)
             g = self.f.gradient(x, image) + self.delta * (x - centre) + self.Mt @ p
             size = np.max(abs(g), initial=0.0)
             exact = self.f.quadratic and derivative.same_rows(before)  # the last Newton step solved its equation
@@ -169,10 +224,11 @@ class Newton:
             before, fell = derivative, size
             self._factor(image, derivative, steps)
             d = self._solve(-g, None)[0]
-            t = self._line_search(x, image, v, steps, centre, d)
+            Md = self.M @ d
+            t = self._line_search(x, image, v, steps, centre, d, Md, float(g @ d))
             if t == 0.0:  # rounding hides any further descent
                 break
-            x = x + t * d
+            x, v = x + t * d, v + t * (steps * Md)
         self.trials = trial
         return x, p, derivative
 
@@ -208,24 +264,28 @@ class Newton:
             return d, z
         return d, (self.weights.times(z) + null)[losses:]
 
-    def _line_search(self, x: Array, image: Array, v: Array, steps: Array, centre: Array, d: Array) -> float:
-        """The t that minimises the convex function along d, by Newton on its slope; 0 if d does not descend."""
-        along = self.f.along(x, image, d, self.f.A @ d)
-        Md = self.M @ d
+    def _line_search(
+        self, x: Array, image: Array, v: Array, steps: Array, centre: Array, d: Array, Md: Array, start: float
+    ) -> float:
+        """The t that minimises the convex function along d, by Newton on its slope; 0 if d does not descend.
+
+        `start` is its slope at t = 0.
+        """
+        if not start < 0.0:
+            return 0.0
+        along = self.f.along(x, image, d, self.f.image(d))
         pull, bend, move = float(d @ (x - centre)), float(d @ d), steps * Md
+        curves = move * Md
 
         def slopes(t: float) -> tuple[float, float]:
             at = v + t * move
             first, second = along(t)
-            curve = self.rows.derivative(at, steps).across @ (move * Md)
+            p, derivative = self.rows.prox_and_derivative(at, steps)
             return (
-                first + self.delta * (pull + t * bend) + float(Md @ self.rows.prox(at, steps)),
-                second + self.delta * bend + float(curve),
+                first + self.delta * (pull + t * bend) + float(Md @ p),
+                second + self.delta * bend + float(derivative.across @ curves),
             )
 
-        start = slopes(0.0)[0]
-        if not start < 0.0:
-            return 0.0
         low, high, t = 0.0, np.inf, 1.0
         for trial in range(EXACT):
             slope, curve = slopes(t)
@@ -240,21 +300,71 @@ class Newton:
             t = guess
         return t
 
-    def _polish(self, x: Array, y: Array, steps: Array, derivative: Derivative) -> tuple[Array, Array] | None:
-        """Proximal steps of one Newton step each with one matrix: they converge fast if the active rows are right."""
+    def _polish(
+        self, x: Array, y: Array, steps: Array, derivative: Derivative, judge: Judge, tol: float
+    ) -> tuple[float, Array, Array]:
+        """The error and the point after proximal steps of one Newton step each, with one matrix.
+
+        They converge fast if the active rows are right. The judge, who takes as long as a step, is asked when the
+        residual is near `tol`, and again at the end if need be. The error is infinite if nothing came of it.
+        """
+        d, e, cost = self.factors
+        best, least, error, enough = (x, y), np.inf, np.inf, MARGIN * tol
         try:
-            self._factor(self.f.A @ x, derivative, steps)
-            best, least = None, np.inf
-            piece = self.rows.piece(y + steps * (self.M @ x - self.b), steps, derivative)
+            self._factor(self.f.image(x), derivative, steps)
+            v = y + steps * (self.M @ x - self.b)
+            piece = self.rows.piece(v, steps, derivative)
             for _ in range(POLISHES):
-                p = piece(y + steps * (self.M @ x - self.b))
-                r, s = -(self.f.gradient(x, self.f.A @ x) + self.Mt @ y), p - y
+                p = piece(v)
+                r, s = -(self.f.gradient(x, self.f.image(x)) + self.Mt @ y), p - y
                 left = max(np.max(abs(r), initial=0.0), np.max(abs(s) / steps, initial=0.0))
                 if not left < 0.5 * least:
                     break
-                best, least = (x, y), left
+                best, least, error = (x, self.rows.project(y)), left, np.inf
+                if left <= enough:
+                    error = judge(d * best[0], e * best[1] / cost)
+                    if error == 0.0:
+                        break
+                    enough *= left / error
                 dx, dy = self._solve(r, s)
                 x, y = x + dx, y + dy
+                v = y + steps * (self.M @ x - self.b)
         except Singular:
-            return None
-        return None if best is None else (best[0], self.rows.project(best[1]))
+            return np.inf, *best
+        return error if error < np.inf else judge(d * best[0], e * best[1] / cost), *best
+
+
+def _rows_of(problem: Problem) -> Rows:
+    pieces = pieces_of(problem.phi, problem.rows)
+    if pieces is None:
+        raise Unsuitable("φ is only available in Python")
+    try:
+        return Rows(pieces)
+    except ValueError as error:
+        raise Unsuitable(str(error)) from None
+
+
+def _terms_of(problem: Problem) -> tuple[list[Terms], list[int]]:
+    """The terms of each block of f, and the sizes of the blocks."""
+    terms = problem.f.lowered() if has_valid_lowering(problem.f, "grad") else None
+    if terms is None:
+        raise Unsuitable("f is only available in Python")
+    if isinstance(terms, Terms):
+        return [terms], [problem.columns]
+    return terms, [block.stop - block.start for block in problem.blocks or []]
+
+
+def _explicit_parts(problem: Problem, seconds: float = np.inf) -> tuple[Rows, Curvature, Matrix]:
+    """φ, f and M with all their entries, for which products with M may take so many seconds."""
+    terms = _terms_of(problem)
+    try:
+        return _rows_of(problem), Curvature(*terms), explicit(problem.M, seconds)
+    except (NotExplicit, TypeError, ValueError) as error:
+        raise Unsuitable(str(error)) from None
+
+
+def _same_matrices(first: Any, second: Any) -> bool:
+    """Whether the terms of f differ in c at most."""
+    if not (isinstance(first, Terms) and isinstance(second, Terms)):
+        return False
+    return all(getattr(first, name) is getattr(second, name) for name in Terms._fields if name != "c")

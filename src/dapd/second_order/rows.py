@@ -13,6 +13,8 @@ from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, Pieces
 
+NONE = np.zeros(0)
+
 
 class Derivative(NamedTuple):
     """D of v ↦ prox_{σφ}(v): a diagonal, and in group t the matrix a·I + (a′ − a)·v̂v̂ᵀ with v̂ = v/‖v‖.
@@ -50,6 +52,8 @@ class Rows:
                 grouped.append(np.arange(where.start, where.stop))
             elif piece.code != KEEP:
                 raise ValueError(f"φ has the code {piece.code}, whose derivative is not known")
+        self.clips = bool(np.any(self.least > -np.inf) or np.any(self.most < np.inf))
+        self.ends: tuple[Array, Array, Array] | None = None  # the last σ, with σ·lower and σ·upper
         self.linear = self.lower == self.upper  # nothing to shrink: such a row is active if it is not clipped
         self.grouped = np.concatenate(grouped) if grouped else np.zeros(0, np.intp)  # rows that belong to groups
         self.radii = np.concatenate(radii) if radii else np.zeros(0)
@@ -60,11 +64,17 @@ class Rows:
     def scaled(self, rows: Array, cost: float) -> Rows:
         """φ of the problem whose rows are multiplied with `rows`, and whose f with `cost`."""
         other = copy(self)
+        other.ends = None
         other.lower, other.upper = rows * self.lower, rows * self.upper
         other.least, other.most = cost * self.least / rows, cost * self.most / rows
         of_group = rows[self.grouped][self.starts]
         other.radii = np.where(self.shrinks, self.radii * of_group, cost * self.radii / of_group)
         return other
+
+    def same_groups(self, other: Rows) -> bool:
+        """Whether both have the same groups, of the same kinds."""
+        pairs = ((self.grouped, other.grouped), (self.starts, other.starts), (self.shrinks, other.shrinks))
+        return all(np.array_equal(*pair) for pair in pairs)
 
     @cached_property
     def owner(self) -> Array:
@@ -89,26 +99,40 @@ class Rows:
 
     def prox(self, v: Array, steps: Array) -> Array:
         """prox_{σφ}(v) with the steps σ."""
-        p = v - np.clip(v, steps * self.lower, steps * self.upper)
-        np.clip(p, self.least, self.most, out=p)
+        p = v - self._shrunk(v, steps)
+        if self.clips:
+            p = np.minimum(np.maximum(p, self.least), self.most)
         if self.grouped.size:
             p[self.grouped] = v[self.grouped] * self._factors(v, steps)[0][self.owner]
         return p
 
     def derivative(self, v: Array, steps: Array) -> Derivative:
         """An element of the generalised derivative of the prox at v."""
-        low, high = steps * self.lower, steps * self.upper
-        rest = v - np.clip(v, low, high)
-        active = (self.linear | (v < low) | (v > high)) & (rest > self.least) & (rest < self.most)
+        return self.prox_and_derivative(v, steps)[1]
+
+    def prox_and_derivative(self, v: Array, steps: Array) -> tuple[Array, Derivative]:
+        """Both at once."""
+        p = v - self._shrunk(v, steps)
+        active = (p != 0) | self.linear
+        if self.clips:
+            active &= (p > self.least) & (p < self.most)
+            p = np.minimum(np.maximum(p, self.least), self.most)
         across = active.astype(np.float64)
         if not self.grouped.size:
-            return Derivative(across, np.zeros(0), np.zeros(0))
+            return p, Derivative(across, NONE, NONE)
         factors, norms = self._factors(v, steps)
         outside = factors < 1.0
         along = np.where(self.shrinks, (factors > 0) * 1.0, np.where(outside, 0.0, 1.0))
         across[self.grouped] = factors[self.owner]
+        p[self.grouped] = v[self.grouped] * across[self.grouped]
         unit = v[self.grouped] / np.where(norms > 0, norms, 1.0)[self.owner]
-        return Derivative(across, along, unit)
+        return p, Derivative(across, along, unit)
+
+    def _shrunk(self, v: Array, steps: Array) -> Array:
+        """What v loses to the intervals: clip(v, σ·lower, σ·upper)."""
+        if self.ends is None or self.ends[0] is not steps:
+            self.ends = steps, steps * self.lower, steps * self.upper
+        return np.minimum(np.maximum(v, self.ends[1]), self.ends[2])
 
     def piece(self, v: Array, steps: Array, derivative: Derivative) -> Callable[[Array], Array]:
         """The prox as it is near v: linear in the rows, which stay active or not wherever its argument goes."""

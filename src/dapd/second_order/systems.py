@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import scipy.linalg as sl
@@ -14,6 +14,7 @@ from dapd.second_order.pattern import Mixed, Pattern
 from dapd.second_order.weights import Groups, Weights
 
 REFINEMENTS = 3  # corrections of a solution by its residual
+ACCURATE = 1e-12  # residual, relative to the right-hand side, that needs no correction
 
 
 class Singular(Exception):
@@ -28,6 +29,9 @@ class System(Protocol):
 
     def solve(self, r: Array, q: Array) -> tuple[Array, Array]:
         """(d, z), with z and q for all rows."""
+
+    def adopt(self, other: Self) -> None:
+        """Take over what depends only on the pattern from a system with the same one."""
 
 
 class _Base:
@@ -65,6 +69,9 @@ class _Base:
         z[split.general] = own
         z[split.single] = self.entries * d[split.column] + q[split.single]
         return d, z
+
+    def adopt(self, other: Self) -> None:
+        """Nothing, in general."""
 
     def _factor(self, h: Array) -> None:
         raise NotImplementedError
@@ -137,6 +144,10 @@ class Sparse(_Base):
         self.kkt = Pattern(P, self.mixed.matrix)
         self.factors: Any = None
 
+    def adopt(self, other: Self) -> None:
+        """The ordering, which qdldl keeps with its factors."""
+        self.factors = other.factors
+
     def _factor(self, h: Array) -> None:
         import qdldl
 
@@ -151,6 +162,7 @@ class Sparse(_Base):
         n = r.size
         d, z = np.zeros(n), np.zeros(q.size)
         first, second, least = r, -q, np.inf
+        size = max(np.max(abs(r), initial=0.0), np.max(abs(q), initial=0.0))
         for _ in range(REFINEMENTS):
             step = self.factors.solve(np.concatenate([first, second]))
             new_d, new_z = d + step[:n], z + step[n:]
@@ -159,7 +171,7 @@ class Sparse(_Base):
             error = max(np.max(abs(first), initial=0.0), np.max(abs(second), initial=0.0))
             if not error < least:
                 break
-            enough = error > 0.5 * least or error <= 1e-15 * max(abs(r).max(initial=0.0), abs(q).max(initial=0.0))
+            enough = error > 0.5 * least or error <= ACCURATE * size
             d, z, least = new_d, new_z, error
             if enough:
                 break

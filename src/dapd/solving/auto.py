@@ -12,8 +12,9 @@ import numpy as np
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
+from dapd.model.problem import Problem
 from dapd.solving.certificate import blame, objective
-from dapd.solving.choose import choose_blocks
+from dapd.solving.choose import Comparison, compare_blocks
 from dapd.solving.doubts import Doubts
 from dapd.solving.ends import proves_infeasible, proves_unbounded
 from dapd.solving.loop import Info
@@ -22,7 +23,7 @@ from dapd.solving.progress import Display, display
 from dapd.solving.request import Request, first_point, run_method, satisfied, split_dual
 from dapd.solving.result import SENTENCES, History, Result, Status
 from dapd.solving.search import Search
-from dapd.solving.ways import Direct, FirstOrder, Moved, SecondOrder, Way
+from dapd.solving.ways import OVERRUN, SOON, Direct, FirstOrder, Moved, SecondOrder, Way
 from dapd.spectrum.estimate import Spectrum
 
 EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost
@@ -45,26 +46,31 @@ def solve_auto(
     use_direct: bool,
     kept: dict[str, Any] | None = None,
 ) -> Result:
-    """Solve by whatever is fastest; `kept` holds set-ups of an earlier solve."""
+    """Solve by whatever is fastest.
+
+    `kept` holds set-ups for later solves of problems of the same shape. The way that solved the last one is tried
+    first, and the others are set up only if it takes longer than predicted.
+    """
     problem = asked.problem
-    runner, spectrum, blocks = choose_blocks(problem.stacked, spectrum, start, options, engine, asked.deadline)
-    if runner is not None:
-        return run_method(asked._replace(by_passes=True), runner, spectrum, [blocks])
-    search = Search(
-        problem.stacked, asked.tolerances, asked.limit, asked.deadline, spectrum, {} if kept is None else kept
-    )
+    blocks = _blocks(problem.stacked, spectrum, engine, asked.deadline, kept)
+    spectrum = blocks.spectrum
+    if blocks.winner is not None:
+        runner = blocks.runner(problem.stacked, start, options, engine)
+        return run_method(asked._replace(by_passes=True), runner, spectrum, [blocks.sentence])
+    search = Search(problem.stacked, asked.tolerances, asked.limit, asked.deadline, spectrum, kept)
     looks: list[Info] = []
     point = first_point(problem, start)
     with np.errstate(all="ignore"):
-        ways = ways_for(search, engine, spectrum, use_direct)
+        possible = Possible(search, engine, use_direct)
+        ways = possible.first()
         compared = ways.copy()
         search.began = perf_counter()
         setup_time = search.began - asked.began
         # long vectors count too: several threads gain nothing on them, and wait for each other on a busy machine
-        heaviest = max([way.work for way in ways] + [100.0 * (search.problem.rows + search.problem.columns)])
+        heaviest = max([way.work for way in ways] + [8.0 * (search.problem.rows + search.problem.columns)])
         with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown, single_blas(heaviest, MANY):
             doubts = Doubts(search, point, lambda other, first: _aside(other, first, engine, use_direct))
-            ended = run(search, ways, point, asked.callback, shown, looks.append, doubts)
+            ended = run(search, ways, possible, point, asked.callback, shown, looks.append, doubts)
             if ended.status is Status.unbounded:
                 ray = doubts.contradiction()
                 ended = ended if ray is None else ended._replace(status=Status.infeasible, ray=ray)
@@ -75,7 +81,8 @@ def solve_auto(
         setup_time, seconds = setup_time + seconds, 0.0
     y, z = split_dual(problem, look.y)
     chosen = ended.way or compared[0]
-    note = [f"Chose {chosen.title}: {chosen.why}." if chosen.why else f"Chose {chosen.title}.", blocks]
+    possible.remember(chosen if ended.status is Status.optimal else None)
+    note = [f"Chose {chosen.title}: {chosen.why}." if chosen.why else f"Chose {chosen.title}.", blocks.sentence]
     if options["shared_sample"]:
         note.append(NO_BLOCKS)
     return Result(
@@ -122,27 +129,65 @@ class Ended(NamedTuple):
     reason: str
 
 
-def ways_for(search: Search, engine: str, spectrum: Spectrum | None, use_direct: bool) -> list[Way]:
-    """All ways that may be possible, the most promising first."""
-    first = FirstOrder(search, engine, spectrum)
-    limit = max(0.02, first.predict())
-    ways: list[Way] = [first]
-    M = search.problem.M
-    examining = EXAMINE * (M.work + sum(M.shape))
-    if engine == "auto" and examining < search.deadline - perf_counter():
-        second = SecondOrder(search, max(0.02, limit / 20))
-        ways.append(second)
-        if use_direct:
-            interior = Direct(search, max(1.0, 0.3 * limit))
-            ways.append(interior)
-        if not use_direct or not math.isfinite(interior.predict()):
-            second.guess = 0.0  # nothing else knows what a sparse factorisation costs, so it is set up first
-    return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.predict())
+def _blocks(
+    problem: Problem, spectrum: Spectrum | None, engine: str, deadline: float, kept: dict[str, Any] | None
+) -> Comparison:
+    """Whether blocks pay off: as for the last problem, if f and M are the same."""
+    known: Comparison | None = None if kept is None else kept.get("blocks")
+    if known is not None and known.fits(problem):
+        return known
+    found = compare_blocks(problem, spectrum, engine, deadline)
+    if kept is not None:
+        kept["blocks"] = found
+    return found
+
+
+class Possible:
+    """The ways that are possible, set up when they are asked for."""
+
+    def __init__(self, search: Search, engine: str, use_direct: bool) -> None:
+        self.search = search
+        first = FirstOrder(search, engine, search.spectrum)
+        limit = max(0.02, first.predict())
+        self.waiting: dict[str, Callable[[], Way]] = {first.name: lambda: first}
+        M = search.problem.M
+        examining = EXAMINE * (M.work + sum(M.shape))
+        if engine == "auto" and examining < search.deadline - perf_counter():
+            self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.1, limit / 10))
+            if use_direct:
+                self.waiting[Direct.name] = lambda: Direct(search, max(1.0, 0.3 * limit))
+
+    def first(self) -> list[Way]:
+        """The one that solved the last problem; if there is none, all of them, the most promising first."""
+        known = self.search.kept.get("way")
+        if known not in self.waiting:
+            return self.rest()
+        way = self.waiting.pop(known)()
+        return [way] if math.isfinite(way.predict()) else self.rest()
+
+    def rest(self) -> list[Way]:
+        """Those that were not asked for yet, the most promising first."""
+        ways = [make() for make in self.waiting.values()]
+        self.waiting.clear()
+        if self.search.repeated or not any(way.name == Direct.name and math.isfinite(way.predict()) for way in ways):
+            for way in ways:
+                way.insist()
+        return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.predict())
+
+    def remember(self, solved: Way | None) -> None:
+        """Note what to try first next time: what solved the problem, or after a cold start second-order steps."""
+        kept = self.search.kept
+        warm = kept.pop("way", None) is not None
+        if solved is not None:
+            kept["way"] = solved.name if warm or "newton" not in kept else SecondOrder.name
+        elif "newton" in kept:
+            kept["newton"].forget()
 
 
 def run(
     search: Search,
     ways: list[Way],
+    possible: Possible,
     start: tuple[Array, Array],
     callback: Callable[[Info], object] | None,
     shown: Display,
@@ -154,7 +199,8 @@ def run(
     search.judge(*start)
     if not math.isfinite(search.point.certificate.error):
         blame(problem, *start)
-    objective(problem, *start, satisfied=True)  # its errors must come before the work
+    if "way" not in search.kept:
+        objective(problem, *start, satisfied=True)  # its errors must come before the work
     found_by: Way | None = None
     checking = 0.0  # seconds
     try:
@@ -171,6 +217,8 @@ def run(
                 return Ended(Status.time_limit, None, found_by, "" if search.judged > 1 else TOO_LATE)
             if search.iterations >= search.limit:
                 return Ended(Status.iteration_limit, None, found_by, "")
+            if possible.waiting and all(way.spent > max(SOON, OVERRUN * way.predict()) for way in ways):
+                ways += possible.rest()
             if _stalled(search) or not ways:
                 return Ended(Status.interrupted, None, found_by, _rounding(search))
             way = min(ways, key=lambda one: one.expected())
@@ -179,13 +227,16 @@ def run(
                 moved = way.advance()
             except TimeUp:
                 return Ended(Status.time_limit, None, found_by, "" if search.judged > 1 else TOO_LATE)
+            way.left_at = search.error
             if search.error < before:
                 found_by = way
             for other in ways:  # a way that is far behind starts anew from the best point
-                if other is not way and search.error < 0.1 * before:
-                    other.pieces = None
+                if other is not way and search.error < 0.1 * other.left_at:
+                    other.renew()
             if moved is None:
                 ways.remove(way)
+                for other in ways:
+                    other.insist()
             elif search.error > 0.5 * before:
                 began = perf_counter()
                 usual = moved if isinstance(way, Direct) or checking <= CHECKING * (began - search.began) else None
@@ -200,7 +251,8 @@ def run(
 
 def _aside(search: Search, start: tuple[Array, Array], engine: str, use_direct: bool) -> Array | None:
     """Run a search for its own sake; a Farkas ray if it finds one."""
-    ended = run(search, ways_for(search, engine, None, use_direct), start, None, Display(), lambda look: None)
+    possible = Possible(search, engine, use_direct)
+    ended = run(search, possible.rest(), possible, start, None, Display(), lambda look: None)
     return ended.ray if ended.status is Status.infeasible else None
 
 

@@ -11,16 +11,7 @@ from dapd.arrays import Array
 from dapd.model import ask
 from dapd.model.problem import Problem
 from dapd.solving.distance import Point, distance
-from dapd.solving.measure import (
-    EPSILON,
-    greatest,
-    greatest_of_sum,
-    norm,
-    norm_of_sum,
-    pieces,
-    worst,
-    worst_coordinate,
-)
+from dapd.solving.measure import EPSILON, greatest, measure_sum, norm, pieces, worst
 from dapd.spectrum.estimate import Spectrum
 
 
@@ -99,21 +90,20 @@ def certify(
     balance = balanced_step(problem, x, y, Mx)
     away = abs(y - ask.prox(problem.phi, y + balance.steps * residual, balance.steps)) + EPSILON * abs(y)
     Mty = problem.M.adjoint(y)
-    stationarity, steepest = norm_of_sum(grad, Mty), greatest_of_sum(grad, Mty)
-    stationarity_error = worst_coordinate(grad, Mty, problem.sizes.columns)
+    slopes = measure_sum(grad, Mty, problem.sizes.columns)
     del Mty  # x may be long
     near, image = problem.phi.project(y), problem.phi.project_conjugate(residual)
     gap, gap_error = _gap(problem, x, grad, near, image)
     return Certificate(
-        stationarity=stationarity,
+        stationarity=slopes.norm,
         feasibility=norm(y - fixed),
         gap=gap,
-        stationarity_error=stationarity_error,
+        stationarity_error=slopes.worst,
         feasibility_error=worst(away, np.minimum(balance.duals, balance.steps * balance.rows)),
         gap_error=gap_error,
         primal=greatest(residual - image),
-        dual=max(steepest, greatest(y - near)),
-        distance=distance(problem, Point(x, y, grad, residual, stationarity), spectrum),
+        dual=max(slopes.greatest, greatest(y - near)),
+        distance=distance(problem, Point(x, y, grad, residual, slopes.norm), spectrum),
     )
 
 

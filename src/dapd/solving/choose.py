@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from dapd import theory
 from dapd.arguments import TimeUp
@@ -14,30 +14,49 @@ from dapd.methods.block import BlockMethod
 from dapd.methods.x_sbc import XSBC
 from dapd.methods.y_sbc import YSBC
 from dapd.model.problem import Problem
+from dapd.model.smooth import Function
+from dapd.operators.base import Operator
 from dapd.spectrum.estimate import Spectrum, estimate_range, with_block_norm
 
 REPEATS, SECONDS = 3, 0.05  # a measurement is repeated so often, and for so long; the least counts
 MARGIN = 1.2  # a gain below this is within what a measurement may err by
 
 
-def choose_blocks(
-    problem: Problem,
-    spectrum: Spectrum | None,
-    start: dict[str, Any],
-    options: dict[str, Any],
-    engine: str,
-    deadline: float,
-) -> tuple[Runner | None, Spectrum | None, str]:
-    """A block-coordinate method if it is predicted to beat the whole one, with a sentence on why (not)."""
+class Comparison(NamedTuple):
+    """What came of comparing a block-coordinate method with the whole one."""
+
+    f: Function
+    M: Operator
+    winner: type[BlockMethod] | None  # None if blocks do not pay off, or there are none
+    parameters: Any
+    spectrum: Spectrum | None
+    sentence: str  # why (not)
+
+    def fits(self, problem: Problem) -> bool:
+        """Whether it holds for this problem, too."""
+        return self.f is problem.f and self.M is problem.M
+
+    def runner(self, problem: Problem, start: dict[str, Any], options: dict[str, Any], engine: str) -> Runner:
+        """The winner with its engine."""
+        assert self.winner is not None
+        return bind(self.winner(problem, self.parameters, **start, **options), _engine_of_blocks(engine))
+
+
+def compare_blocks(problem: Problem, spectrum: Spectrum | None, engine: str, deadline: float) -> Comparison:
+    """Whether a block-coordinate method is predicted to beat the whole one."""
+
+    def lost(sentence: str = "") -> Comparison:
+        return Comparison(problem.f, problem.M, None, None, spectrum, sentence)
+
     if not _has_blocks(problem) or problem.f.mu == 0 or problem.f.L is None:
-        return None, spectrum, ""
+        return lost()
     spectrum = spectrum or problem.spectrum
     if spectrum is None:
         spectrum = estimate_range(problem.M, positive=True, deadline=deadline)
     if spectrum.s_min == 0:
-        return None, spectrum, ""
+        return lost()
     side = theory.favoured(L=problem.f.L, mu=problem.f.mu, s_max=spectrum.s_max, s_min=spectrum.s_min)
-    method = METHODS[side.method].from_theory(problem, spectrum=spectrum, **start)
+    method = METHODS[side.method].from_theory(problem, spectrum=spectrum)
     spectrum = with_block_norm(spectrum, problem.M, problem.blocks or [], deadline=deadline)
     sides: tuple[type[BlockMethod], ...] = (XSBC, YSBC)
     settings = [(side, side.by_theory(problem, spectrum, sharp=True)) for side in sides]
@@ -45,11 +64,11 @@ def choose_blocks(
     rounds = parameters.Pi / len(problem.blocks or [])
     # a round of block iterations reads M no fewer times than an iteration of the whole, so this cannot pay off
     if rounds >= method.parameters.Pi:
-        return None, spectrum, f"By blocks the theorems ask {rounds / method.parameters.Pi:.2g} times as much."
-    block_method = by_blocks(problem, parameters, **start, **options)
-    blocks = bind(block_method, "auto" if engine == "native" else engine)
+        return lost(f"By blocks the theorems ask {rounds / method.parameters.Pi:.2g} times as much.")
+    block_method = by_blocks(problem, parameters, seed=0)
+    blocks = bind(block_method, _engine_of_blocks(engine))
     if blocks.engine == "python":
-        return None, spectrum, "Blocks were left aside, since Python would be asked for each of them."
+        return lost("Blocks were left aside, since Python would be asked for each of them.")
     cost, cost_of_round = _cost(bind(method, engine), 1, deadline), _cost(blocks, block_method.round, deadline)
     gain = method.parameters.Pi * cost / (rounds * cost_of_round)
     compared = (
@@ -58,8 +77,13 @@ def choose_blocks(
         "as long as one of those"
     )
     if gain < MARGIN:
-        return None, spectrum, f"{block_method.title} would be {gain:.2g} times as fast: {compared}."
-    return blocks, spectrum, f"Chose {block_method.title}, predicted {gain:.2g} times faster: {compared}."
+        return lost(f"{block_method.title} would be {gain:.2g} times as fast: {compared}.")
+    sentence = f"Chose {block_method.title}, predicted {gain:.2g} times faster: {compared}."
+    return Comparison(problem.f, problem.M, by_blocks, parameters, spectrum, sentence)
+
+
+def _engine_of_blocks(engine: str) -> str:
+    return "auto" if engine == "native" else engine
 
 
 def _has_blocks(problem: Problem) -> bool:

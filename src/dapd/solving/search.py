@@ -25,11 +25,12 @@ class Search:
         limit: int,
         deadline: float,
         spectrum: Spectrum | None,
-        kept: dict[str, Any],
+        kept: dict[str, Any] | None = None,
     ) -> None:
         self.problem, self.tolerances, self.limit, self.deadline = problem, tolerances, limit, deadline
         self.spectrum = spectrum
-        self.kept = kept  # set-ups that a later solve of nearly the same problem uses again
+        self.repeated = kept is not None  # whether there will be more solves of nearly the same problem
+        self.kept = {} if kept is None else kept  # set-ups that these use again
         self.began = perf_counter()
         self.best: Info | None = None
         self.error = math.inf  # of the best point

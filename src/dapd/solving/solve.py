@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dapd.arguments import TimeUp, named, near_miss, number, vector, whole
+from dapd.arguments import TimeUp, named
 from dapd.arrays import Array
-from dapd.engines import bind, check_engine
+from dapd.engines import bind
 from dapd.engines.protocol import Runner
 from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
@@ -20,6 +20,7 @@ from dapd.solving.auto import solve_auto
 from dapd.solving.loop import Info
 from dapd.solving.request import Request, out_of_time, run_method
 from dapd.solving.result import Result
+from dapd.solving.settings import Settings, check_settings
 from dapd.spectrum.estimate import Spectrum
 
 LIMIT = 1_000_000  # passes over M allowed if no limit is given
@@ -94,64 +95,62 @@ def solve(
         Record residuals (and the error if x* is known) at log-spaced iterations, off the clock.
     """
     began = perf_counter()
-    if not isinstance(problem, Problem):
-        raise TypeError(f"problem must be a dapd.Problem, found {type(problem).__name__}")
-    tolerances = _tolerances(tol, tol_absolute)
-    if max_iterations is not None:
-        max_iterations = whole("max_iterations", max_iterations, least=0)
-    if time_limit is not None:
-        time_limit = number("time_limit", time_limit, above=0.0)
-    check_engine(engine)
-    if seed is not None:
-        whole("seed", seed, least=0)
-    if not isinstance(shared_sample, bool):
-        raise TypeError(f"shared_sample must be True or False, found {shared_sample!r}")
-    if not isinstance(direct, bool):
-        raise TypeError(f"direct must be True or False, found {direct!r}")
-    if spectrum is not None and not isinstance(spectrum, Spectrum):
-        raise TypeError(f"spectrum must be a dapd.Spectrum, found {type(spectrum).__name__}")
-    if callback is not None and not callable(callback):
-        raise TypeError(f"callback must be callable, found {type(callback).__name__}")
+    settings = check_settings(
+        problem,
+        method=method,
+        tol=tol,
+        tol_absolute=tol_absolute,
+        max_iterations=max_iterations,
+        time_limit=time_limit,
+        x0=x0,
+        y0=y0,
+        spectrum=spectrum,
+        parameters=parameters,
+        engine=engine,
+        direct=direct,
+        seed=seed,
+        shared_sample=shared_sample,
+        callback=callback,
+        progress=progress,
+        history=history,
+    )
+    return solve_checked(problem, settings, began)
 
-    deadline = math.inf if time_limit is None else began + time_limit
-    x0, y0 = _start("x0", x0, problem.columns, problem.dtype), _start("y0", y0, problem.rows, problem.dtype)
-    options = {"seed": seed, "shared_sample": shared_sample}
-    start = {"x0": x0, "y0": y0}
+
+def solve_checked(
+    problem: Problem, settings: Settings, began: float, *, z0: Array | None = None, kept: dict[str, Any] | None = None
+) -> Result:
+    """Solve with settings that fit; z0 are the first multipliers of the bounds, `kept` set-ups of earlier solves."""
+    deadline = math.inf if settings.time_limit is None else began + settings.time_limit
+    method, spectrum, callback, engine = settings.method, settings.spectrum, settings.callback, settings.engine
+    options = {"seed": settings.seed, "shared_sample": settings.shared_sample}
+    start = {"x0": settings.x0, "y0": settings.y0}
     if problem.lower is not None:
-        if y0 is not None:
-            start["y0"] = np.concatenate([y0, np.zeros(problem.columns, problem.dtype)])
+        if settings.y0 is not None:
+            z0 = np.zeros(problem.columns, problem.dtype) if z0 is None else z0
+            start["y0"] = np.concatenate([settings.y0, z0])
         if spectrum is not None:
             spectrum = problem.stacked_spectrum(spectrum)
         if callback is not None:
             callback = _split_for(callback, problem.rows)
-    limit = LIMIT if max_iterations is None else max_iterations
-    asked = Request(problem, tolerances, limit, max_iterations is None, deadline, began, callback, progress, history)
+    asked = Request(
+        problem,
+        settings.tolerances,
+        LIMIT if settings.max_iterations is None else settings.max_iterations,
+        settings.max_iterations is None,
+        deadline,
+        began,
+        callback,
+        settings.progress,
+        settings.history,
+    )
     try:
         if method == "auto":
-            if parameters is not None:
-                raise ValueError("parameters belong to one method; name it with method=")
-            return solve_auto(asked, spectrum, start, options, engine, direct)
-        runner, spectrum = _bind(problem.stacked, method, spectrum, parameters, start, options, engine, deadline)
-        return run_method(asked, runner, spectrum, [])
+            return solve_auto(asked, spectrum, start, options, engine, settings.direct, kept)
+        bound = _bind(problem.stacked, method, spectrum, settings.parameters, start, options, engine, deadline)
+        return run_method(asked, *bound, [])
     except TimeUp:
         return out_of_time(asked, method, start)
-
-
-def _tolerances(tol: float | None, tol_absolute: float | None) -> tuple[float, float]:
-    """The relative and the absolute tolerance; 0 is none."""
-    if tol is None:
-        tol = 1e-6 if tol_absolute is None else 0.0
-    return number("tol", tol, least=0.0), number("tol_absolute", tol_absolute or 0.0, least=0.0)
-
-
-def _start(name: str, value: Any, size: int, dtype: np.dtype[Any]) -> Array | None:
-    """The first x or y, in the precision of the problem; None if it was not given."""
-    if value is None:
-        return None
-    given = vector(name, value, size)
-    if size and abs(given).max() > np.finfo(dtype).max:
-        raise ValueError(f"{name} holds entries of {abs(given).max():.0e}, too large for {dtype}; use float64 data")
-    return given.astype(dtype)
 
 
 def _split_for(callback: Callable[[Info], object], rows: int) -> Callable[[Info], object]:
@@ -170,8 +169,6 @@ def _bind(
     deadline: float,
 ) -> tuple[Runner, Spectrum | None]:
     """A named method with its parameters and an engine."""
-    if name not in METHODS:
-        raise ValueError(f"unknown method {name!r}{near_miss(str(name), ['auto', *METHODS])}")
     if not issubclass(METHODS[name], BlockMethod):
         if options["shared_sample"]:
             able = ", ".join(key for key, method in METHODS.items() if issubclass(method, BlockMethod))

@@ -10,28 +10,35 @@ from collections.abc import Iterator
 from time import perf_counter
 from typing import NamedTuple
 
+from dapd import theory
 from dapd.arrays import Array
 from dapd.engines.native import MISSING, load
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
+from dapd.operators.base import Dense, Operator
+from dapd.operators.stacked import RowBlocks
 from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
 from dapd.second_order import direct
-from dapd.second_order.choose import DENSE_RATE, ENTRY
+from dapd.second_order.choose import DENSE_RATE, ENTRY, OVERHEAD
 from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.matrices import TooExpensive
-from dapd.second_order.newton import Newton, Unsuitable, dense_seconds
+from dapd.second_order.newton import PROBING, Newton, Unsuitable, dense_seconds
 from dapd.second_order.systems import Singular
 from dapd.solving.restarts import restarts
 from dapd.solving.search import Search
 from dapd.spectrum.estimate import Spectrum, estimate_norm
 
-EPOCHS = 3_000  # first-order iterations that a problem usually takes
-CALL, OPERATION = 4e-6, 3e-10  # seconds per iteration, and per multiplication in it
+DIGITS = 6.0  # times Π: the iterations to a usual accuracy
+EPOCHS = 5_000  # first-order iterations that a problem usually takes
+CALL, PER_ENTRY = 4e-6, 2e-9  # seconds per iteration, and per entry of x and y in it
+DENSE_PRODUCT, SPARSE_PRODUCT = 1e-10, 8e-10  # seconds per multiplication with M or a matrix of f
 IN_PYTHON = 10  # times as slow
 FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solution
+AGAIN = 3  # and from the solution of nearly the same problem
 NEAR = 1e-3  # relative error from which a point is near
 TRIVIAL = 3e-3  # seconds that are not worth a closer prediction
 SOON = 0.2  # seconds that a way may take in any case
+BRIEFLY = 4  # times its prediction: what a way may take that starts anew from a better point
 OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
 UNKNOWN = 10  # times the limit: what a way is thought to take that was not examined because it would take longer
 RETRY = 8  # times the seconds that a factorisation may take, after a way turned out too expensive
@@ -47,6 +54,13 @@ class Moved(NamedTuple):
     dy: Array | None
 
 
+def entries_are_scattered(M: Operator) -> bool:
+    """Whether products read x here and there, which takes longer than to read a dense matrix."""
+    if isinstance(M, RowBlocks):
+        return max(M.operators, key=lambda part: part.work).sparse() is not None
+    return M.sparse() is not None
+
+
 class Way:
     """One way to solve the problem."""
 
@@ -55,7 +69,8 @@ class Way:
 
     def __init__(self, search: Search) -> None:
         self.search = search
-        self.spent = 0.0
+        self.spent, self.patience = 0.0, SOON  # seconds, and how many may be spent in any case
+        self.left_at = math.inf  # the error when another way took over
         self.progress: list[tuple[float, float]] = []  # seconds spent, and how many times too large the error was
         self.why = ""
         self.pieces: Iterator[Moved] | None = None
@@ -74,6 +89,9 @@ class Way:
         """Multiplications in one product or factorisation."""
         return 0.0
 
+    def insist(self) -> None:
+        """Assume the best, if only a trial can tell what this way costs."""
+
     def start(self) -> Iterator[Moved]:
         """Make progress from the best point on, a piece at a time."""
         raise NotImplementedError
@@ -91,9 +109,13 @@ class Way:
 
     def expected(self) -> float:
         """Seconds that this way takes in all: as predicted, or if it has taken longer, as its progress says."""
-        if self.spent <= SOON:
+        if self.spent <= self.patience:
             return self.search.slowdown * self.predict()
         return max(self.predict(), min(OVERRUN * self.spent, self._projected()))
+
+    def renew(self) -> None:
+        """Start anew from a much better point that another way has found."""
+        self.pieces = None
 
     def _projected(self) -> float:
         """The time at which the error meets the tolerance, if it goes on falling as in the last half of the time."""
@@ -138,6 +160,13 @@ class Direct(Way):
             return math.inf
         return self.seconds if math.isfinite(self.seconds) else UNKNOWN * self.limit
 
+    def _excess(self, found: direct.Answer) -> float:
+        """How an answer is ranked; above 1, another is wanted."""
+        if found.ray is not None:
+            return math.inf
+        error = self.search.judge(found.x, found.y)
+        return 1.0 + error if error else 0.0
+
     def start(self) -> Iterator[Moved]:
         """One call."""
         search = self.search
@@ -152,7 +181,7 @@ class Direct(Way):
             tol_absolute=tol_absolute,
             time_limit=search.deadline - perf_counter(),
             max_iterations=search.limit - search.iterations,
-            excess=lambda found: math.inf if found.ray is not None else search.judge(found.x, found.y),
+            excess=self._excess,
             form=self.form,
         )
         search.iterations += answer.iterations
@@ -173,19 +202,46 @@ class SecondOrder(Way):
     def __init__(self, search: Search, limit: float) -> None:
         super().__init__(search)
         self.limit = limit
-        self.newton: Newton | None = search.kept.get("newton")
         self.impossible = False
+        known: Newton | None = search.kept.get("newton")
+        self.newton = known if known is not None and known.update(search.problem) else None
+        self.why = "" if self.newton is None else self._cost()
         self.guess = dense_seconds(search.problem)  # without a set-up
 
-    def _set_up(self) -> None:
+    def renew(self) -> None:
+        """Start anew, as if nothing had been spent: near a solution, these steps are fast."""
+        super().renew()
+        self.spent, self.patience = 0.0, min(SOON, BRIEFLY * self.predict())
+        self.progress.clear()
+
+    def insist(self) -> None:
+        """Hope that a factor has no more entries than the matrices: only a set-up tells what it costs."""
+        problem = self.search.problem
+        self.guess = min(self.guess, OVERHEAD + ENTRY * (problem.M.work + problem.f.work))
+
+    def _cost(self) -> str:
+        assert self.newton is not None
+        return f"a factorisation takes about {self.newton.cost:.2g} s ({self.newton.kind})"
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether it is known what a factorisation costs, or that there can be none."""
+        return self.newton is not None or self.impossible
+
+    def set_up(self) -> None:
+        """Find out what a factorisation costs, if that is at most the limit; the next limit is higher."""
         try:
-            self.newton = self.search.kept["newton"] = Newton(self.search.problem, seconds=self.limit)
+            left = self.search.deadline - perf_counter()
+            self.newton = self.search.kept["newton"] = Newton(
+                self.search.problem, seconds=min(self.limit, left / PROBING)
+            )
             self.search.products += self.newton.products
-            self.why = f"a factorisation takes about {self.newton.cost:.2g} s ({self.newton.kind})"
+            self.why = self._cost()
         except TooExpensive as error:
             self.why, self.guess = str(error), 2 * self.limit
         except Unsuitable as error:
             self.impossible, self.why = True, str(error)
+        self.limit *= RETRY
 
     @property
     def ran(self) -> Engine:
@@ -198,13 +254,15 @@ class SecondOrder(Way):
             return math.inf
         if self.newton is None:
             return FACTORISATIONS * self.guess
+        if self.search.repeated:  # later solves are what counts
+            return AGAIN * self.newton.cost
         near = self.search.best is not None and self.search.best.certificate.error < NEAR
         return (FEW if near else FACTORISATIONS) * self.newton.cost
 
     @property
     def work(self) -> float:
-        """Multiplications in a factorisation."""
-        return 0.0 if self.newton is None else self.newton.cost * DENSE_RATE
+        """Multiplications in a dense factorisation."""
+        return 0.0 if self.newton is None or self.newton.is_sparse else self.newton.cost * DENSE_RATE
 
     def _analysis(self) -> float:
         """Seconds that a set-up takes at most."""
@@ -215,16 +273,15 @@ class SecondOrder(Way):
     def start(self) -> Iterator[Moved]:
         """Proximal steps."""
         search = self.search
-        while self.newton is None and not self.impossible:
+        while not self.is_set_up:
             if self._analysis() > search.deadline - perf_counter():
                 return
-            self._set_up()
-            self.limit *= RETRY
+            self.set_up()
             yield Moved(None, None)
         if self.newton is None:
             return
         newton, best = self.newton, search.point
-        looks = newton.run(best.x, best.y, search.judge, search.deadline)
+        looks = newton.run(best.x, best.y, search.judge, search.deadline, tol=max(search.tolerances))
         while newton.cost <= search.deadline - perf_counter():
             counted = newton.factorizations
             newton.most_factorizations = counted + search.limit - search.iterations
@@ -252,10 +309,20 @@ class FirstOrder(Way):
         problem = search.problem
         native = engine != "python" and load() is not None and has_valid_lowering(problem.f, "grad")
         native = native and has_valid_lowering(problem.phi, "prox")
-        operations = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
-        operations += 10 * (problem.rows + problem.columns)
-        self.seconds = EPOCHS * (CALL + OPERATION * operations) * (1 if native else IN_PYTHON)
+        products = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
+        per_product = SPARSE_PRODUCT if entries_are_scattered(problem.M) else DENSE_PRODUCT
+        once = CALL + per_product * products + PER_ENTRY * (problem.rows + problem.columns)
+        self.usual = once * (1 if native else IN_PYTHON)  # seconds per iteration
+        self.seconds = EPOCHS * self.usual
         self.why = f"about {EPOCHS:,} iterations are usual"
+        f = problem.f
+        if problem.phi.is_linear and isinstance(problem.M, Dense) and f.mu > 0 and f.L is not None:
+            # rows are made orthonormal, and then the theorem of x-DAPD says how many iterations there will be
+            iterations = DIGITS * theory.x_dapd(L=f.L, mu=f.mu, s_max=1.0, s_min=1.0).Pi
+            changed = 4.0 * min(problem.M.shape) ** 2 * max(problem.M.shape) / DENSE_RATE
+            if iterations * self.usual + changed < self.seconds:
+                self.seconds = iterations * self.usual + changed
+                self.why = f"with orthonormal rows the theorem asks for about {iterations:,.0f} iterations"
 
     @property
     def ran(self) -> Engine:
@@ -271,10 +338,20 @@ class FirstOrder(Way):
         """Multiplications with M and with f's matrices."""
         return self.search.problem.M.work + self.search.problem.f.work
 
+    def _transform(self) -> Presolve:
+        """Scaled rows and orthonormal equations: those of the last problem, if only b is new."""
+        problem, kept = self.search.problem, self.search.kept
+        known: Presolve | None = kept.get("transform")
+        found = None if known is None else known.again(problem)
+        if found is None:
+            found = Presolve.apply(problem, CONDITIONING, self.search.deadline)
+        kept["transform"] = found
+        return found
+
     def start(self) -> Iterator[Moved]:
         """Epochs on a problem with scaled rows, judged by the certificate of the given one."""
         search = self.search
-        transform = Presolve.apply(search.problem, CONDITIONING, search.deadline)
+        transform = self._transform()
         problem = transform.problem
         spectrum = problem.spectrum or (None if transform.transforms else self.spectrum)
         if spectrum is None:
@@ -297,8 +374,7 @@ class FirstOrder(Way):
             search.gradients += epoch.gradients - made[1]
             search.products += epoch.products - made[2]
             if self.spent > SOON and epoch.iterations:
-                usual = self.seconds / EPOCHS
-                search.slowdown = max(1.0, self.spent / epoch.iterations / usual)
+                search.slowdown = max(1.0, self.spent / epoch.iterations / self.usual)
             made[:] = epoch.iterations, epoch.gradients, epoch.products
             self.used = epoch.engine
             x, y = transform.back(*epoch.last)

@@ -1,0 +1,116 @@
+"""The options of a solve, checked: each error names the option, what was found and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dapd.arguments import near_miss, number, vector, whole
+from dapd.arrays import Array
+from dapd.engines import check_engine
+from dapd.methods import METHODS
+from dapd.model.problem import Problem
+from dapd.solving.loop import Info
+from dapd.spectrum.estimate import Spectrum
+
+
+class Settings(NamedTuple):
+    """The options of `solve`, whose docstring explains them."""
+
+    method: str
+    tolerances: tuple[float, float]  # relative and absolute; 0 is none
+    max_iterations: int | None
+    time_limit: float | None
+    x0: Array | None
+    y0: Array | None
+    spectrum: Spectrum | None
+    parameters: Any
+    engine: str
+    direct: bool
+    seed: int | None
+    shared_sample: bool
+    callback: Callable[[Info], object] | None
+    progress: bool
+    history: bool
+
+
+def check_settings(
+    problem: Problem,
+    *,
+    method: str,
+    tol: float | None,
+    tol_absolute: float | None,
+    max_iterations: int | None,
+    time_limit: float | None,
+    x0: Any,
+    y0: Any,
+    spectrum: Spectrum | None,
+    parameters: Any,
+    engine: str,
+    direct: bool,
+    seed: int | None,
+    shared_sample: bool,
+    callback: Callable[[Info], object] | None,
+    progress: bool,
+    history: bool,
+) -> Settings:
+    """Raise if an option is wrong, by itself or for this problem."""
+    if not isinstance(problem, Problem):
+        raise TypeError(f"problem must be a dapd.Problem, found {type(problem).__name__}")
+    tolerances = _tolerances(tol, tol_absolute)
+    if max_iterations is not None:
+        max_iterations = whole("max_iterations", max_iterations, least=0)
+    if time_limit is not None:
+        time_limit = number("time_limit", time_limit, above=0.0)
+    check_engine(engine)
+    if seed is not None:
+        whole("seed", seed, least=0)
+    if not isinstance(shared_sample, bool):
+        raise TypeError(f"shared_sample must be True or False, found {shared_sample!r}")
+    if not isinstance(direct, bool):
+        raise TypeError(f"direct must be True or False, found {direct!r}")
+    if spectrum is not None and not isinstance(spectrum, Spectrum):
+        raise TypeError(f"spectrum must be a dapd.Spectrum, found {type(spectrum).__name__}")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be callable, found {type(callback).__name__}")
+    x0, y0 = _start("x0", x0, problem.columns, problem.dtype), _start("y0", y0, problem.rows, problem.dtype)
+    if method == "auto" and parameters is not None:
+        raise ValueError("parameters belong to one method; name it with method=")
+    if method != "auto" and method not in METHODS:
+        raise ValueError(f"unknown method {method!r}{near_miss(str(method), ['auto', *METHODS])}")
+    return Settings(
+        method,
+        tolerances,
+        max_iterations,
+        time_limit,
+        x0,
+        y0,
+        spectrum,
+        parameters,
+        engine,
+        direct,
+        seed,
+        shared_sample,
+        callback,
+        progress,
+        history,
+    )
+
+
+def _tolerances(tol: float | None, tol_absolute: float | None) -> tuple[float, float]:
+    """The relative and the absolute tolerance; 0 is none."""
+    if tol is None:
+        tol = 1e-6 if tol_absolute is None else 0.0
+    return number("tol", tol, least=0.0), number("tol_absolute", tol_absolute or 0.0, least=0.0)
+
+
+def _start(name: str, value: Any, size: int, dtype: np.dtype[Any]) -> Array | None:
+    """The first x or y, in the precision of the problem; None if it was not given."""
+    if value is None:
+        return None
+    given = vector(name, value, size)
+    if size and abs(given).max() > np.finfo(dtype).max:
+        raise ValueError(f"{name} holds entries of {abs(given).max():.0e}, too large for {dtype}; use float64 data")
+    return given.astype(dtype)

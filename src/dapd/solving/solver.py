@@ -1,0 +1,144 @@
+"""A problem that is solved again and again while its numbers change."""
+
+from __future__ import annotations
+
+import inspect
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from dapd.arguments import bounds_of, named, near_miss, vector
+from dapd.arrays import Array
+from dapd.model.composed import Conjugate, Stack
+from dapd.model.problem import Problem
+from dapd.model.proximal import Phi
+from dapd.model.smooth import Function, Quadratic
+from dapd.operators.base import as_operator
+from dapd.solving.result import Result, Status
+from dapd.solving.settings import Settings, check_settings
+from dapd.solving.solve import solve, solve_checked
+
+DEFAULTS = {name: known.default for name, known in inspect.signature(solve).parameters.items() if name != "problem"}
+NO_POINT = (Status.infeasible, Status.unbounded, Status.diverged)  # how a solve ends whose point is no good start
+
+
+class Solver:
+    """Solve a problem, change its numbers, solve it again from the last answer.
+
+    Spectrum, scaling, orderings and factorisations are kept as far as the changes allow it. The arrays of the caller
+    are never changed, and neither is the given problem: `problem` is the current one.
+
+    Parameters
+    ----------
+    problem : Problem
+    **options
+        Those of `dapd.solve`. x0 and y0 are where the first solve starts.
+    """
+
+    def __init__(self, problem: Problem, **options: Any) -> None:
+        self._check_names(options)
+        self.options = options
+        self.settings = check_settings(problem, **{**DEFAULTS, **options})
+        self.problem = problem
+        self.last: tuple[Array, Array, Array] | None = None  # x, y, z of the last answer
+        self.kept: dict[str, Any] = {}  # set-ups; each one knows what it was made for
+
+    @staticmethod
+    def _check_names(options: dict[str, Any]) -> None:
+        for name in options:
+            if name not in DEFAULTS:
+                raise TypeError(f"Solver has no option {name!r}{near_miss(name, DEFAULTS)}")
+
+    @named
+    def update(
+        self, *, b: Any = None, c: Any = None, bounds: Any = None, phi: Phi | None = None, M: Any = None, H: Any = None
+    ) -> None:
+        """Replace some of the numbers; if one of them does not fit, an error says why, and nothing is changed.
+
+        Parameters
+        ----------
+        b : vector, optional
+        c, H : optional
+            Of f = ½xᵀHx − cᵀx. A new H of the same pattern keeps the ordering; its eigenvalues are computed.
+        bounds : pair (lower, upper), optional
+            As in `Problem`.
+        phi : Phi, optional
+            Of the same kind as the current one, with other bounds, weights or radii.
+        M : array, sparse matrix or operator of the same shape, optional
+            The same pattern keeps the ordering.
+        """
+        problem = self.problem
+        f = None if c is None and H is None else self._function(c, H)
+        operator = None if M is None else as_operator(M, empty=True)
+        if operator is not None and operator.shape != problem.M.shape:
+            raise ValueError(f"M has shape {operator.shape}, expected {problem.M.shape}")
+        limits = None
+        if bounds is not None:
+            free = np.full(problem.columns, -np.inf), np.full(problem.columns, np.inf)
+            limits = bounds_of(bounds, problem.columns) or free
+        self.problem = problem.replaced(
+            f=f,
+            M=operator,
+            b=None if b is None else vector("b", b, problem.rows),
+            phi=None if phi is None else self._phi(phi),
+            limits=limits,
+        )
+
+    def _function(self, c: Any, H: Any) -> Function:
+        f, given = self.problem.f, "c" if H is None else "H"
+        if not isinstance(f, Quadratic):
+            raise TypeError(f"{given} belongs to a Quadratic f, but this f is {type(f).__name__}")
+        if H is None:
+            return f.with_c(c)
+        if type(f) is not Quadratic:
+            raise TypeError(f"H of the subclass {type(f).__name__} of Quadratic cannot be replaced; make a new Solver")
+        if hasattr(H, "matvec"):
+            raise TypeError("H must be an array or a sparse matrix, since the eigenvalues of an operator are not known")
+        size = np.shape(H)[0] if np.ndim(H) else None
+        if size != f.size:
+            raise ValueError(f"H is for {size} variables, expected {f.size}")
+        return Quadratic(H, f.c if c is None else c)
+
+    def _phi(self, phi: Phi) -> Phi:
+        if not isinstance(phi, Phi):
+            raise TypeError(f"phi must be a dapd.Phi, found {type(phi).__name__}")
+        phi = phi.sized(self.problem.rows)
+        found, expected = _kind(phi), _kind(self.problem.phi)
+        if found != expected:
+            raise ValueError(f"phi must be of the same kind as before, {expected}, found {found}; or make a new Solver")
+        return phi
+
+    def solve(self, **overrides: Any) -> Result:
+        """Solve from the last answer on; options given here count for this solve only."""
+        began = perf_counter()
+        settings = self.settings
+        if overrides:
+            self._check_names(overrides)
+            settings = check_settings(self.problem, **{**DEFAULTS, **self.options, **overrides})
+        z0 = None
+        if self.last is not None and not overrides.keys() & {"x0", "y0"}:
+            x, y, z0 = self.last
+            settings = settings._replace(x0=x, y0=y)
+        result = solve_checked(self.problem, _in_precision(settings, self.problem), began, z0=z0, kept=self.kept)
+        if result.status not in NO_POINT and np.isfinite(result.certificate.error):
+            self.last = result.x.copy(), result.y.copy(), result.z.copy()
+        return result
+
+
+def _in_precision(settings: Settings, problem: Problem) -> Settings:
+    """The settings with a start in the precision of the problem, which an update may have changed."""
+    x, y = settings.x0, settings.y0
+    return settings._replace(
+        x0=None if x is None else x.astype(problem.dtype, copy=False),
+        y0=None if y is None else y.astype(problem.dtype, copy=False),
+    )
+
+
+def _kind(phi: Phi) -> str:
+    """The class of φ, and those of its parts with their sizes."""
+    if isinstance(phi, Stack):
+        return "Stack of " + ", ".join(f"{_kind(part)} ({n})" for part, n in zip(phi.parts, phi.sizes, strict=True))
+    if isinstance(phi, Conjugate):
+        return f"Conjugate of {_kind(phi.g) if isinstance(phi.g, Phi) else type(phi.g).__name__}"
+    return type(phi).__name__

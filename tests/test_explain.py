@@ -1,0 +1,108 @@
+"""dapd.explain: the comparison that `auto` makes, printed without solving."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import dapd
+from dapd import theory
+from dapd.second_order import direct
+
+
+def equations(m=20, n=60, **options):
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((m, n))
+    return dapd.Problem(dapd.Quadratic(1 + rng.random(n), np.ones(n)), M, M @ np.ones(n), **options)
+
+
+def opaque(n=5):
+    return dapd.Smooth(lambda x: 0.5 * x @ x, lambda x: x, 1.0, 1.0, size=n)
+
+
+def prospect(explanation, name):
+    (found,) = (one for one in explanation.prospects if one.name == name)
+    return found
+
+
+def test_what_is_printed_is_what_is_returned(capsys):
+    explanation = dapd.explain(equations())
+    assert capsys.readouterr().out == f"{explanation}\n"
+    assert str(explanation).endswith(explanation.sentence)
+
+
+def test_nothing_is_solved(monkeypatch):
+    problem = equations()
+    monkeypatch.setattr("dapd.second_order.newton.Newton.run", None)
+    monkeypatch.setattr("dapd.second_order.direct.solve", None)
+    monkeypatch.setattr("dapd.solving.ways.restarts", None)
+    assert dapd.explain(problem).choice
+
+
+def problems():
+    rng = np.random.default_rng(1)
+    M = sp.csr_array(sp.random_array((30, 80), density=0.1, rng=rng) + sp.eye_array(30, 80))
+    yield equations()
+    yield dapd.Problem(dapd.Quadratic(np.ones(80), np.ones(80)), M, np.zeros(30), bounds=(-1, 1))
+    yield dapd.Problem(dapd.PseudoHuber(0.1), M, np.ones(30), dapd.NonNegative())
+    yield dapd.Problem(opaque(), np.ones((1, 5)), [1.0])
+
+
+@pytest.mark.parametrize("options", [{}, {"direct": False}, {"engine": "python"}])
+@pytest.mark.parametrize("k", range(4))
+def test_the_choice_is_what_solve_tries_first(k, options):
+    problem = list(problems())[k]
+    explanation = dapd.explain(problem, **options)
+    assert dapd.solve(problem, **options).method == explanation.choice
+    times = [one.seconds for one in explanation.prospects if not math.isnan(one.seconds)]
+    assert times == sorted(times)
+
+
+def test_theorem_constants_are_those_of_the_theory():
+    problem = equations()
+    explanation = dapd.explain(problem, tol=1e-4)
+    spectrum = dapd.estimate_spectrum(problem.M)
+    side = theory.favoured(L=problem.f.L, mu=problem.f.mu, s_max=spectrum.s_max, s_min=spectrum.s_min)
+    for name, parameters in (("x-DAPD", side.x), ("y-DAPD", side.y)):
+        why = prospect(explanation, f"{name}, theorem constants").why
+        assert f"Π = {parameters.Pi:.3g}" in why
+        assert f"{theory.iterations(parameters, 1e-4):,.0f} iterations" in why
+
+
+def test_reasons_are_given_for_what_is_impossible(monkeypatch):
+    explanation = dapd.explain(dapd.Problem(opaque(), np.ones((1, 5)), [1.0]))
+    assert prospect(explanation, "second-order steps").why == "f is only available in Python"
+    assert "no conic form" in prospect(explanation, "Clarabel").why
+    assert prospect(dapd.explain(equations(), direct=False), "Clarabel").why == "direct=False"
+    assert "only first-order" in prospect(dapd.explain(equations(), engine="python"), "second-order steps").why
+    assert "time limit" in prospect(dapd.explain(equations(), time_limit=1e-9), "Clarabel").why
+    free = dapd.Problem(dapd.Quadratic(None, np.ones(3)), np.ones((1, 3)), [1.0], bounds=(0, 1))
+    assert "not strongly convex" in prospect(dapd.explain(free), "x-DAPD, theorem constants").why
+    bounded = equations(bounds=(-3, 3))
+    assert "s_min = 0" in prospect(dapd.explain(bounded), "y-DAPD, theorem constants").why
+    monkeypatch.setattr(direct, "available", lambda: False)
+    assert prospect(dapd.explain(equations()), "Clarabel").why == "clarabel is not installed"
+
+
+def test_second_order_steps_tell_their_linear_algebra():
+    assert "Dense Cholesky" in prospect(dapd.explain(equations()), "second-order steps").why
+    n = 2000
+    D = sp.csr_array(sp.diags_array([np.ones(n - 1), -np.ones(n - 1)], offsets=(0, 1), shape=(n - 1, n)))
+    chain = dapd.Problem(dapd.Quadratic(np.ones(n), np.ones(n)), D, np.zeros(n - 1), dapd.NonNegative())
+    assert "qdldl" in prospect(dapd.explain(chain, direct=False), "second-order steps").why
+
+
+def test_transforms_are_named():
+    assert "orthonormal" in " ".join(dapd.explain(equations()).transforms)
+
+
+def test_blocks_are_compared():
+    assert prospect(dapd.explain(equations(blocks=4)), "blocks").why
+
+
+def test_wrong_options_are_refused():
+    with pytest.raises(TypeError, match="did you mean 'engine'"):
+        dapd.explain(equations(), engin="python")
+    with pytest.raises(TypeError, match=r"must be a dapd\.Problem"):
+        dapd.explain(None)
