@@ -16,7 +16,7 @@ from dapd.second_order.rows import Rows
 MOST = 1 << 19  # entries of M, with the rows of bounds
 OPERATION = 1e-9  # seconds per entry of M, times a row or column
 STEPS = 500  # of the active-set method
-PROBING = 10  # times as many seconds that products may take, if they are needed to find the entries of M
+PROBING = 0.1  # seconds that products may take, if they are needed to find the entries of M
 
 
 def seconds(problem: Problem) -> float:
@@ -37,7 +37,7 @@ def contradiction(problem: Problem) -> Array | None:
 
     pieces = problem.phi.lowered(problem.rows)
     try:
-        M = explicit(problem.M, PROBING * seconds(problem))
+        M = explicit(problem.M, PROBING)
         rows = Rows(pieces or [])
     except (NotExplicit, TooExpensive, TypeError, ValueError):
         return None

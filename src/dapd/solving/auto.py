@@ -29,6 +29,7 @@ from dapd.spectrum.estimate import Spectrum
 EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
 AWAY = 1e3  # times the size of the start, from which x has run away, so a proof need not hold for much larger x
+CHECKING = 0.25  # part of the time that may go into checks of whether iterates run away along a ray
 PATIENCE = 60  # points that may be no better than such a one, beside as many as it took to get there
 
 STOPPED = "Stopped by the callback; this is the best point seen so far."
@@ -201,6 +202,7 @@ def run(
     if "way" not in search.kept:
         objective(problem, *start, satisfied=True)  # its errors must come before the work
     found_by: Way | None = None
+    checking = 0.0  # seconds
     try:
         while True:
             look = search.point._replace(iteration=search.iterations, time=perf_counter() - search.began)
@@ -236,10 +238,13 @@ def run(
                 for other in ways:
                     other.insist()
             elif search.error > 0.5 * before:
-                for found in (moved, None if doubts is None else doubts.ask()):
+                began = perf_counter()
+                usual = moved if isinstance(way, Direct) or checking <= CHECKING * (began - search.began) else None
+                for found in (usual, None if doubts is None else doubts.ask()):
                     ended = _ray(search, found, found_by, far=AWAY * (1 + greatest(start[0])))
                     if ended is not None:
                         return ended
+                checking += perf_counter() - began
     except KeyboardInterrupt:
         return Ended(Status.interrupted, None, found_by, "")
 

@@ -27,8 +27,8 @@ from dapd.solving.ways import Moved
 
 SLOW = 4  # pieces of progress that do not halve the error, before anything is asked
 SOON = 0.1  # seconds after which to ask what takes a solve of its own
-LATER = 0.3  # and what usually takes much less
-SHARE = 0.5  # of the time so far that an answer may take
+SHARE, LATER = 0.25, 4  # of the time so far: what an answer may take, and when to ask again if it took longer
+WAIT = 0.3  # seconds after which to ask what usually takes much less
 ACCURACY = 1e-6  # relative error of the answers
 
 Solve = Callable[[Search, tuple[Array, Array]], Array | None]  # runs a search; a Farkas ray if that is how it ends
@@ -40,7 +40,7 @@ class Doubts:
     def __init__(self, search: Search, start: tuple[Array, Array], solve: Solve) -> None:
         self.search, self.start, self.solve = search, start, solve
         self.slow = 0
-        self.contradiction_at = LATER + farkas.seconds(search.problem) / SHARE  # seconds after which to ask
+        self.contradiction_at = WAIT + farkas.seconds(search.problem) / SHARE  # seconds after which to ask
         self.descent_at = np.inf if search.problem.f.mu > 0 else SOON
 
     def ask(self) -> Moved | None:
@@ -53,7 +53,7 @@ class Doubts:
             self.contradiction_at = np.inf
             return Moved(None, farkas.contradiction(self.search.problem))
         if elapsed >= self.descent_at:
-            self.descent_at = 2 * elapsed
+            self.descent_at = LATER * elapsed
             return Moved(self._descent(), None)
         return None
 
@@ -99,17 +99,15 @@ class Doubts:
 def descent_problem(problem: Problem) -> Problem | None:
     """The problem whose solution is the steepest ray of x, or zero if there is none; None if f is not quadratic.
 
-    It is min ½‖v‖² + ∇f(0)ᵀv + φ*∞(Mv) over the v along which f does not bend and no bound is met, and φ*∞ is the
+    It is min (u/2)‖v‖² + ∇f(0)ᵀv + φ*∞(Mv) over the v along which f does not bend and no bound is met, and φ*∞ is the
     support function of dom φ.
     """
     phi = domain(problem.phi, problem.rows)
     if phi is None or quadratic(problem.f, problem.columns) is None:
         return None
     slope = np.asarray(problem.f.grad(np.zeros(problem.columns)), np.float64)
-    size = float(np.max(abs(slope), initial=0.0))
-    if not size > 0:
-        return None
-    curved = problem.f.curved_maps(problem.columns)
+    size = float(np.max(abs(slope), initial=0.0)) or 1.0
+    curved = [one for one in problem.f.curved_maps(problem.columns) if np.any(one.row_norms)]
     M: Any = problem.M
     if curved:
         M = RowBlocks([*([problem.M] if problem.rows else []), *curved])
@@ -117,7 +115,7 @@ def descent_problem(problem: Problem) -> Problem | None:
     bounds = None
     if problem.lower is not None and problem.upper is not None:
         bounds = np.where(np.isinf(problem.lower), -np.inf, 0.0), np.where(np.isinf(problem.upper), np.inf, 0.0)
-    f = Quadratic(np.ones(problem.columns), -slope / size)
+    f = Quadratic(np.full(problem.columns, size), -slope)
     return Problem(f, M, np.zeros(M.shape[0]), phi, bounds=bounds)
 
 

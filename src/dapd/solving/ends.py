@@ -7,6 +7,7 @@ the direction was. `docs/certificate.md` states the rules.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -27,7 +28,8 @@ ROUGH = 0.01  # part of their terms up to which products may be left for a corre
 DOUBT = 10  # times what the products that do not cancel yet can explain, that the gain must be for a correction to pay
 CUTS = (0.0, 1e-9, 1e-6, 1e-3)  # parts of the longest entry below which entries of a direction are set to zero
 CLOSE = 0.1  # how far a correction may move a direction whose longest entry is 1
-PASSES, STEPS = 3, 100  # corrections of a direction, and products with M and Mᵀ in each
+PASSES, LONGER_PASSES = 4, 6  # checks of a direction, each but the last followed by a correction
+STEPS = 300  # products with M and Mᵀ in a correction
 
 
 class Checked(NamedTuple):
@@ -37,6 +39,8 @@ class Checked(NamedTuple):
     left: Array  # what is left of the products that must cancel, zero if the rest is rounding
     gain: float  # what must be positive, if they are left out
     explained: float  # what they can explain of it at a point like x; inf if they are nowhere near zero
+    spare: Array  # whether a product may have the other sign, so a correction may go beyond zero
+    parts: Array  # products relative to the sizes of their terms; small ones must stay as they are
 
 
 def proves_infeasible(problem: Problem, x: Array, direction: Array) -> Array | None:
@@ -95,12 +99,14 @@ def proves_unbounded(problem: Problem, x: Array, direction: Array) -> Array | No
         if left.any():
             rough = greatest(left) <= ROUGH * flat.size
             explained = float(abs(left) @ flat.weights(x)) if rough else math.inf
-            return Checked(False, left, -float(grad @ t) - outside, explained)
+            spare = np.zeros(left.size, bool)  # f's curvature must vanish
+            spare[left.size - image.size :] = phi.project_conjugate_recession(allowed - image) == allowed - image
+            return Checked(False, left, -float(grad @ t) - outside, explained, spare, flat.parts(image, t))
         gain = -float(f.recession(t)) - outside
         proof = gain > SLIGHT * (float(abs(grad) @ abs(t)) + abs(outside))
         proof = proof and gain > FAR * float(abs(image - allowed) @ problem.sizes.duals)
         proof = proof and -float(ask.gradient(f, x + FAR * (1 + greatest(x)) * t) @ t) - outside >= gain / 2
-        return Checked(proof, left, gain, 0.0)
+        return Checked(proof, left, gain, 0.0, left, left)
 
     return _cleaned(v / longest, lambda t: np.clip(t, low, high), check, flat.products)
 
@@ -130,6 +136,14 @@ class _Flatness:
         products = [(one, one.forward(t)) for one in self.curved]
         return [np.where(one.cancels(e, t), 0.0, e) for one, e in products]
 
+    def parts(self, image: Array, t: Array) -> Array:
+        """The products with M relative to their terms, after those of f's maps, which must vanish anyway."""
+        M = self.maps[-1]
+        sizes = M.row_sizes(t) if image.size else image
+        terms = M.row_norms * float(np.linalg.norm(t)) if sizes is None else sizes
+        bent = np.full(self.products.shape[0] - image.size, np.inf)
+        return np.concatenate([bent, abs(image) / np.where(terms > 0, terms, 1.0)])
+
     def weights(self, x: Array) -> Array:
         """What a unit of each product is worth at a point like x, or for a y of the usual size."""
         length = 1 + greatest(x)
@@ -141,12 +155,16 @@ def _farkas(problem: Problem, x: Array, d: Array) -> Checked:
     M, nothing = problem.M, np.zeros(0)
     gain = -float(problem.b @ d) - float(problem.phi.recession(d))
     if problem.lower is None and not gain > 0:
-        return Checked(False, nothing, gain, 0.0)
+        return Checked(False, nothing, gain, 0.0, nothing, nothing)
     entries = M.row_sizes(x)
     rows = problem.sizes.rows + (abs(M.forward(x)) if entries is None else entries)
     rounding = SLIGHT * float(abs(d) @ rows)
     image, sizes = np.array(M.adjoint(d), np.float64), M.column_sizes(d)  # a copy, since it is changed below
     terms = np.broadcast_to(np.linalg.norm(d * M.row_norms) if sizes is None else sizes, image.shape)
+    parts = abs(image) / np.where(terms > 0, terms, 1.0)
+    spare = np.zeros(image.size, bool)
+    if problem.lower is not None and problem.upper is not None:
+        spare = np.isfinite(np.where(image < 0, problem.lower, problem.upper))
     explained, worst, endless = 0.0, 0.0, False
     for piece in pieces(image.size):
         e, size = image[piece], 1 + abs(x[piece])
@@ -162,7 +180,7 @@ def _farkas(problem: Problem, x: Array, d: Array) -> Checked:
         endless = endless or bool(open_ended.any())
     if worst > ROUGH * float(np.max(terms, initial=0.0)):
         explained = math.inf
-    return Checked(gain > rounding and not endless, image if endless else nothing, gain, explained)
+    return Checked(gain > rounding and not endless, image if endless else nothing, gain, explained, spare, parts)
 
 
 def _nearest_ends(problem: Problem, piece: slice, e: Array, cancelled: Array, far: Array) -> Array:
@@ -181,28 +199,37 @@ def _cleaned(
     check: Callable[[Array], Checked],
     products: LinearOperator,
 ) -> Array | None:
-    """The direction, moved by least squares until what must cancel does; None if it is no ray."""
-    for cut in CUTS:
+    """The direction, moved by least squares until what must cancel does; None if it is no ray.
+
+    First, products that are wrong are moved to zero. Then they are moved `beyond`, to the side that is allowed if there
+    is one, while those near zero stay as they are: that helps if many rows are nearly active.
+    """
+    for cut, beyond in itertools.product(CUTS, (False, True)):
         ray = project(np.where(abs(direction) < cut, 0.0, direction))
         must = np.zeros(products.shape[0], bool)
-        for _ in range(PASSES + 1):
+        for _ in range(LONGER_PASSES if beyond else PASSES):
             found = check(ray)
             if found.proof:
                 return ray
-            if not found.gain > DOUBT * found.explained:
-                return None
-            if not found.left.any():
+            if not (found.gain > DOUBT * found.explained and found.left.any()):
                 break
             must |= found.left != 0
-            change = _correction(ray, must, ray != 0, products)
+            if beyond:
+                must |= found.parts <= cut
+                wrong = np.where(found.spare, 2.0, 1.0) * found.left
+            else:
+                wrong = products.matvec(ray)
+            change = _correction(ray, wrong, must, products)
             if not float(np.max(abs(change))) <= CLOSE:
-                return None
-            ray = project(ray + change)
+                break
+            ray = ray + change
+            ray = project(np.where(abs(ray) < cut, 0.0, ray) if beyond else ray)
     return None
 
 
-def _correction(ray: Array, must: Array, movable: Array, products: LinearOperator) -> Array:
-    """The least change of the movable entries after which the products in `must` are zero."""
+def _correction(ray: Array, wrong: Array, must: Array, products: LinearOperator) -> Array:
+    """The least change of the ray's entries that changes the products in `must` by −wrong."""
+    movable = ray != 0
 
     def spread(t: Array) -> Array:
         full = np.zeros(ray.shape)
@@ -216,5 +243,4 @@ def _correction(ray: Array, must: Array, movable: Array, products: LinearOperato
 
     shape = (int(must.sum()), int(movable.sum()))
     map_ = LinearOperator(shape, matvec=lambda t: products.matvec(spread(t))[must], rmatvec=back, dtype=np.float64)
-    wrong = products.matvec(ray)[must]
-    return spread(-lsmr(map_, wrong, atol=1e-15, btol=1e-15, conlim=0.0, maxiter=STEPS)[0])
+    return spread(-lsmr(map_, wrong[must], atol=1e-15, btol=1e-15, conlim=0.0, maxiter=STEPS)[0])
