@@ -13,14 +13,15 @@ from dapd.model.problem import Problem
 from dapd.second_order.matrices import NotExplicit, TooExpensive, explicit
 from dapd.second_order.rows import Rows
 
-MOST = 1 << 18  # entries of M
-OPERATION = 3e-10  # seconds per entry of M, times a row or column
+MOST = 1 << 19  # entries of M, with the rows of bounds
+OPERATION = 1e-9  # seconds per entry of M, times a row or column
+STEPS = 500  # of the active-set method
 PROBING = 10  # times as many seconds that products may take, if they are needed to find the entries of M
 
 
 def seconds(problem: Problem) -> float:
     """About how long `contradiction` takes; inf if the problem is too large, or φ is only available in Python."""
-    rows, columns = problem.unstacked.rows, problem.columns
+    rows, columns = problem.rows, problem.columns
     if rows * columns > MOST or not has_valid_lowering(problem.phi, "prox"):
         return math.inf
     return OPERATION * rows * columns * (rows + columns)
@@ -57,7 +58,7 @@ def contradiction(problem: Problem) -> Array | None:
     pull = pull[heights > 0] / heights[heights > 0][:, None]
     t = np.zeros(lengths.size)
     try:
-        t[kept] = nnls(np.vstack([pull, gains]), np.append(np.zeros(len(pull)), 1.0))[0] / lengths[kept]
+        t[kept] = nnls(np.vstack([pull, gains]), np.append(np.zeros(len(pull)), 1.0), maxiter=STEPS)[0] / lengths[kept]
     except RuntimeError:  # too many iterations
         return None
     d = np.zeros(problem.rows)

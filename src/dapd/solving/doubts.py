@@ -27,6 +27,7 @@ from dapd.solving.ways import Moved
 
 SLOW = 4  # pieces of progress that do not halve the error, before anything is asked
 SOON = 0.1  # seconds after which to ask what takes a solve of its own
+LATER = 0.3  # and what usually takes much less
 SHARE = 0.5  # of the time so far that an answer may take
 ACCURACY = 1e-6  # relative error of the answers
 
@@ -39,7 +40,7 @@ class Doubts:
     def __init__(self, search: Search, start: tuple[Array, Array], solve: Solve) -> None:
         self.search, self.start, self.solve = search, start, solve
         self.slow = 0
-        self.contradiction_at = farkas.seconds(search.problem)  # seconds after which to ask
+        self.contradiction_at = LATER + farkas.seconds(search.problem) / SHARE  # seconds after which to ask
         self.descent_at = np.inf if search.problem.f.mu > 0 else SOON
 
     def ask(self) -> Moved | None:
