@@ -8,8 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.model.lowered import has_valid_lowering
-from dapd.model.lowered import pieces_of
+from dapd.model.lowered import has_valid_lowering, pieces_of
 from dapd.model.problem import Problem
 from dapd.second_order.matrices import NotExplicit, TooExpensive, explicit
 from dapd.second_order.rows import Rows
