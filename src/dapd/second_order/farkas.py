@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.model.lowered import has_valid_lowering
+from dapd.model.lowered import has_valid_lowering, pieces_of
 from dapd.model.problem import Problem
 from dapd.second_order.matrices import NotExplicit, TooExpensive, explicit
 from dapd.second_order.rows import Rows
@@ -35,10 +35,12 @@ def contradiction(problem: Problem) -> Array | None:
     """
     from scipy.optimize import nnls  # slow to import, and rarely needed
 
-    pieces = problem.phi.lowered(problem.rows)
+    pieces = pieces_of(problem.phi, problem.rows)
+    if pieces is None:
+        return None
     try:
         M = explicit(problem.M, PROBING)
-        rows = Rows(pieces or [])
+        rows = Rows(pieces)
     except (NotExplicit, TooExpensive, TypeError, ValueError):
         return None
     b = problem.b.astype(np.float64)

@@ -38,7 +38,7 @@ PROBING = 10  # factorisations that the products to find the entries of a matrix
 INNER, EXACT = 60, 40  # Newton steps per proximal step, and trials of a line search
 SHARPER = 0.1  # the accuracy of a proximal step relative to the one before
 WARM = 1e-4  # the accuracy of the first one, if the active rows of an earlier solve are nearly right
-FIRM, FIRMLY = 1e6, 100.0  # σ of equations then, and the factor of other rows
+FIRM, FIRMLY = 1e6, 100.0  # σ of equations near a solution, and the factor of other rows
 POLISHES, MARGIN = 8, 0.1  # at most, and the error at which they should end
 ROUNDING = 1e-13
 FIRMER = (1.0, 1e2, 1e4, 1e6)  # times δ, tried in turn until a factorisation succeeds
@@ -190,6 +190,8 @@ class Newton:
             accuracy = max(SHARPER * min(accuracy, greatest), 1e-15)
 
     def _first_steps(self, x: Array) -> Array:
+        if self.f.quadratic and not self.rows.bounded.any() and self.rows.linear.all():
+            return np.full(self.b.size, FIRM)  # only equations: one step is nearly enough
         residual = self.M @ x - self.b
         far = residual - np.clip(residual, self.rows.lower, self.rows.upper)
         far[(self.rows.least > -np.inf) | (self.rows.most < np.inf)] = 0.0

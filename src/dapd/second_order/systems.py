@@ -14,6 +14,7 @@ from dapd.second_order.pattern import Mixed, Pattern
 from dapd.second_order.weights import Groups, Weights
 
 REFINEMENTS = 3  # corrections of a solution by its residual
+SMALL = 1 << 16  # entries, zeros included
 ACCURATE = 1e-12  # residual, relative to the right-hand side, that needs no correction
 
 
@@ -80,7 +81,17 @@ class _Base:
         raise NotImplementedError
 
 
-class Normal(_Base):
+class _ByBlas(_Base):
+    """A system whose factors are dense; a small matrix is made dense too, since sparse products take longer to call."""
+
+    def __init__(self, P: Any, rows: Split, groups: Groups) -> None:
+        matrix = rows.matrix
+        if sp.issparse(matrix) and matrix.shape[0] * matrix.shape[1] <= SMALL:
+            rows = rows._replace(matrix=matrix.toarray())
+        super().__init__(P, rows, groups)
+
+
+class Normal(_ByBlas):
     """Dense Cholesky of P + diag(h) + BᵀB, if there are few columns."""
 
     def _factor(self, h: Array) -> None:
@@ -110,7 +121,7 @@ class Normal(_Base):
         return d, self.forward(d) + q
 
 
-class Dual(_Base):
+class Dual(_ByBlas):
     """Dense Cholesky of I + B(P + diag(h))⁻¹Bᵀ, if P is diagonal and there are few general rows."""
 
     def _factor(self, h: Array) -> None:

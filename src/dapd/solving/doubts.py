@@ -75,18 +75,16 @@ class Doubts:
         """
         if self.search.point.certificate.primal == 0.0:
             return None
-        given = self.search.problem.unstacked
-        unit = np.asarray(self.search.problem.sizes.unit, given.dtype)
-        f = Quadratic(np.full(given.columns, unit), unit * self.start[0])
-        bounds = None if given.lower is None else (given.lower, given.upper)
-        other = self._search(Problem(f, given.M, given.b, given.phi, bounds=bounds))
+        given = self.search.problem
+        unit = np.asarray(given.sizes.unit, given.dtype)
+        other = self._search(given.replaced(f=Quadratic(np.full(given.columns, unit), unit * self.start[0])))
         return self._run(other, self.start)
 
     def _search(self, problem: Problem) -> Search:
         search = self.search
         end = perf_counter() + max(SOON, SHARE * (perf_counter() - search.began))
         allowed = max(1, search.limit - search.iterations)
-        return Search(problem.stacked, (ACCURACY, 0.0), allowed, min(search.deadline, end), None, {})
+        return Search(problem.stacked, (ACCURACY, 0.0), allowed, min(search.deadline, end), None)
 
     def _run(self, other: Search, start: tuple[Array, Array]) -> Array | None:
         ray = self.solve(other, start)

@@ -252,12 +252,12 @@ class SecondOrder(Way):
         """Factorisations, times what one takes."""
         if self.impossible:
             return math.inf
-        if self.newton is None:
-            return FACTORISATIONS * self.guess
+        once = self.guess if self.newton is None else self.newton.cost
         if self.search.repeated:  # later solves are what counts
-            return AGAIN * self.newton.cost
-        near = self.search.best is not None and self.search.best.certificate.error < NEAR
-        return (FEW if near else FACTORISATIONS) * self.newton.cost
+            return AGAIN * once
+        best = self.search.best
+        near = self.newton is not None and best is not None and best.certificate.error < NEAR
+        return (FEW if near else FACTORISATIONS) * once
 
     @property
     def work(self) -> float:

@@ -71,14 +71,16 @@ def _by_pieces(H: Any, count: int, owner: Any, name: str, deadline: float) -> tu
     """The extremes over the blocks of a matrix that is block-diagonal up to a permutation."""
     order = np.argsort(owner, kind="stable")
     H = H[order][:, order]
-    ends = np.cumsum(np.bincount(owner, minlength=count))
-    if count == H.shape[0]:
-        values = H.diagonal().astype(np.float64)
-        return float(values.min()), float(values.max())
+    sizes = np.bincount(owner, minlength=count)
+    ends = np.cumsum(sizes)
     found = [
         _extremes(H[end - size : end, end - size : end], name, deadline)
-        for end, size in zip(ends, np.bincount(owner, minlength=count), strict=True)
+        for end, size in zip(ends, sizes, strict=True)
+        if size > 1
     ]
+    if np.any(sizes == 1):  # pieces of one entry, which is its eigenvalue
+        values = H.diagonal()[ends[sizes == 1] - 1].astype(np.float64)
+        found.append((float(values.min()), float(values.max())))
     return min(low for low, _ in found), max(high for _, high in found)
 
 
