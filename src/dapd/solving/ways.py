@@ -261,8 +261,10 @@ class SecondOrder(Way):
 
     @property
     def work(self) -> float:
-        """Multiplications in a dense factorisation."""
-        return 0.0 if self.newton is None or self.newton.is_sparse else self.newton.cost * DENSE_RATE
+        """Multiplications in a dense factorisation, which BLAS would do on several threads."""
+        if self.newton is None:
+            return (dense_seconds(self.search.problem) - OVERHEAD) * DENSE_RATE
+        return 0.0 if self.newton.is_sparse else (self.newton.cost - OVERHEAD) * DENSE_RATE
 
     def _analysis(self) -> float:
         """Seconds that a set-up takes at most."""
