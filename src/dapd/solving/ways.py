@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from dapd import theory
 from dapd.arrays import Array
+from dapd.blas import MANY
 from dapd.engines.native import MISSING, load
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
@@ -263,7 +264,8 @@ class SecondOrder(Way):
     def work(self) -> float:
         """Multiplications in a dense factorisation, which BLAS would do on several threads."""
         if self.newton is None:
-            return (dense_seconds(self.search.problem) - OVERHEAD) * DENSE_RATE
+            dense = (dense_seconds(self.search.problem) - OVERHEAD) * DENSE_RATE
+            return dense if dense < MANY else 0.0  # beyond that it will be a sparse one, if any
         return 0.0 if self.newton.is_sparse else (self.newton.cost - OVERHEAD) * DENSE_RATE
 
     def _analysis(self) -> float:
