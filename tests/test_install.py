@@ -22,7 +22,7 @@ import dapd
 
 rng = np.random.default_rng(0)
 M, x = rng.standard_normal((5, 20)), rng.standard_normal(20)
-result = dapd.solve(dapd.Problem(dapd.PseudoHuber(1.0), M, M @ x))
+result = dapd.solve(dapd.Problem(dapd.PseudoHuber(1.0), M, M @ x), direct=False)
 assert result.converged
 print(result.summary())
 """
@@ -49,7 +49,7 @@ def test_import_loads_no_command_line_no_plots_and_no_optimizer():
 
 
 def test_first_result_says_that_the_core_is_missing(no_core):
-    result = dapd.solve(problem())
+    result = dapd.solve(problem(), direct=False)
     assert result.converged
     assert result.engine == "python"
     assert "the native core was not built; install a C++ compiler and reinstall dapd" in result.engine.reason

@@ -161,10 +161,6 @@ def _farkas(problem: Problem, x: Array, d: Array) -> Checked:
     rounding = SLIGHT * float(abs(d) @ rows)
     image, sizes = np.array(M.adjoint(d), np.float64), M.column_sizes(d)  # a copy, since it is changed below
     terms = np.broadcast_to(np.linalg.norm(d * M.row_norms) if sizes is None else sizes, image.shape)
-    parts = abs(image) / np.where(terms > 0, terms, 1.0)
-    spare = np.zeros(image.size, bool)
-    if problem.lower is not None and problem.upper is not None:
-        spare = np.isfinite(np.where(image < 0, problem.lower, problem.upper))
     explained, worst, endless = 0.0, 0.0, False
     for piece in pieces(image.size):
         e, size = image[piece], 1 + abs(x[piece])
@@ -180,7 +176,14 @@ def _farkas(problem: Problem, x: Array, d: Array) -> Checked:
         endless = endless or bool(open_ended.any())
     if worst > ROUGH * float(np.max(terms, initial=0.0)):
         explained = math.inf
-    return Checked(gain > rounding and not endless, image if endless else nothing, gain, explained, spare, parts)
+    if not endless:
+        return Checked(gain > rounding, nothing, gain, explained, nothing, nothing)
+    if not gain > DOUBT * explained:  # no correction will be tried
+        return Checked(False, image, gain, explained, nothing, nothing)
+    spare = np.zeros(image.size, bool)
+    if problem.lower is not None and problem.upper is not None:
+        spare = np.isfinite(np.where(image < 0, problem.lower, problem.upper))
+    return Checked(False, image, gain, explained, spare, abs(image) / np.where(terms > 0, terms, 1.0))
 
 
 def _nearest_ends(problem: Problem, piece: slice, e: Array, cancelled: Array, far: Array) -> Array:
@@ -204,14 +207,18 @@ def _cleaned(
     First, products that are wrong are moved to zero. Then they are moved `beyond`, to the side that is allowed if there
     is one, while those near zero stay as they are: that helps if many rows are nearly active.
     """
+    hopeless = -1.0  # a cut after which no correction pays, however it is made
     for cut, beyond in itertools.product(CUTS, (False, True)):
+        if cut == hopeless:
+            continue
         ray = project(np.where(abs(direction) < cut, 0.0, direction))
         must = np.zeros(products.shape[0], bool)
-        for _ in range(LONGER_PASSES if beyond else PASSES):
+        for turn in range(LONGER_PASSES if beyond else PASSES):
             found = check(ray)
             if found.proof:
                 return ray
             if not (found.gain > DOUBT * found.explained and found.left.any()):
+                hopeless = cut if turn == 0 else hopeless
                 break
             must |= found.left != 0
             if beyond:
