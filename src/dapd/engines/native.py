@@ -214,7 +214,10 @@ class DualStep:
         """prox_{step·φ}(base + Mv) and Mᵀ of it."""
         v, base = (np.ascontiguousarray(part, self.dtype) for part in (v, base))
         y, Mty = np.empty_like(base), np.empty_like(v)
-        threads = self.fixed or self.choice.next(1)[0]
+        if self.fixed or self.choice.most == 1:
+            self.core.run(v, base, step, y, Mty, self.fixed or 1)
+            return y, Mty
+        threads = self.choice.next(1)[0]
         began = perf_counter()
         self.core.run(v, base, step, y, Mty, threads)
         self.choice.learn(threads, 1, perf_counter() - began)

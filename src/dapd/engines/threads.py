@@ -7,6 +7,7 @@ import threading
 
 TRIAL = 0.002  # seconds of steps that measure how fast a number of threads is
 SOON, LATE = 0.01, 0.32  # seconds of solving between two trials: soon after a change, later if nothing changes
+RARELY = 30  # steps, at least, between two trials
 WARM, FIRST = 2, 16  # steps that start the threads, and steps of the first trial
 
 
@@ -38,14 +39,14 @@ class Choice:
     def _try(self, threads: int) -> None:
         """Measure the next steps on so many threads."""
         self.trial: int | None = threads
-        self.warm = WARM  # threads that sleep take long to wake up, so their first steps are not measured
+        self.warm = WARM if threads > 1 else 0  # threads that sleep take long to wake up: not measured
         self.steps, self.seconds, self.since = 0, 0.0, 0.0
 
     def next(self, steps: int) -> tuple[int, int]:
         """How many threads, and for how many of the steps."""
         if self.most == 1:
             return 1, steps
-        if self.trial is None and self.since >= self.wait:
+        if self.trial is None and self.since >= max(self.wait, RARELY * self.cost[self.threads]):
             self.wait = min(2 * self.wait, LATE)
             self._try(1 if self.threads > 1 else self.most)
         if self.trial is None:
@@ -71,7 +72,7 @@ class Choice:
                 return
             self.cost[threads], self.trial = self.seconds / self.steps, None
             if len(self.cost) == 1:  # the other is next
-                self.since = self.wait
+                self.since = SOON
         if len(self.cost) > 1:
             faster = min(self.cost, key=lambda count: self.cost[count])
             if faster != self.threads:  # perhaps only for a moment
