@@ -16,7 +16,7 @@ from dapd.second_order.weights import Groups
 DENSE_RATE, SPARSE_RATE = 1e10, 1e9  # operations per second of a dense and of a sparse factorisation
 ENTRY = 2e-8  # seconds per entry of a sparse factor
 MEMORY = 2e8  # entries of a dense matrix
-OVERHEAD = 2e-4  # seconds
+OVERHEAD = 6e-4  # seconds that a step takes beside its factorisation
 GROWTH = 4  # times as many entries, at most, if the rows of groups get a common pattern
 
 
@@ -34,7 +34,8 @@ def choose_system(P: Any, rows: Split, groups: Groups, seconds: float) -> tuple[
     if P.ndim == 1 and k * k <= MEMORY:
         costs[Dual] = OVERHEAD + (k**3 / 3 + outer) / DENSE_RATE
     within = min([seconds, *costs.values()])
-    by_sparse = _sparse_cost(P, rows, groups, within)
+    dense = P.ndim == 2 and not sp.issparse(P)
+    by_sparse = np.inf if dense else _sparse_cost(P, rows, groups, within)
     if by_sparse <= within:
         costs[Sparse] = by_sparse
     kind = min(costs, key=lambda one: costs[one]) if costs else None

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
 from dapd.model.terms import LOSSES, Terms
-from dapd.second_order.matrices import Matrix, explicit, scaled, stack
+from dapd.second_order.matrices import DENSE, Matrix, explicit, scaled, stack
 
 NONE = np.zeros(0)
 
@@ -123,7 +123,9 @@ def _quadratic(parts: list[Terms], sizes: list[int]) -> Any:
     as_matrices = [sp.diags_array(block) if block.ndim == 1 else block for block in blocks]
     whole = sp.csr_array(sp.block_diag(as_matrices, format="csr") if len(blocks) > 1 else blocks[0], dtype=np.float64)
     diagonal = whole.diagonal()
-    return diagonal if np.count_nonzero(whole.data) == np.count_nonzero(diagonal) else whole
+    if np.count_nonzero(whole.data) == np.count_nonzero(diagonal):
+        return diagonal
+    return whole.toarray() if whole.nnz > DENSE * whole.shape[0] ** 2 else whole
 
 
 def _shifted(matrix: Matrix, offset: int, columns: int) -> Matrix:

@@ -31,7 +31,7 @@ from dapd.spectrum.estimate import Spectrum, estimate_norm
 
 DIGITS = 6.0  # times Π: the iterations to a usual accuracy
 EPOCHS = 5_000  # first-order iterations that a problem usually takes
-CALL, PER_ENTRY = 4e-6, 2e-9  # seconds per iteration, and per entry of x and y in it
+CALL, PER_ENTRY = 8e-6, 2e-9  # seconds per iteration, looks included, and per entry of x and y in it
 DENSE_PRODUCT, SPARSE_PRODUCT = 1e-10, 8e-10  # seconds per multiplication with M or a matrix of f
 IN_PYTHON = 10  # times as slow
 FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solution
