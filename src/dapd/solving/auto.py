@@ -171,7 +171,7 @@ class Possible:
         self.waiting.clear()
         if self.search.repeated or not any(way.name == Direct.name and math.isfinite(way.predict()) for way in ways):
             for way in ways:
-                way.insist()
+                way.insist(first=self.search.repeated)  # what it sets up, later solves use again
         return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.predict())
 
     def remember(self, solved: Way | None) -> None:

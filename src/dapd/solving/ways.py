@@ -90,8 +90,8 @@ class Way:
         """Multiplications in one product or factorisation."""
         return 0.0
 
-    def insist(self) -> None:
-        """Assume the best, if only a trial can tell what this way costs."""
+    def insist(self, *, first: bool = False) -> None:
+        """Assume the best, if only a trial can tell what this way costs; `first`: be tried before all others."""
 
     def start(self) -> Iterator[Moved]:
         """Make progress from the best point on, a piece at a time."""
@@ -215,10 +215,11 @@ class SecondOrder(Way):
         self.spent, self.patience = 0.0, min(SOON, BRIEFLY * self.predict())
         self.progress.clear()
 
-    def insist(self) -> None:
+    def insist(self, *, first: bool = False) -> None:
         """Hope that a factor has no more entries than the matrices: only a set-up tells what it costs."""
         problem = self.search.problem
-        self.guess = min(self.guess, OVERHEAD + ENTRY * (problem.M.work + problem.f.work))
+        hoped = 0.0 if first else OVERHEAD + ENTRY * (problem.M.work + problem.f.work)
+        self.guess = min(self.guess, hoped)
 
     def _cost(self) -> str:
         assert self.newton is not None
