@@ -27,6 +27,7 @@ from dapd.solving.ways import OVERRUN, SOON, Direct, FirstOrder, Moved, SecondOr
 from dapd.spectrum.estimate import Spectrum
 
 EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost
+FORESIGHT = 5.0  # seconds of Clarabel that are predicted closely: to count the entries of a factor takes time too
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
 AWAY = 1e3  # times the size of the start, from which x has run away, so a proof need not hold for much larger x
 CHECKING = 0.25  # part of the time that may go into checks of whether iterates run away along a ray
@@ -155,7 +156,7 @@ class Possible:
         if engine == "auto" and examining < search.deadline - perf_counter():
             self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.1, limit / 10))
             if use_direct:
-                self.waiting[Direct.name] = lambda: Direct(search, max(1.0, 0.3 * limit))
+                self.waiting[Direct.name] = lambda: Direct(search, min(max(1.0, 0.5 * limit), FORESIGHT))
 
     def first(self) -> list[Way]:
         """The one that solved the last problem; if there is none, all of them, the most promising first."""
