@@ -156,7 +156,9 @@ class Possible:
         if engine == "auto" and examining < search.deadline - perf_counter():
             self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.1, limit / 10))
             if use_direct:
-                self.waiting[Direct.name] = lambda: Direct(search, min(max(1.0, 0.5 * limit), FORESIGHT))
+                self.waiting[Direct.name] = lambda: Direct(
+                    search, limit if first.certain else min(max(1.0, 0.5 * limit), FORESIGHT)
+                )
 
     def first(self) -> list[Way]:
         """The one that solved the last problem; if there is none, all of them, the most promising first."""

@@ -320,12 +320,14 @@ class FirstOrder(Way):
         self.usual = once * (1 if native else IN_PYTHON)  # seconds per iteration
         self.seconds = EPOCHS * self.usual
         self.why = f"about {EPOCHS:,} iterations are usual"
+        self.certain = False  # whether a theorem says how many
         f = problem.f
         if problem.phi.is_linear and isinstance(problem.M, Dense) and f.mu > 0 and f.L is not None:
             # rows are made orthonormal, and then the theorem of x-DAPD says how many iterations there will be
             iterations = DIGITS * theory.x_dapd(L=f.L, mu=f.mu, s_max=1.0, s_min=1.0).Pi
             changed = 4.0 * min(problem.M.shape) ** 2 * max(problem.M.shape) / DENSE_RATE
             if iterations * self.usual + changed < self.seconds:
+                self.certain = True
                 self.seconds = iterations * self.usual + changed
                 self.why = f"with orthonormal rows the theorem asks for about {iterations:,.0f} iterations"
 
