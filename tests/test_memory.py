@@ -42,10 +42,11 @@ print(((kilobytes("VmHWM") - before) * 1024 - stored) / 8 / (rows + columns))
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("method", "order"), [("x-dapd", "C"), ("y-dapd", "C"), ("papc", "F"), ("y-dapd", "CSR")])
-def test_a_solve_takes_twelve_vectors_beside_a_large_matrix(method, order, threads):
+def test_a_solve_takes_twelve_vectors_beside_a_large_matrix_and_one_per_further_thread(method, order, threads):
     command = [sys.executable, "-c", SCRIPT, str(ROWS), str(COLUMNS), method, order]
     counts = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), str(threads))
     # a vector that is freed goes back to the system, so nothing that an earlier solve left behind is used again
     env = {**os.environ, **counts, "MALLOC_MMAP_THRESHOLD_": str(1 << 18)}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-    assert float(done.stdout) <= ALLOWED
+    # while several threads run, each of them adds up a part of Mᵀy of its own
+    assert float(done.stdout) <= ALLOWED + threads - 1

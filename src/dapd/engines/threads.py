@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 
@@ -72,7 +73,7 @@ class Choice:
                 return
             self.cost[threads], self.trial = self.seconds / self.steps, None
             if len(self.cost) == 1:  # the other is next
-                self.since = SOON
+                self.since = math.inf
         if len(self.cost) > 1:
             faster = min(self.cost, key=lambda count: self.cost[count])
             if faster != self.threads:  # perhaps only for a moment
