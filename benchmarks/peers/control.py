@@ -129,7 +129,7 @@ def with_dapd(case: Case, tol: float, setting: str) -> Step:
 
 
 STEPPERS: dict[str, tuple[str, Stepper]] = {
-    **{name: ("dapd", lambda case, tol, name=name: with_dapd(case, tol, name)) for name in SETTINGS},  # type: ignore[misc]
+    **{name: ("dapd", lambda case, tol, name=name: with_dapd(case, tol, name)) for name in SETTINGS},
     "OSQP": ("osqp", with_osqp),
     "PIQP": ("piqp", with_piqp),
     "Clarabel, cold": ("clarabel", with_clarabel),

@@ -48,29 +48,24 @@ Cost = Quadratic | Squares | PseudoHuber | Logistic
 
 
 @dataclass(frozen=True)
-class Within:
+class _Bounds:
+    """Two bounds per row."""
+
+    lower: Any
+    upper: Any
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return len(self.lower)
+
+
+class Within(_Bounds):
     """Rows with lower ≤ Mx − b ≤ upper."""
 
-    lower: Any
-    upper: Any
 
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return len(self.lower)
-
-
-@dataclass(frozen=True)
-class Slopes:
+class Slopes(_Bounds):
     """Rows that add upper·r if r > 0 and lower·r if r < 0, with r = Mx − b; so lower ≤ y ≤ upper."""
-
-    lower: Any
-    upper: Any
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return len(self.lower)
 
 
 @dataclass(frozen=True)

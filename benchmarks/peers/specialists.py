@@ -134,7 +134,8 @@ class BlockNorms:
     def __init__(self, norm: Any, sizes: Any) -> None:
         self.sigma, self.size = norm.sigma, int(sizes[0])
 
-    def __call__(self, x: Any) -> float:  # noqa: D102
+    def __call__(self, x: Any) -> float:
+        """The sum."""
         return float(self.sigma * np.linalg.norm(x.reshape(-1, self.size), axis=1).sum())
 
     def prox(self, x: Any, tau: float) -> Any:

@@ -64,7 +64,7 @@ def build(spec: Spec) -> Model:
     """The model of a spec."""
     if spec.suite == "maros":
         return maros.load(Path(spec.folder), spec.family)
-    table: dict[str, tuple] = {"classes": CLASSES, "paper": PAPER}.get(spec.suite, EVERYDAY)  # type: ignore[type-arg]
+    table: dict[str, tuple] = {"classes": CLASSES, "paper": PAPER}.get(spec.suite, EVERYDAY)
     return replace(table[spec.family][0](spec.size, spec.seed), name=spec.name, family=spec.family)
 
 
@@ -83,4 +83,4 @@ def specs(suite: str, *, folder: str = "", sizes: int = 3, seeds: int = 3) -> It
     else:
         place = 1 if suite == "everyday" else 2
         for family, row in EVERYDAY.items():
-            yield from (Spec(suite, family, size, 0) for size in row[place][:sizes])  # type: ignore[misc]
+            yield from (Spec(suite, family, size, 0) for size in row[place][:sizes])

@@ -7,13 +7,13 @@ from dapd.presolve.equations import Equations
 from dapd.presolve.fixed_variables import FixedVariables
 from dapd.presolve.merged_rows import MergedRows
 from dapd.presolve.orthonormal_rows import OrthonormalRows
-from dapd.presolve.scaling import DiagonalVariables, RowScaling, Scaling
+from dapd.presolve.scaling import DiagonalVariables, RowScaling
 from dapd.presolve.transform import Transform
 
 # fewer rows and variables; what is fixed may leave empty rows
 CLEANING = (EmptyRows.apply, Equations.apply, MergedRows.apply, FixedVariables.apply, EmptyRows.apply)
 # better conditioned: κ = 1 for a quadratic f, orthonormal equations, other rows of norm near one
-CONDITIONING = (DiagonalVariables.apply, ChangeOfVariables.apply, OrthonormalRows.apply, RowScaling.apply)
+CONDITIONING = (DiagonalVariables.apply, ChangeOfVariables.apply_to_equations, OrthonormalRows.apply, RowScaling.apply)
 
 __all__ = [
     "CLEANING",
@@ -27,6 +27,5 @@ __all__ = [
     "OrthonormalRows",
     "Presolve",
     "RowScaling",
-    "Scaling",
     "Transform",
 ]

@@ -25,7 +25,7 @@ class Presolve:
 
     @classmethod
     def apply(cls, problem: Problem, steps: Sequence[Apply], deadline: float = math.inf) -> Presolve:
-        """Try each step, such as `Scaling.apply`, on what the ones before it left; raise TimeUp if that takes long."""
+        """Try each step, such as `RowScaling.apply`, on what those before it left; raise TimeUp if that takes long."""
         found: list[Transform] = []
         current = problem
         for step in steps:

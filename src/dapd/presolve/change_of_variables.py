@@ -55,6 +55,11 @@ class ChangeOfVariables:
             return None
         return cls(problem, R * scales, linear) if R.diagonal().min() > REACH else None
 
+    @classmethod
+    def apply_to_equations(cls, problem: Problem) -> Self | None:
+        """Change the variables if all rows are equations, which can be made orthonormal then; other rows may suffer."""
+        return cls.apply(problem) if problem.phi.is_linear else None
+
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
         """(Rx, y)."""
         return self.R @ x, y

@@ -83,74 +83,49 @@ def is_quadratic(terms: Terms) -> bool:
     return terms.loss is None and not isinstance(terms.H, LinearOperator)
 
 
-def curvature_diagonal(terms: Terms, size: int) -> Array | None:
-    """The diagonal of f's greatest Hessian; None if f does not allow factors for its variables."""
-    if isinstance(terms.H, LinearOperator) or (terms.loss is not None and terms.A is None):
-        return None
-    total = np.full(size, terms.ridge)
-    if terms.H is not None:
-        total += terms.H if terms.H.ndim == 1 else terms.H.diagonal()
-    if terms.A is not None:
-        if not divisible(terms.A):
-            return None
-        greatest = {"square": 1.0, "logistic": 0.25, "pseudo-huber": 1 / (terms.e or 1.0)}[terms.loss or ""]
-        total += greatest * terms.A.transposed().row_norms ** 2
-    return total
-
-
-def allows_cost(terms: Terms) -> bool:
-    """Whether f times a constant is made of terms too."""
-    exact = terms.loss is None or (terms.loss == "square" and terms.A is not None)
-    return exact and not isinstance(terms.H, LinearOperator)
-
-
-def scaled_terms(terms: Terms, columns: Array, cost: float) -> Terms:
-    """The terms of x ↦ cost·f(columns·x); the square root of cost should be exact."""
-    root = cost**0.5
+def scaled_terms(terms: Terms, columns: Array) -> Terms:
+    """The terms of x ↦ f(columns·x)."""
     new: dict[str, Any] = {}
     if terms.c is not None:
-        new["c"] = cost * columns * terms.c
+        new["c"] = columns * terms.c
     if terms.A is not None:
-        new["A"] = scaled(terms.A, np.full(terms.A.shape[0], root), columns)
-        new["d"] = terms.d if terms.d is None or root == 1.0 else root * terms.d
-    if not np.all(columns == 1.0) or cost != 1.0:
-        new["H"], new["ridge"] = _scaled_matrix(terms, columns, root), 0.0
+        new["A"] = scaled(terms.A, np.ones(terms.A.shape[0]), columns)
+    if not np.all(columns == 1.0):
+        new["H"], new["ridge"] = _scaled_matrix(terms, columns), 0.0
     return terms._replace(**new)
 
 
-def _scaled_matrix(terms: Terms, columns: Array, root: float) -> Any:
-    """cost·E(H + ridge·I)E."""
-    factors, H = root * columns, terms.H
-    ridge = terms.ridge * factors**2
+def _scaled_matrix(terms: Terms, columns: Array) -> Any:
+    """E(H + ridge·I)E."""
+    H, ridge = terms.H, terms.ridge * columns**2
     if H is None:
         return ridge if terms.ridge else None
     if H.ndim == 1:
-        return H * factors**2 + ridge
+        return H * columns**2 + ridge
     if sp.issparse(H):
-        inner = (sp.diags_array(factors) @ H @ sp.diags_array(factors)).tocsr()
+        inner = (sp.diags_array(columns) @ H @ sp.diags_array(columns)).tocsr()
         return (inner + sp.diags_array(ridge)).tocsr() if terms.ridge else inner
-    inner = H * factors[:, None]
-    inner *= factors
+    inner = H * columns[:, None]
+    inner *= columns
     if terms.ridge:
         inner[np.diag_indices_from(inner)] += ridge
     return inner
 
 
-def scaled_function(problem: Problem, parts: list[Part], columns: Array, cost: float) -> Function:
-    """The function cost·f(columns·x)."""
+def scaled_function(problem: Problem, parts: list[Part], columns: Array) -> Function:
+    """The function f(columns·x)."""
     found: list[Composite] = []
     for part in parts:
         own = columns[part.at]
-        terms = scaled_terms(part.terms, own, cost)
-        mu, L = _constants(terms, part, own, cost)
-        found.append(Composite(terms, len(own), mu, L))
+        terms = scaled_terms(part.terms, own)
+        found.append(Composite(terms, len(own), *_constants(terms, part, own)))
     return joined(problem, found)
 
 
-def _constants(terms: Terms, old: Composite, columns: Array, cost: float) -> tuple[float, float | None]:
+def _constants(terms: Terms, old: Composite, columns: Array) -> tuple[float, float | None]:
     """Bounds on the curvature of the scaled f: computed if that is cheap, else from the old ones."""
     least, greatest = float(columns.min()), float(columns.max())
-    mu, L = cost * old.mu * least**2, None if old.L is None else cost * old.L * greatest**2
+    mu, L = old.mu * least**2, None if old.L is None else old.L * greatest**2
     if least == greatest:
         return mu, L
     low, high = _range(terms)

@@ -86,10 +86,10 @@ class Rows:
         first = np.flatnonzero(self.unit == np.arange(len(self.unit)))
         return np.repeat(np.maximum.reduceat(sizes, first), np.diff([*first, len(sizes)]))
 
-    def scaled(self, rows: Array, cost: float = 1.0) -> Rows:
-        """The table of ŷ ↦ cost·φ(rows·ŷ/cost)."""
+    def scaled(self, rows: Array) -> Rows:
+        """The table of ŷ ↦ φ(rows·ŷ)."""
         grows = self.interval | (self.code == SHRINK_BALL)
-        factor = np.where(grows, rows, cost / rows)
+        factor = np.where(grows, rows, 1 / rows)
         return replace(self, lower=self.lower * factor, upper=self.upper * factor)
 
     def take(self, keep: Array) -> Rows:

@@ -1,4 +1,4 @@
-"""Factors for rows and columns: x = columns·x̂, y = rows·ŷ/cost, and f and φ* times cost."""
+"""Factors for rows and columns: x = columns·x̂ and y = rows·ŷ."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.model.problem import Problem
-from dapd.presolve.equilibrate import equilibrated, identity_columns, norm_factors, powers_of_two
-from dapd.presolve.functions import allows_cost, curvature_diagonal, is_quadratic, parts_of, scaled_function
+from dapd.presolve.equilibrate import identity_columns, norm_factors
+from dapd.presolve.functions import is_quadratic, parts_of, scaled_function
 from dapd.presolve.maps import scaled
 from dapd.presolve.rows import Rows
 from dapd.presolve.transform import rebuilt
@@ -21,21 +21,21 @@ CONDITION = 1e14  # of a diagonal H from which its inverse square root is not tr
 class _Factors:
     """A problem scaled by given factors."""
 
-    name = "scaling"
-    why = "Rows and columns were scaled."
+    name: str
+    why: str
 
-    def __init__(self, problem: Problem, rows: Array, columns: Array, cost: float = 1.0) -> None:
+    def __init__(self, problem: Problem, rows: Array, columns: Array) -> None:
         table, parts = Rows.of(problem), parts_of(problem)
         if table is None:
             raise ValueError("the rows of a φ that is not known by rows cannot be scaled")
-        self.rows, self.columns, self.cost = rows, columns, cost
-        keeps_f = cost == 1.0 and bool(np.all(columns == 1.0))
+        self.rows, self.columns = rows, columns
+        keeps_f = bool(np.all(columns == 1.0))
         self.problem = rebuilt(
             problem,
-            f=None if keeps_f or parts is None else scaled_function(problem, parts, columns, cost),
+            f=None if keeps_f or parts is None else scaled_function(problem, parts, columns),
             M=scaled(problem.M, rows, columns),
             b=problem.b * rows.astype(problem.b.dtype),
-            phi=table.scaled(rows, cost).phi(),
+            phi=table.scaled(rows).phi(),
         )
 
     def with_b(self, b: Array) -> Self:
@@ -45,36 +45,12 @@ class _Factors:
         return other
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """(x/columns, cost·y/rows)."""
-        return x / self.columns, self.cost * (y / self.rows)
+        """(x/columns, y/rows)."""
+        return x / self.columns, y / self.rows
 
     def back(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """(columns·x, rows·y/cost)."""
-        return self.columns * x, self.rows * y / self.cost
-
-
-class Scaling(_Factors):
-    """Factors for rows and columns (see `equilibrated`), and one for the cost."""
-
-    @classmethod
-    def apply(cls, problem: Problem) -> Self | None:
-        """Scale rows and columns as far as f, M and φ allow it; None if all factors are one."""
-        table, parts = Rows.of(problem), parts_of(problem)
-        if table is None:
-            return None
-        curvature = np.full(problem.columns, np.nan)
-        for part in parts or []:
-            own = curvature_diagonal(part.terms, part.size or 0)
-            curvature[part.at] = np.nan if own is None else own
-        rows, columns = equilibrated(problem.M, table, curvature)
-        cost = 1.0
-        if parts is not None and all(allows_cost(part.terms) for part in parts):
-            slope = abs(problem.f.grad(np.zeros(problem.columns)) * columns)
-            size = max(float(np.nan_to_num(curvature * columns**2).mean()), float(slope.max()))
-            cost = float(powers_of_two(np.array(size**-0.5))) ** 2 if size > 0 else 1.0
-        if cost == 1.0 and np.all(rows == 1.0) and np.all(columns == 1.0):
-            return None
-        return cls(problem, rows, columns, cost)
+        """(columns·x, rows·y)."""
+        return self.columns * x, self.rows * y
 
 
 class RowScaling(_Factors):

@@ -47,12 +47,12 @@ def choose_system(P: Any, rows: Split, groups: Groups, seconds: float) -> tuple[
 def _sparse_cost(P: Any, rows: Split, groups: Groups, within: float) -> float:
     """Seconds of a sparse factorisation; inf if they are more than `within`."""
     matrix = sp.csr_array(rows.matrix)
-    sizes = np.bincount(groups.owner).astype(float) if groups.owner.size else np.zeros(0)
     if groups.owner.size:
-        lengths = np.diff(matrix.indptr)[np.searchsorted(rows.general, groups.rows)]
+        inside = groups._replace(rows=np.searchsorted(rows.general, groups.rows))
+        lengths, sizes = np.diff(matrix.indptr)[inside.rows], np.bincount(groups.owner)
         if float(sizes @ np.bincount(groups.owner, lengths)) > GROWTH * (matrix.nnz + 1):
             return np.inf
-        matrix = joined(matrix, groups._replace(rows=np.searchsorted(rows.general, groups.rows)))
+        matrix = joined(matrix, inside)
     if (matrix.nnz + (P.nnz if sp.issparse(P) else P.size)) * ENTRY > within:
         return np.inf
     found = cost(Pattern(P, matrix).matrix, within * SPARSE_RATE, fill_limit=within / ENTRY)

@@ -278,10 +278,10 @@ def _ray(search: Search, moved: Moved | None, found_by: Way | None, far: float) 
 
 def _stalled(search: Search) -> bool:
     """Whether only rounding can explain that there is no better point."""
-    rounding = STALLED * float(np.finfo(search.problem.dtype).eps)
-    still = search.judged - search.judged_at_best
-    small = any(search.tolerances) and search.point.certificate.error <= rounding
-    return small and still > PATIENCE + search.judged_at_best
+    if not any(search.tolerances) or search.judged <= PATIENCE + 2 * search.judged_at_best:
+        return False
+    small = search.point.certificate.error <= STALLED * float(np.finfo(search.problem.dtype).eps)
+    return small or search.is_rounding(PATIENCE)
 
 
 def _rounding(search: Search) -> str:

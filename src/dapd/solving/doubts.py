@@ -26,7 +26,7 @@ from dapd.solving.search import Search
 from dapd.solving.ways import Moved
 
 SLOW = 4  # pieces of progress that do not halve the error, before anything is asked
-SOON = 0.1  # seconds after which to ask what takes a solve of its own
+AFTER = 0.1  # seconds after which to ask what takes a solve of its own
 SHARE, LATER = 0.25, 4  # of the time so far: what an answer may take, and when to ask again if it took longer
 WAIT = 0.3  # seconds after which to ask what usually takes much less
 ACCURACY = 1e-6  # relative error of the answers
@@ -41,7 +41,7 @@ class Doubts:
         self.search, self.start, self.solve = search, start, solve
         self.slow = 0
         self.contradiction_at = WAIT + farkas.seconds(search.problem) / SHARE  # seconds after which to ask
-        self.descent_at = np.inf if search.problem.f.mu > 0 else SOON
+        self.descent_at = np.inf if search.problem.f.mu > 0 else AFTER
 
     def ask(self) -> Moved | None:
         """After a piece of progress that did not halve the error: a direction that may be a ray."""
@@ -82,7 +82,7 @@ class Doubts:
 
     def _search(self, problem: Problem) -> Search:
         search = self.search
-        end = perf_counter() + max(SOON, SHARE * (perf_counter() - search.began))
+        end = perf_counter() + max(AFTER, SHARE * (perf_counter() - search.began))
         allowed = max(1, search.limit - search.iterations)
         return Search(problem.stacked, (ACCURACY, 0.0), allowed, min(search.deadline, end), None)
 

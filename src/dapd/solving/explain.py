@@ -19,7 +19,7 @@ from dapd.solving.choose import Comparison, compare_blocks
 from dapd.solving.search import Search
 from dapd.solving.settings import check_settings
 from dapd.solving.solver import DEFAULTS
-from dapd.solving.ways import CONDITIONING, FACTORISATIONS, Direct, FirstOrder, SecondOrder, Way
+from dapd.solving.ways import FACTORISATIONS, TRANSFORMS, Direct, FirstOrder, SecondOrder, Way
 from dapd.spectrum.estimate import Spectrum, estimate_range, known_range
 
 CHEAP = 1e9  # multiplications that a decomposition of M may take here
@@ -168,7 +168,7 @@ def _of_theorems(problem: Problem, spectrum: Spectrum | None, tol: float, ways: 
 def _transforms(problem: Problem) -> tuple[str, ...]:
     try:
         with np.errstate(all="ignore"):
-            done = Presolve.apply(problem, CONDITIONING, perf_counter() + PRESOLVE)
+            done = Presolve.apply(problem, TRANSFORMS, perf_counter() + PRESOLVE)
     except TimeUp:
         return (f"Transforms take more than {PRESOLVE:g} s.",)
     return tuple(transform.why for transform in done.transforms)

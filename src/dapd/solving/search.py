@@ -14,6 +14,9 @@ from dapd.solving.certificate import certify
 from dapd.solving.loop import Info
 from dapd.spectrum.estimate import Spectrum
 
+TINY = float(np.finfo(float).tiny)  # the least error of a point that does not meet a tolerance
+ROUNDING = 0.1  # part of an error: if a rounding changes it by more, rounding is what is left of it
+
 
 class Search:
     """Judges points by the certificate of the given problem, and keeps the best."""
@@ -36,7 +39,7 @@ class Search:
         self.error = math.inf  # of the best point
         self.slowdown = 1.0  # how much slower this machine is at the moment than predictions assume
         self.iterations = self.gradients = self.products = 0
-        self.judged = self.judged_at_best = 0  # points
+        self.judged = self.judged_at_best = self.judged_at_doubt = 0  # points
 
     @property
     def point(self) -> Info:
@@ -52,18 +55,30 @@ class Search:
         x, y = x.astype(self.problem.dtype, copy=False), y.astype(self.problem.dtype, copy=False)
         with np.errstate(all="ignore"):
             certificate = certify(self.problem, x, y, spectrum=self.spectrum)
-        error = 0.0 if certificate.meets(*self.tolerances) else certificate.error
-        error = math.inf if math.isnan(error) else error
+        error = math.inf if math.isnan(certificate.error) else max(certificate.error, TINY)
+        error = 0.0 if certificate.meets(*self.tolerances) else error
         self.judged += 1
         if self.best is None or error < self.error:
             self.best = Info(self.iterations, perf_counter() - self.began, x, y, certificate)
             self.error, self.judged_at_best = error, self.judged
         return error
 
+    def is_rounding(self, every: int) -> bool:
+        """Whether one rounding of each entry changes the error of the best point; asked again after `every` points."""
+        if self.judged < self.judged_at_doubt + every:
+            return False
+        self.judged_at_doubt = self.judged
+        rng, eps = np.random.default_rng(0), np.finfo(self.problem.dtype).eps
+        x, y = (v * (1 + eps * rng.choice([-1, 1], v.size)).astype(v.dtype) for v in (self.point.x, self.point.y))
+        with np.errstate(all="ignore"):
+            moved = certify(self.problem, x, y).error
+        error = self.point.certificate.error
+        return abs(moved - error) > ROUNDING * error
+
     @property
     def done(self) -> bool:
         """Whether the best point meets a tolerance."""
-        return self.error == 0.0 and any(self.tolerances)
+        return self.error == 0.0
 
     @property
     def excess(self) -> float:

@@ -6,6 +6,7 @@ Each says how long it will probably take, and makes progress a piece at a time, 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
 from time import perf_counter
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
 from dapd.operators.base import Dense, Operator
 from dapd.operators.stacked import RowBlocks
-from dapd.presolve import DiagonalVariables, OrthonormalRows, Presolve, RowScaling
+from dapd.presolve import CLEANING, CONDITIONING, Presolve
 from dapd.second_order import direct
 from dapd.second_order.choose import DENSE_RATE, ENTRY, OVERHEAD
 from dapd.second_order.conic import Conic, conic, entries_of
@@ -45,7 +46,7 @@ UNKNOWN = 10  # times the limit: what a way is thought to take that was not exam
 RETRY = 8  # times the seconds that a factorisation may take, after a way turned out too expensive
 ANALYSIS = 1e-7  # seconds per entry of a sparse factor that it takes to count them
 IN_NUMPY = "second-order steps run in NumPy, SciPy and qdldl"
-CONDITIONING = (DiagonalVariables.apply, OrthonormalRows.apply, RowScaling.apply)
+TRANSFORMS = CLEANING + CONDITIONING
 
 
 class Moved(NamedTuple):
@@ -120,7 +121,8 @@ class Way:
 
     def _projected(self) -> float:
         """The time at which the error meets the tolerance, if it goes on falling as in the last half of the time."""
-        then = next((excess for spent, excess in self.progress if spent >= 0.5 * self.spent), math.inf)
+        half = bisect_left(self.progress, (0.5 * self.spent,))
+        then = self.progress[half][1] if half < len(self.progress) else math.inf
         now = self.search.excess
         if not 1.0 < now < then < math.inf:
             return math.inf
@@ -351,7 +353,7 @@ class FirstOrder(Way):
         known: Presolve | None = kept.get("transform")
         found = None if known is None else known.again(problem)
         if found is None:
-            found = Presolve.apply(problem, CONDITIONING, self.search.deadline)
+            found = Presolve.apply(problem, TRANSFORMS, self.search.deadline)
         kept["transform"] = found
         return found
 
