@@ -138,6 +138,7 @@ class Direct(Way):
         super().__init__(search)
         self.form: Conic | None = None
         self.seconds: float | None = None
+        self.by_columns = False
         count = entries_of(search.problem) if direct.available() else None
         if count is not None:
             least = direct.least_seconds(search.problem, count)
@@ -145,7 +146,9 @@ class Direct(Way):
                 self.form = conic(search.problem)
                 # below a few milliseconds the symbolic cost takes longer than it can save
                 cheap = self.form is not None and least < TRIVIAL
-                self.seconds = least if cheap else direct.predict(search.problem, limit, form=self.form)
+                found = None if cheap else direct.predict(search.problem, limit, form=self.form)
+                self.seconds = least if cheap else found and found.seconds
+                self.by_columns = found is not None and found.by_columns
             else:
                 self.seconds = math.inf
         self.limit = limit
@@ -186,6 +189,7 @@ class Direct(Way):
             max_iterations=search.limit - search.iterations,
             excess=self._excess,
             form=self.form,
+            by_columns=self.by_columns,
         )
         search.iterations += answer.iterations
         self.seconds = None  # it will not do better
