@@ -10,7 +10,8 @@ from dapd.engines.python import PythonRunner
 from dapd.methods.base import Method
 from dapd.methods.block import BlockMethod
 
-ENGINES = ("auto", "native", "python")
+ENGINES = ("auto", "native", "python", "jax")
+WITHOUT_JAX = "engine='jax' needs JAX, which is not installed; pip install jax, or jax[cuda13] for NVIDIA GPUs"
 
 
 def check_engine(engine: str) -> None:
@@ -23,12 +24,33 @@ def bind(method: Method, engine: str = "auto") -> Runner:
     """A runner for the method: native if the core can run it, else python with the reason."""
     if engine == "python":
         return PythonRunner(method)
+    if engine == "jax":
+        return _with_jax(method)
     try:
         return BlockRunner(method) if isinstance(method, BlockMethod) else NativeRunner(method)
     except NotNative as reason:
         if engine == "native":
             raise ValueError(f"engine='native' cannot run this: {reason}; use engine='auto' or 'python'") from None
         return PythonRunner(method, reason=str(reason), dual_step=_fused(method))
+
+
+def _with_jax(method: Method) -> Runner:
+    """A runner on the device of JAX, which is imported here and nowhere before."""
+    try:
+        from dapd.engines.jax import JaxRunner
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("jax", "jaxlib"):
+            raise
+        raise ImportError(WITHOUT_JAX) from None
+    if isinstance(method, BlockMethod):
+        raise ValueError(
+            f"engine='jax' cannot run this: {method.name} takes one block at a time, which would leave an accelerator "
+            "idle; use engine='auto' or 'python'"
+        )
+    try:
+        return JaxRunner(method)
+    except NotNative as reason:
+        raise ValueError(f"engine='jax' cannot run this: {reason}; use engine='auto' or 'python'") from None
 
 
 def _fused(method: Method) -> DualStep | None:
