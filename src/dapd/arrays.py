@@ -30,6 +30,11 @@ def on_device(v: Array) -> bool:
     return hasattr(v, "sharding") and hasattr(v, "__array_namespace__")
 
 
+def owned(v: Array) -> Array:
+    """A copy of `v` as a NumPy array."""
+    return np.array(v)
+
+
 def on_host(v: Array) -> Array:
     """`v` as a NumPy array; a copy only if it is not one."""
     return v if isinstance(v, np.ndarray) else np.asarray(v)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 from dapd.arguments import near_miss
 from dapd.engines.native import DualStep, NativeRunner
 from dapd.engines.native_blocks import BlockRunner
@@ -20,6 +24,18 @@ def check_engine(engine: str) -> None:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}, found {engine!r}{near_miss(engine, ENGINES)}")
 
 
+def precision(engine: str) -> AbstractContextManager[Any]:
+    """The context of a solve: JAX computes in float64 in it, whatever its configuration is outside."""
+    return _import_jax().enable_x64(True) if engine == "jax" else nullcontext()
+
+
+def _import_jax() -> Any:
+    try:
+        return importlib.import_module("jax")
+    except ImportError:
+        raise ImportError(WITHOUT_JAX) from None
+
+
 def bind(method: Method, engine: str = "auto") -> Runner:
     """A runner for the method: native if the core can run it, else python with the reason."""
     if engine == "python":
@@ -35,13 +51,10 @@ def bind(method: Method, engine: str = "auto") -> Runner:
 
 
 def _with_jax(method: Method) -> Runner:
-    """A runner on the device of JAX, which is imported here and nowhere before."""
-    try:
-        from dapd.engines.jax import JaxRunner
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("jax", "jaxlib"):
-            raise
-        raise ImportError(WITHOUT_JAX) from None
+    """A runner on the device of JAX, which is imported only if it is asked for."""
+    _import_jax()
+    from dapd.engines.jax import JaxRunner
+
     if isinstance(method, BlockMethod):
         raise ValueError(
             f"engine='jax' cannot run this: {method.name} takes one block at a time, which would leave an accelerator "

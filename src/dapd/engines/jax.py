@@ -48,6 +48,11 @@ def place(problem: Problem, dtype: Any = None) -> Placed:
         )
 
 
+def is_large(problem: Problem) -> bool:
+    """Whether points should stay on the device, and be judged there."""
+    return problem.M.work + problem.f.work + problem.rows + problem.columns >= LARGE
+
+
 class Oracle:
     """What a `step` may ask, in JAX; it counts what it is asked while a step is traced."""
 
@@ -119,7 +124,8 @@ class JaxRunner:
         self.placed = place(problem)
         self.counts = Counted()
         self.pace = 16.0  # steps per pulse
-        self.large = problem.M.work + problem.f.work + problem.rows + problem.columns >= LARGE
+        self.warm: set[type] = set()  # methods that have been compiled
+        self.large = is_large(problem)
         self._state: Any = None
         self._prepare()
 
@@ -184,6 +190,9 @@ class JaxRunner:
                 jax.block_until_ready(state)
                 elapsed = perf_counter() - began
                 self._state, done = state, done + some
+                if type(self.method) not in self.warm:  # it had to be compiled
+                    self.warm.add(type(self.method))
+                    elapsed = 0.0
                 self.counts.gradients += some * self.per_step[0]
                 self.counts.products += some * self.per_step[1]
                 self.pace = min(8 * self.pace, some * PULSE / max(elapsed, 1e-9)) if some >= self.pace else self.pace

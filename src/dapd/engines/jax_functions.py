@@ -138,6 +138,37 @@ class RowsOf:
         """The sizes themselves."""
         return sizes
 
+    def _by_code(self, kept: Any, clipped: Any, shrunk: Any) -> Any:
+        """What belongs to the code of each row."""
+        if self.codes is None:
+            return {KEEP: kept, CLIP: clipped, SHRINK: shrunk}[self.code or 0]
+        return jnp.where(self.codes == KEEP, kept, jnp.where(self.codes == CLIP, clipped, shrunk))
+
+    def _bounded(self, v: Array) -> Array:
+        """V, clipped to the directions in which the intervals are bounded."""
+        low, high = jnp.where(jnp.isinf(self.lower), 0.0, -jnp.inf), jnp.where(jnp.isinf(self.upper), 0.0, jnp.inf)
+        return jnp.clip(v, low, high)
+
+    def _support(self, v: Array) -> Array:
+        ends = jnp.where(v > 0, self.upper, jnp.where(v < 0, self.lower, 0.0))
+        return jnp.where(v == 0, 0.0, ends * v)
+
+    def project(self, y: Array) -> Array:
+        """The point of dom φ nearest to y."""
+        return self._by_code(y, jnp.clip(y, self.lower, self.upper), self._bounded(y))
+
+    def project_conjugate(self, z: Array) -> Array:
+        """The point of dom φ* nearest to z."""
+        return self._by_code(0 * z, self._bounded(z), jnp.clip(z, self.lower, self.upper))
+
+    def value(self, q: Array) -> Array:
+        """φ(q) of a q in dom φ."""
+        return jnp.sum(self._by_code(0 * q, 0 * q, self._support(q)))
+
+    def conjugate(self, r: Array) -> Array:
+        """φ*(r) of an r in dom φ*."""
+        return jnp.sum(self._by_code(0 * r, self._support(r), 0 * r))
+
 
 def _shrunk(v: Array, low: Array, high: Array) -> Array:
     return jnp.maximum(v - high, 0) + jnp.minimum(v - low, 0)
@@ -165,10 +196,10 @@ class BallsOf:
 
     def prox(self, v: Array, step: Any) -> Array:
         """Scale each group."""
+        if self.inside:
+            return self._inside(v)
         radius = jnp.broadcast_to(self.radius.astype(v.dtype), (self.count,))
         norms = self.norms(v)
-        if self.inside:
-            return v * self._spread(radius / jnp.maximum(norms, radius))
         outside = norms > 0
         part = self._spread(jnp.where(outside, radius / jnp.where(outside, norms, 1), jnp.inf))
         return v * jnp.maximum(0, 1 - step * part)
@@ -176,6 +207,27 @@ class BallsOf:
     def pooled(self, sizes: Array) -> Array:
         """The norm of each group, in each of its rows."""
         return self._spread(self.norms(sizes))
+
+    def _inside(self, v: Array) -> Array:
+        """V, projected onto the balls."""
+        radius = jnp.broadcast_to(self.radius.astype(v.dtype), (self.count,))
+        return v * self._spread(radius / jnp.maximum(self.norms(v), radius))
+
+    def project(self, y: Array) -> Array:
+        """The point of dom φ nearest to y."""
+        return self._inside(y) if self.inside else y
+
+    def project_conjugate(self, z: Array) -> Array:
+        """The point of dom φ* nearest to z."""
+        return z if self.inside else self._inside(z)
+
+    def value(self, q: Array) -> Array:
+        """φ(q) of a q in dom φ."""
+        return jnp.zeros((), q.dtype) if self.inside else jnp.sum(self.radius * self.norms(q))
+
+    def conjugate(self, r: Array) -> Array:
+        """φ*(r) of an r in dom φ*."""
+        return jnp.sum(self.radius * self.norms(r)) if self.inside else jnp.zeros((), r.dtype)
 
 
 @pytree()
@@ -199,6 +251,22 @@ class PhiOf:
     def pooled(self, sizes: Array) -> Array:
         """The sizes of the rows, equal in rows that are measured together."""
         return self.each(lambda part, own: part.pooled(own), sizes)
+
+    def project(self, y: Array) -> Array:
+        """The point of dom φ nearest to y."""
+        return self.each(lambda part, own: part.project(own), y)
+
+    def project_conjugate(self, z: Array) -> Array:
+        """The point of dom φ* nearest to z."""
+        return self.each(lambda part, own: part.project_conjugate(own), z)
+
+    def value(self, q: Array) -> Array:
+        """φ(q) of a q in dom φ."""
+        return jnp.sum(self.each(lambda part, own: part.value(own)[None], q))
+
+    def conjugate(self, r: Array) -> Array:
+        """φ*(r) of an r in dom φ*."""
+        return jnp.sum(self.each(lambda part, own: part.conjugate(own)[None], r))
 
 
 @pytree("phi")

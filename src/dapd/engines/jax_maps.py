@@ -312,7 +312,7 @@ class TracedMap:
 
 def place_map(M: Operator, dtype: Any, name: str = "M") -> Any:
     """The map on the default device, kept with M for later solves; its entries are in `dtype` if that is narrower."""
-    key = "jax", str(dtype)
+    key = f"on the device as {np.float32 if M.dtype == np.float32 else dtype}"
     if key not in M.memory:
         M.memory[key] = _placed(M, dtype, name)
     return M.memory[key]
@@ -321,9 +321,10 @@ def place_map(M: Operator, dtype: Any, name: str = "M") -> Any:
 def _placed(M: Operator, dtype: Any, name: str) -> Any:
     match M:
         case Dense():
-            return DenseMap(_entries(M.memory.get("device", M.matrix), dtype))
+            return DenseMap(_entries(M.memory.get("on the device", M.matrix), dtype))
         case Sparse():
-            return SparseMap(gathered(M.matrix, dtype), gathered(M.transpose.tocsr(), dtype))
+            narrow = np.dtype(np.float32) if M.dtype == np.float32 else dtype
+            return SparseMap(gathered(M.matrix, narrow), gathered(M.transpose.tocsr(), narrow))
         case Identity():
             return IdentityMap(*M.shape, M.start)
         case Kronecker():

@@ -353,7 +353,10 @@ def as_operator(M: Any, *, name: str = "M", empty: bool = False) -> Operator:
         return MatrixFree(M)
     if callable(M):
         raise TypeError(f"{name} is a function; give an object with shape, matvec and rmatvec (LinearOperator)")
-    return Dense(matrix_of(name, M, empty=empty))
+    made = Dense(matrix_of(name, M, empty=empty))
+    if on_device(M) and M.dtype == made.dtype:
+        made.memory["on the device"] = M  # it need not be moved there again
+    return made
 
 
 def as_sparse(name: str, M: Any, *, empty: bool = False) -> Any:
