@@ -23,7 +23,8 @@ from dapd.methods.base import Method
 from dapd.model.problem import Problem
 
 PULSE = 0.1  # seconds of steps between two looks at the clock
-LARGE = 1 << 22  # multiplications and entries of a step from which points stay on the device
+LARGE = 1 << 22  # multiplications of a step from which points stay on the device
+PER_ENTRY = 16  # multiplications that an entry of x or y counts for
 
 
 @pytree()
@@ -50,7 +51,7 @@ def place(problem: Problem, dtype: Any = None) -> Placed:
 
 def is_large(problem: Problem) -> bool:
     """Whether points should stay on the device, and be judged there."""
-    return problem.M.work + problem.f.work + problem.rows + problem.columns >= LARGE
+    return problem.M.work + problem.f.work + PER_ENTRY * (problem.rows + problem.columns) >= LARGE
 
 
 class Oracle:

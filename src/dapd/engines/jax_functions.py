@@ -75,7 +75,7 @@ class TracedFunction:
 
 
 def place_function(problem: Problem, dtype: Any) -> Any:
-    """f on the device."""
+    """F on the device."""
     f = problem.f
     terms = f.lowered() if has_valid_lowering(f, "grad") else None
     if isinstance(terms, Terms):
@@ -187,7 +187,7 @@ class BallsOf:
 
     def norms(self, v: Array) -> Array:
         """The norm of each group."""
-        if self.equal is not None:
+        if self.owner is None:
             return jnp.sqrt(jnp.sum((v * v).reshape(-1, self.equal), axis=1))
         return jnp.sqrt(jax.ops.segment_sum(v * v, self.owner, num_segments=self.count, indices_are_sorted=True))
 
@@ -298,7 +298,7 @@ def place_phi(problem: Problem, dtype: Any) -> Any:
             parts.append(_balls(piece, length, dtype))
         else:
             table.append((piece, length))
-    return PhiOf(tuple([*parts, *_rows(table, dtype)]))
+    return PhiOf((*parts, *_rows(table, dtype)))
 
 
 def _rows(pieces: list[tuple[Piece, int]], dtype: Any) -> list[RowsOf]:
@@ -307,13 +307,9 @@ def _rows(pieces: list[tuple[Piece, int]], dtype: Any) -> list[RowsOf]:
     if not total and not pieces:
         return []
     if total >= LARGE and len(pieces) < 8:
-        return [
-            RowsOf(p.code, n, None, jnp.asarray(p.lower, dtype), jnp.asarray(p.upper, dtype)) for p, n in pieces
-        ]
+        return [RowsOf(p.code, n, None, jnp.asarray(p.lower, dtype), jnp.asarray(p.upper, dtype)) for p, n in pieces]
     codes = np.concatenate([np.full(n, p.code, np.uint8) for p, n in pieces])
-    lower, upper = (
-        np.concatenate([np.broadcast_to(np.asarray(p[k], dtype), n) for p, n in pieces]) for k in (1, 2)
-    )
+    lower, upper = (np.concatenate([np.broadcast_to(np.asarray(p[k], dtype), n) for p, n in pieces]) for k in (1, 2))
     return [RowsOf(None, total, jnp.asarray(codes), jnp.asarray(lower), jnp.asarray(upper))]
 
 
@@ -322,5 +318,3 @@ def _balls(piece: Piece, rows: int, dtype: Any) -> BallsOf:
     equal = int(sizes[0]) if np.all(sizes == sizes[0]) else None
     owner = None if equal is not None else jnp.asarray(np.repeat(np.arange(len(sizes), dtype=np.int32), sizes))
     return BallsOf(piece.code == BALL, rows, equal, len(sizes), jnp.asarray(piece.lower, dtype), owner)
-
-

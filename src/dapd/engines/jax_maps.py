@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ UNROLLED = 8  # entries of a row whose sum is written out
 T = TypeVar("T")
 
 
+@dataclass_transform(frozen_default=True)
 def pytree(*static: str) -> Callable[[type[T]], type[T]]:
     """A frozen dataclass as a pytree; the `static` fields are part of the compiled program."""
 
@@ -40,7 +41,7 @@ def pytree(*static: str) -> Callable[[type[T]], type[T]]:
 
 
 def product(a: Array, b: Array) -> Array:
-    """a @ b with all digits of the operands, which accelerators do not keep by themselves."""
+    """A @ b with all digits of the operands, which accelerators do not keep by themselves."""
     return jnp.matmul(a, b, precision=Precision.HIGHEST)
 
 
@@ -348,7 +349,9 @@ def _placed(M: Operator, dtype: Any, name: str) -> Any:
     return traced
 
 
-def check_traced(call: Callable[..., Any], sizes: list[int], shape: tuple[int, ...], dtype: Any, complaint: str) -> None:
+def check_traced(
+    call: Callable[..., Any], sizes: list[int], shape: tuple[int, ...], dtype: Any, complaint: str
+) -> None:
     """Raise NotNative if JAX cannot trace a function of vectors, or if its answer has another shape."""
     try:
         found = jax.eval_shape(call, *(jax.ShapeDtypeStruct((size,), dtype) for size in sizes))

@@ -336,7 +336,7 @@ class Smooth(Function):
     def from_jax(
         cls, fun: Callable[[Any], Any], mu: float = 0.0, L: float | None = None, *, size: int | None = None
     ) -> Smooth:
-        """f from one function of a JAX array that returns a number; its gradient is computed by `jax.grad`.
+        """F from one function of a JAX array that returns a number; its gradient is computed by `jax.grad`.
 
         The jax engine compiles it into its steps, and the python engine calls it, in float64 or in the precision of x.
         """

@@ -58,7 +58,7 @@ class Presolve:
         return " ".join(transform.why for transform in self.transforms)
 
     def placed(self, put: Callable[[Array], Array]) -> Presolve | None:
-        """The same with vectors that `put` has moved to a device; None if one of the transforms computes on the host."""
+        """The same with vectors that `put` moves to a device; None if one of the transforms computes on the host."""
         found = [transform.placed(put) for transform in self.transforms if isinstance(transform, OnDevice)]
         return Presolve(self.original, found) if len(found) == len(self.transforms) else None
 

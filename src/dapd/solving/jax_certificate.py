@@ -1,4 +1,4 @@
-"""The certificate on a device: the formulas of `certificate.py` in JAX, for problems too large to be judged on the host.
+"""The certificate on a device: the formulas of `certificate.py` in JAX, for problems too large for the host.
 
 A test holds the two equal.
 """
@@ -102,7 +102,7 @@ class Device(Operator):
         with jax.enable_x64(True):
             x, y = (jnp.asarray(part, np.float64) for part in (x, y))
             numbers = np.asarray(_certificate(self._measured, x, y))
-        return Certificate(*(float(number) for number in numbers), distance=math.inf)
+        return Certificate(*map(float, [*numbers, math.inf]))
 
 
 _forward = jax.jit(lambda M, x: M.forward(x))

@@ -86,7 +86,8 @@ class Loop:
             best = look = self._look()
             if not math.isfinite(look.certificate.error):
                 blame(self.method.problem, on_host(look.x), on_host(look.y))
-            objective(self.method.problem, on_host(look.x), on_host(look.y), satisfied=True)  # its errors must come before the work
+            # its errors must come before the work
+            objective(self.method.problem, on_host(look.x), on_host(look.y), satisfied=True)
             before = None
             while True:
                 shown.show(look.iteration, look.time, look.certificate, self._remaining(before, look))

@@ -87,9 +87,9 @@ def in_kind_of(problem: Problem, result: Result) -> Result:
     with precision("jax"):
         import jax.numpy as jnp
 
-        parts = {name: jnp.asarray(getattr(result, name)) for name in ("x", "y", "z")}
+        x, y, z = (jnp.asarray(part) for part in (result.x, result.y, result.z))
         ray = None if result.ray is None else jnp.asarray(result.ray)
-    return replace(result, **parts, ray=ray)
+    return replace(result, x=x, y=y, z=z, ray=ray)
 
 
 def first_point(problem: Problem, start: dict[str, Any]) -> tuple[Array, Array]:
