@@ -23,3 +23,18 @@ def in_dtype(array: Array, shape: tuple[int, ...], source: str, dtype: np.dtype[
         what = type(array).__name__ if found is None else f"shape {found}"
         raise ValueError(f"{source} returned {what}, expected an array of shape {shape}")
     return array if array.dtype == dtype else array.astype(dtype)
+
+
+def on_device(v: Array) -> bool:
+    """Whether `v` is a JAX array, perhaps in the memory of an accelerator."""
+    return hasattr(v, "sharding") and hasattr(v, "__array_namespace__")
+
+
+def owned(v: Array) -> Array:
+    """A copy of `v` as a NumPy array."""
+    return np.array(v)
+
+
+def on_host(v: Array) -> Array:
+    """`v` as a NumPy array; a copy only if it is not one."""
+    return v if isinstance(v, np.ndarray) else np.asarray(v)

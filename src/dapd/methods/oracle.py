@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,16 @@ from dapd.model import ask
 from dapd.model.problem import Problem
 
 DualStep = Callable[[Array, Array, float], tuple[Array, Array]]
+
+
+def repeated(o: Any, count: Any, body: Callable[[Any], Any], carry: Any) -> Any:
+    """`body` applied `count` times to `carry`: a loop of the oracle's own if it has one, as compilers need."""
+    loop = getattr(type(o), "repeat", None)
+    if loop is not None:
+        return loop(o, count, body, carry)
+    for _ in range(count):
+        carry = body(carry)
+    return carry
 
 
 class Oracle:

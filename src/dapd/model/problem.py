@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dapd.arguments import bounds_of, curvatures, named, partition, vector
-from dapd.arrays import Array
+from dapd.arrays import Array, on_device
 from dapd.model import ask
 from dapd.model.composed import Stack
 from dapd.model.proximal import Interval, Phi, Zero
@@ -78,6 +78,7 @@ class Problem:
         if spectrum is not None and not isinstance(spectrum, Spectrum):
             raise TypeError(f"spectrum must be a dapd.Spectrum, found {type(spectrum).__name__}")
         self.spectrum = spectrum
+        self.from_jax = on_device(M) or on_device(b)  # results are JAX arrays too
         self.M = as_operator(M, empty=True)
         self.rows, self.columns = self.M.shape
         self.b: Array = vector("b", b, self.rows)

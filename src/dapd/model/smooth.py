@@ -331,6 +331,17 @@ class Smooth(Function):
         self.size = size
         self._constants(mu, L)
 
+    @classmethod
+    @named
+    def from_jax(
+        cls, fun: Callable[[Any], Any], mu: float = 0.0, L: float | None = None, *, size: int | None = None
+    ) -> Smooth:
+        """F from one function of a JAX array that returns a number; its gradient is computed by `jax.grad`.
+
+        The jax engine compiles it into its steps, and the python engine calls it, in float64 or in the precision of x.
+        """
+        return _FromJax(fun, mu, L, size=size)
+
     def value(self, x: Array) -> float:
         """The caller's."""
         return self._value(x)
@@ -344,6 +355,29 @@ class Smooth(Function):
         if self._block_grad is None:
             raise TypeError("Smooth has no block_grad(x, block); give it one, or use a full method")
         return self._block_grad(x, block)
+
+
+class _FromJax(Smooth):
+    """A function that is written in JAX."""
+
+    def __init__(self, fun: Callable[[Any], Any], mu: float, L: float | None, *, size: int | None) -> None:
+        if not callable(fun):
+            raise TypeError(f"fun must be callable, found {type(fun).__name__}")
+        try:
+            import jax
+        except ImportError:
+            raise ImportError("Smooth.from_jax needs JAX, which is not installed; pip install jax") from None
+        self.fun, gradient = fun, jax.grad(fun)
+        compiled = jax.jit(jax.value_and_grad(fun))
+
+        def evaluated(x: Array) -> Any:
+            with jax.enable_x64(True):
+                return compiled(x)
+
+        def grad(x: Array) -> Array:
+            return np.asarray(evaluated(x)[1]) if isinstance(x, np.ndarray) else gradient(x)
+
+        super().__init__(lambda x: float(evaluated(x)[0]), grad, mu, L, size=size)
 
 
 def _block_diagonal(H: Any, blocks: list[slice]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dapd.arguments import TimeUp
-from dapd.arrays import Array
+from dapd.arrays import Array, on_host, owned
 from dapd.blas import MANY, single_blas
 from dapd.model.problem import Problem
 from dapd.solving.certificate import blame, objective
@@ -58,7 +58,7 @@ def solve_auto(
     if blocks.winner is not None:
         runner = blocks.runner(problem.stacked, start, options, engine)
         return run_method(asked._replace(by_passes=True), runner, spectrum, [blocks.sentence])
-    search = Search(problem.stacked, asked.tolerances, asked.limit, asked.deadline, spectrum, kept)
+    search = Search(problem.stacked, asked.tolerances, asked.limit, asked.deadline, spectrum, kept, engine)
     looks: list[Info] = []
     point = first_point(problem, start)
     with np.errstate(all="ignore"):
@@ -75,7 +75,7 @@ def solve_auto(
             if ended.status is Status.unbounded:
                 ray = doubts.contradiction()
                 ended = ended if ray is None else ended._replace(status=Status.infeasible, ray=ray)
-        look = search.point
+        look = search.point._replace(x=owned(search.point.x), y=owned(search.point.y))
         value = objective(search.problem, look.x, look.y, satisfied=satisfied(look.certificate, *asked.tolerances))
     seconds = perf_counter() - search.began
     if ended.reason == TOO_LATE:
@@ -117,7 +117,7 @@ def _history(looks: list[Info], star: Array | None) -> History:
         np.array([look.time for look in looks]),
         np.array([look.certificate.stationarity for look in looks]),
         np.array([look.certificate.feasibility for look in looks]),
-        None if star is None else np.array([float(np.linalg.norm(look.x - star)) / size for look in looks]),
+        None if star is None else np.array([float(np.linalg.norm(on_host(look.x) - star)) / size for look in looks]),
     )
 
 
@@ -211,7 +211,7 @@ def run(
             look = search.point._replace(iteration=search.iterations, time=perf_counter() - search.began)
             shown.show(search.iterations, look.time, look.certificate, math.nan)
             record(look)
-            stop = callback is not None and callback(look._replace(x=look.x.copy(), y=look.y.copy()))
+            stop = callback is not None and callback(look._replace(x=owned(look.x), y=owned(look.y)))
             if search.done:
                 return Ended(Status.optimal, None, found_by, "")
             if stop:
@@ -263,7 +263,7 @@ def _ray(search: Search, moved: Moved | None, found_by: Way | None, far: float) 
     """A proof that there is no solution, if x or y runs away along a ray; `far` is where x counts as run away."""
     if moved is None:
         return None
-    x = np.clip(search.point.x, -far, far)
+    x = np.clip(on_host(search.point.x), -far, far)
     with np.errstate(all="ignore"):
         if moved.dy is not None:
             ray = proves_infeasible(search.problem, x, moved.dy)

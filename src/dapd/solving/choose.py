@@ -48,6 +48,8 @@ def compare_blocks(problem: Problem, spectrum: Spectrum | None, engine: str, dea
     def lost(sentence: str = "") -> Comparison:
         return Comparison(problem.f, problem.M, None, None, spectrum, sentence)
 
+    if engine == "jax":
+        return lost("Blocks were left aside: one at a time would leave an accelerator idle." if problem.blocks else "")
     if not _has_blocks(problem) or problem.f.mu == 0 or problem.f.L is None:
         return lost()
     spectrum = spectrum or problem.spectrum

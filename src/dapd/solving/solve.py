@@ -11,14 +11,14 @@ import numpy as np
 
 from dapd.arguments import TimeUp, named
 from dapd.arrays import Array
-from dapd.engines import bind
+from dapd.engines import bind, precision
 from dapd.engines.protocol import Runner
 from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
 from dapd.model.problem import Problem
 from dapd.solving.auto import solve_auto
 from dapd.solving.loop import Info
-from dapd.solving.request import Request, out_of_time, run_method
+from dapd.solving.request import Request, in_kind_of, out_of_time, run_method
 from dapd.solving.result import Result
 from dapd.solving.settings import Settings, check_settings
 from dapd.spectrum.estimate import Spectrum
@@ -144,13 +144,16 @@ def solve_checked(
         settings.progress,
         settings.history,
     )
-    try:
-        if method == "auto":
-            return solve_auto(asked, spectrum, start, options, engine, settings.direct, kept)
-        bound = _bind(problem.stacked, method, spectrum, settings.parameters, start, options, engine, deadline)
-        return run_method(asked, *bound, [])
-    except TimeUp:
-        return out_of_time(asked, method, start)
+    with precision(engine):
+        try:
+            if method == "auto":
+                result = solve_auto(asked, spectrum, start, options, engine, settings.direct, kept)
+            else:
+                bound = _bind(problem.stacked, method, spectrum, settings.parameters, start, options, engine, deadline)
+                result = run_method(asked, *bound, [])
+        except TimeUp:
+            result = out_of_time(asked, method, start)
+    return in_kind_of(problem, result)
 
 
 def _split_for(callback: Callable[[Info], object], rows: int) -> Callable[[Info], object]:

@@ -26,6 +26,7 @@ from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.matrices import TooExpensive
 from dapd.second_order.newton import PROBING, Newton, Unsuitable, dense_seconds
 from dapd.second_order.systems import Singular
+from dapd.solving.device import on_the_device
 from dapd.solving.restarts import restarts
 from dapd.solving.search import Search
 from dapd.spectrum.estimate import Spectrum, estimate_norm
@@ -367,15 +368,17 @@ class FirstOrder(Way):
         transform = self._transform()
         problem = transform.problem
         spectrum = problem.spectrum or (None if transform.transforms else self.spectrum)
+        device = on_the_device(problem, self.engine)
         if spectrum is None:
-            spectrum = estimate_norm(problem.M, deadline=search.deadline)
+            spectrum = estimate_norm(problem.M if device is None else device, deadline=search.deadline)
         best = search.point
+        back = transform.back if device is None else device.way_back(transform)
 
         before: dict[str, tuple[Array, Array]] = {}  # where epochs of each kind ended
         made = [0, 0, 0]
         for epoch in restarts(
             problem,
-            lambda x, y: search.judge(*transform.back(x, y)),
+            lambda x, y: search.judge(*back(x, y)),
             s_max=spectrum.s_max,
             s_min=spectrum.s_min or None,
             start=transform.start(best.x, best.y),
@@ -390,7 +393,7 @@ class FirstOrder(Way):
                 search.slowdown = max(1.0, self.spent / epoch.iterations / self.usual)
             made[:] = epoch.iterations, epoch.gradients, epoch.products
             self.used = epoch.engine
-            x, y = transform.back(*epoch.last)
+            x, y = back(*epoch.last)
             x_before, y_before = before.get(epoch.kind, (x, y))
             yield Moved(x - x_before, y - y_before)
             before[epoch.kind] = x, y
