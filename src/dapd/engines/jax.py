@@ -23,7 +23,7 @@ from dapd.methods.base import Method
 from dapd.model.problem import Problem
 
 PULSE = 0.1  # seconds of steps between two looks at the clock
-LARGE = 1 << 22  # multiplications of a step from which points stay on the device
+LARGE = 1 << 20  # multiplications of a step from which points stay on the device
 PER_ENTRY = 16  # multiplications that an entry of x or y counts for
 
 
@@ -102,6 +102,9 @@ def compiled_first(first: Callable[..., Any]) -> Callable[..., Any]:
     return jax.jit(lambda placed, p, x, y: first(p, Oracle(placed), x, y))
 
 
+ASKED: dict[Any, tuple[int, int]] = {}  # gradients and products of a step, by its function and its inner iterations
+
+
 class Counted:
     """Counts, as a plain oracle keeps them."""
 
@@ -133,6 +136,10 @@ class JaxRunner:
     def _prepare(self) -> None:
         """Count what a step asks, which also shows whether JAX can trace it."""
         method, problem = self.method, self.method.problem
+        kind = type(method).update, getattr(method.parameters, "N", None)
+        if kind in ASKED:
+            self.per_step = ASKED[kind]
+            return
         oracle = Oracle(self.placed)
         with jax.enable_x64(True):
             x, y = (jax.ShapeDtypeStruct((size,), self.dtype) for size in (problem.columns, problem.rows))
@@ -146,16 +153,13 @@ class JaxRunner:
                 jax.eval_shape(once, x, y)
             except Exception as error:  # whatever a step of the caller's raises when it meets a tracer
                 raise NotNative(f"JAX cannot trace the step of {method.name} ({type(error).__name__})") from error
-        self.per_step = oracle.gradients, 2 * oracle.dual_steps
+        self.per_step = ASKED[kind] = oracle.gradients, 2 * oracle.dual_steps
 
     def rebind(self, method: Method) -> None:
         """Run this method from its first state, keeping what is on the device and the counts."""
         check_same(self.method.problem, method.problem)
-        kind = type(method), getattr(method.parameters, "N", None)
-        if kind != (type(self.method), getattr(self.method.parameters, "N", None)):
-            self.method = method
-            self._prepare()
         self.method = method
+        self._prepare()
         self._begin()
 
     def start(self) -> None:
