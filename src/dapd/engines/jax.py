@@ -24,6 +24,7 @@ from dapd.model.problem import Problem
 
 PULSE = 0.1  # seconds of steps between two looks at the clock
 LARGE = 1 << 20  # multiplications of a step from which points stay on the device
+UNROLLED = 8  # steps per turn of a loop on a GPU, where each turn waits for the host
 PER_ENTRY = 16  # multiplications that an entry of x or y counts for
 
 
@@ -60,6 +61,7 @@ class Oracle:
     def __init__(self, placed: Placed) -> None:
         self.placed, self.b = placed, placed.b
         self.gradients = self.dual_steps = 0
+        self.loops = False  # whether a step has a loop of its own
 
     def grad(self, x: Array) -> Array:
         """∇f(x)."""
@@ -79,7 +81,8 @@ class Oracle:
     def repeat(self, count: Any, body: Callable[[Any], Any], carry: Any) -> Any:
         """A loop of the compiled program."""
         gradients, dual_steps = self.gradients, self.dual_steps
-        carry = jax.lax.fori_loop(0, count, lambda _, s: body(s), carry)
+        carry = _loop(count, body, carry)
+        self.loops = True
         if isinstance(count, int):  # the body was traced once
             self.gradients = gradients + count * (self.gradients - gradients)
             self.dual_steps = dual_steps + count * (self.dual_steps - dual_steps)
@@ -91,9 +94,25 @@ def compiled(update: Callable[..., Any]) -> Callable[..., Any]:
     """`steps` steps of a method: a function of the placed problem, the parameters, the state and their number."""
 
     def chunk(placed: Placed, p: Any, state: Any, steps: Any) -> Any:
-        return jax.lax.fori_loop(0, steps, lambda _, s: update(p, Oracle(placed), s), state)
+        oracle = Oracle(placed)
+        jax.eval_shape(lambda s: update(p, oracle, s), state)
+        return _loop(steps, lambda s: update(p, Oracle(placed), s), state, unroll=not oracle.loops)
 
     return jax.jit(chunk)
+
+
+def _loop(count: Any, body: Callable[[Any], Any], carry: Any, *, unroll: bool = True) -> Any:
+    """`count` turns of a loop, on a GPU several at a time."""
+    several = UNROLLED if unroll and jax.default_backend() == "gpu" else 1
+
+    def turn(_: Any, carry: Any) -> Any:
+        for _ in range(several):
+            carry = body(carry)
+        return carry
+
+    if several > 1:
+        carry = jax.lax.fori_loop(0, count // several, turn, carry)
+    return jax.lax.fori_loop(0, count % several if several > 1 else count, lambda _, s: body(s), carry)
 
 
 @functools.cache

@@ -33,7 +33,7 @@ class Oracle:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self._dual_step: DualStep = self._two_products
-        self.b = problem.b.astype(problem.dtype)
+        self.b = problem.b.astype(problem.dtype, copy=False)
         self.gradients = 0
         self.products = 0  # with M and with Mᵀ, each counted
         self.block_products = 0  # none here

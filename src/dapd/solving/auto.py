@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dapd.arguments import TimeUp
-from dapd.arrays import Array, on_host, owned
+from dapd.arrays import Array, namespace, on_host, owned
 from dapd.blas import MANY, single_blas
 from dapd.model.problem import Problem
 from dapd.solving.certificate import blame, objective
@@ -263,7 +263,7 @@ def _ray(search: Search, moved: Moved | None, found_by: Way | None, far: float) 
     """A proof that there is no solution, if x or y runs away along a ray; `far` is where x counts as run away."""
     if moved is None:
         return None
-    x = np.clip(on_host(search.point.x), -far, far)
+    x = namespace(search.point.x).clip(search.point.x, -far, far)
     with np.errstate(all="ignore"):
         if moved.dy is not None:
             ray = proves_infeasible(search.problem, x, moved.dy)
