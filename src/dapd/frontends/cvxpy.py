@@ -18,7 +18,9 @@ from dapd.solving.result import Result, Status
 from dapd.solving.solver import Solver
 
 TOL = 1e-8  # as tight as CVXPY's other accurate solvers; pass tol= to change it
-NEARLY = 1e-4  # an answer stopped by rounding or Ctrl-C counts as inaccurate up to this relative error, then as an error
+NEARLY = (
+    1e-4  # an answer stopped by rounding or Ctrl-C counts as inaccurate up to this relative error, then as an error
+)
 
 STATUSES = {
     Status.optimal: s.OPTIMAL,
@@ -76,14 +78,11 @@ class DAPD(QpSolver):  # type: ignore[misc]  # CVXPY has no types
         lower, upper = data[s.LOWER_BOUNDS], data[s.UPPER_BOUNDS]
         if lower is not None and upper is not None and np.any(lower > upper):
             return Answer(None, np.inf)
-        known = solver_cache.get(self.name()) if warm_start and solver_cache is not None else None
-        if known is None or not _update(*known, data):
-            known = _solver(data), data
-        else:
-            known = known[0], data
-        if solver_cache is not None:
-            solver_cache[self.name()] = known
-        solver = known[0]
+        cache = {} if solver_cache is None else solver_cache
+        solver, old = cache.get(self.name(), (None, None)) if warm_start else (None, None)
+        if solver is None or not _update(solver, old, data):
+            solver = _solver(data)
+        cache[self.name()] = solver, data
         result = solver.solve(**{"tol": TOL, "progress": verbose, **solver_opts})
         return Answer(result, solver.problem.f.value(result.x))
 
@@ -128,8 +127,8 @@ def _limits(data: Any) -> tuple[Array, Array]:
 
 def _solver(data: Any) -> Solver:
     rows = _rows(data)
-    limits = _limits(data) if rows.shape[0] else (None, None)
-    return Solver(qp(data[s.P], data[s.Q], rows, *limits, data[s.LOWER_BOUNDS], data[s.UPPER_BOUNDS]))
+    lower, upper = _limits(data) if rows.shape[0] else (None, None)
+    return Solver(qp(data[s.P], data[s.Q], rows, lower, upper, data[s.LOWER_BOUNDS], data[s.UPPER_BOUNDS]))
 
 
 def _update(solver: Solver, old: Any, data: Any) -> bool:
