@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dapd.arguments import named
+from dapd.arguments import named, vector
 from dapd.model.problem import Problem
 from dapd.model.proximal import Interval
 from dapd.model.smooth import Quadratic
@@ -33,7 +33,7 @@ def qp(P: Any, q: Any, A: Any = None, l: Any = None, u: Any = None, lb: Any = No
     lb, ub : number or vector, optional
         Limits on x, in the same way.
     """
-    f = Quadratic(P, None if q is None else -np.asarray(q))
+    f = Quadratic(P, None if q is None else -vector("q", q))
     if A is None:
         for name, value in (("l", l), ("u", u)):
             if value is not None:
