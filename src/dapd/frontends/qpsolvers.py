@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import qpsolvers
-import scipy.sparse as sp
 from qpsolvers.solvers import solve_function
 
 from dapd.arrays import Array
+from dapd.frontends.rows import stacked
 from dapd.problems.quadratic import qp
 from dapd.solving.solve import solve
 
@@ -80,10 +80,9 @@ def solve_problem(
 
 def _rows(A: Any, b: Any, G: Any, h: Any) -> tuple[Any, Array | None, Array | None]:
     """The rows of A and then those of G, with their limits."""
-    blocks = [block for block in (A, G) if block is not None]
-    if not blocks:
+    rows = stacked([block for block in (A, G) if block is not None])
+    if rows is None:
         return None, None, None
-    stack = sp.vstack if any(sp.issparse(block) for block in blocks) else np.vstack
     right = [side for side in (b, h) if side is not None]
     left = [side for side in (b, None if h is None else np.full(np.size(h), -np.inf)) if side is not None]
-    return stack(blocks), np.concatenate(left), np.concatenate(right)
+    return rows, np.concatenate(left), np.concatenate(right)
