@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,7 +93,7 @@ def minimize(
     start = np.atleast_1d(real("x0", x0)).ravel().astype(np.float64)
     objective = _Objective(fun, jac, args if isinstance(args, tuple) else (args,))
     f = Smooth(objective.value, objective.gradient, size=start.size)
-    rows = [_rows(k, one, start) for k, one in enumerate(_several(constraints))]
+    rows = rows_of(constraints, start)
     settings = {NAMES.get(name, name): value for name, value in (options or {}).items()}
     if callback is not None:
         settings["callback"] = _stopping(callback)
@@ -135,7 +135,7 @@ def lsq_linear(
     """
     f = LeastSquares(A, b)
     size = f.A.shape[1]
-    rows = [_rows(k, one, np.zeros(size)) for k, one in enumerate(_several(constraints))]
+    rows = rows_of(constraints, np.zeros(size))
     problem = _problem(f, rows, _bounds(bounds, size) if isinstance(bounds, Bounds) else bounds)
     result = solve(problem, tol=tol, max_iterations=max_iter, progress=bool(verbose))
     lower, upper = problem.bounds
@@ -205,8 +205,10 @@ def _answer(result: Result, rows: list[Rows], **more: Any) -> OptimizeResult:
     )
 
 
-def _several(constraints: Any) -> Iterable[Any]:
-    return constraints if isinstance(constraints, (list, tuple)) else [constraints]
+def rows_of(constraints: Any, x: Array) -> list[Rows]:
+    """One constraint or several, checked to be linear near x and elsewhere."""
+    several = constraints if isinstance(constraints, (list, tuple)) else [constraints]
+    return [_rows(k, one, x) for k, one in enumerate(several)]
 
 
 def _rows(number: int, constraint: Any, x: Array) -> Rows:
@@ -214,6 +216,8 @@ def _rows(number: int, constraint: Any, x: Array) -> Rows:
     name = f"constraint {number}"
     if isinstance(constraint, LinearConstraint):
         matrix = constraint.A
+        if matrix.shape[1] != x.size:
+            raise ValueError(f"{name} is for {matrix.shape[1]} variables, expected {x.size}")
         return Rows(matrix, *(np.broadcast_to(end, matrix.shape[:1]) for end in (constraint.lb, constraint.ub)))
     if not isinstance(constraint, dict):
         raise TypeError(
