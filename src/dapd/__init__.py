@@ -91,7 +91,7 @@ def _front_end(name: str) -> Any:
     try:
         return import_module(f"dapd.frontends.{name}")
     except ModuleNotFoundError as error:
-        if error.name != name:
+        if (error.name or "").partition(".")[0] != name:
             raise
         raise ModuleNotFoundError(f"dapd.{name} needs {name}: pip install 'dapd[{name}]'", name=name) from None
 
