@@ -1,5 +1,7 @@
 """dapd as a solver of CVXPY: agreement with Clarabel, statuses, warm starts, and CVXPY's own tests."""
 
+import re
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -161,6 +163,38 @@ def test_changed_matrices_and_bounds_are_seen():
     assert problem.status == cp.INFEASIBLE
 
 
+def test_bounds_that_cvxpy_infers_are_not_used():
+    rng = np.random.default_rng(0)
+    X, w, b = rng.standard_normal((50, 4)), cp.Variable(4), cp.Variable()
+    labels = np.sign(X[:, 0])
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(w) + cp.sum(cp.pos(1 - cp.multiply(labels, X @ w + b)))))
+    problem.solve(solver=SOLVER)
+    value = problem.value
+    problem.solve(solver=cp.CLARABEL)
+    assert value == pytest.approx(problem.value)
+    assert value < 40
+
+
+def test_rows_of_one_entry_are_bounds_with_their_own_multipliers():
+    x = cp.Variable(4)
+    rows = [x >= -1, 2 * x <= [1, 2, 3, 4], x[0] <= 0.5, -3 * x[1] <= 6, x[2] == 1, cp.sum(x) <= 1.5]
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(x) - [6, -6, 0, 4] @ x), rows)
+    problem.solve(solver=SOLVER)
+    result = problem.solver_stats.extra_stats
+    assert result.y.size == 2  # x[2] == 1 and the sum
+    value, duals = problem.value, [row.dual_value for row in rows]
+    pull = -duals[0] + 2 * duals[1] + [duals[2], -3 * duals[3], duals[4], 0] + duals[5]
+    assert abs(2 * x.value - [6, -6, 0, 4] + pull).max() < 1e-6
+    problem.solve(solver=cp.CLARABEL)
+    assert value == pytest.approx(problem.value)
+    crossing = cp.Problem(cp.Minimize(cp.sum_squares(x)), [2 * x >= 1, -4 * x[3] >= -1])
+    crossing.solve(solver=SOLVER)
+    assert crossing.status == cp.INFEASIBLE
+    least, most = (row.dual_value for row in crossing.constraints)
+    assert -2 * least[3] + 4 * most == 0
+    assert -least[3] + most < 0
+
+
 def test_limits_statistics_and_options(capsys):
     rng = np.random.default_rng(0)
     x = cp.Variable(60)
@@ -222,13 +256,24 @@ def test_qp_tests_of_cvxpy(name, instead, capsys):
     getattr(case, name)()
 
 
-# lp_7 needs the package sdpap, and a mixed-integer problem another solver
+# lp_7 needs the package sdpap, a mixed-integer problem another solver, and those with bounds as attributes want them
+# apart from the rows, which is not safe (`test_bounds_that_cvxpy_infers_are_not_used`)
 STANDARD = [
     getattr(group, name)
     for group in (helpers.StandardTestLPs, helpers.StandardTestQPs)
     for name in dir(group)
-    if name.startswith("test_") and "mi_lp" not in name and name != "test_lp_7"
+    if name.startswith("test_") and not re.search("mi_lp|lp_7|bound_attr", name)
 ]
+
+
+@pytest.mark.parametrize("make", [helpers.lp_bound_attr, helpers.qp_bound_attr])
+def test_standard_problems_with_bounds(make):
+    case = make()
+    case.solve(SOLVER)
+    case.verify_objective(4)
+    case.verify_primal_values(4)
+    case.verify_dual_values(4)
+    assert case.prob.solver_stats.extra_stats.z.any()
 
 
 @pytest.mark.parametrize("test", STANDARD, ids=lambda test: test.__name__)

@@ -37,11 +37,40 @@ CITATION = """@article{LiGrigas2026,
 }"""
 
 
+class Model(NamedTuple):
+    """½xᵀPx + qᵀx subject to lower ≤ Mx ≤ upper and least ≤ x ≤ most, from the rows Ax = b and Fx ≤ g.
+
+    The rows of F with one entry are bounds. Each bound is that of one row.
+    """
+
+    P: Any
+    q: Array
+    M: Any
+    lower: Array
+    upper: Array
+    least: Array
+    most: Array
+    kept: Array  # which rows of A and F are in M
+    bounding: Array  # rows of A and F that are bounds
+    variables: Array  # whose bounds
+    entries: Array  # of these rows: positive for an upper bound, negative for a lower one
+
+    def duals(self, y: Array, z: Array) -> Array:
+        """The multipliers of all rows of A and F, from those of M and of the bounds."""
+        found = np.zeros(self.kept.size)
+        found[self.kept] = y
+        found[self.bounding] = np.maximum(z[self.variables] * np.sign(self.entries), 0) / abs(self.entries)
+        return found
+
+
 class Answer(NamedTuple):
     """What the solver hands over to CVXPY."""
 
-    result: Result | None  # None if a lower bound is above an upper one
+    status: str
+    x: Array
     value: float  # ½xᵀPx + qᵀx, finite even if x breaks a constraint
+    duals: Array  # of the rows, or the proof that there is no x
+    attributes: dict[str, Any]
 
 
 class DAPD(QpSolver):  # type: ignore[misc]  # CVXPY has no types
@@ -51,7 +80,9 @@ class DAPD(QpSolver):  # type: ignore[misc]  # CVXPY has no types
     are used again, unless `warm_start=False`.
     """
 
-    BOUNDED_VARIABLES = True
+    # CVXPY 1.9.3 gives a solver that takes bounds false ones: from 0·inf = nan it concludes that −y·(Xw) is 0 for every
+    # free w. So bounds arrive as rows, and become bounds again here.
+    BOUNDED_VARIABLES = False
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)
@@ -74,79 +105,107 @@ class DAPD(QpSolver):  # type: ignore[misc]  # CVXPY has no types
     def solve_via_data(
         self, data: Any, warm_start: bool, verbose: bool, solver_opts: dict[str, Any], solver_cache: Any = None
     ) -> Answer:
-        """Solve ½xᵀPx + qᵀx subject to Ax = b, Fx ≤ g and bounds."""
-        lower, upper = data[s.LOWER_BOUNDS], data[s.UPPER_BOUNDS]
-        if lower is not None and upper is not None and np.any(lower > upper):
-            return Answer(None, np.inf)
-        cache = {} if solver_cache is None else solver_cache
-        solver, old = cache.get(self.name(), (None, None)) if warm_start else (None, None)
-        if solver is None or not _update(solver, old, data):
-            solver = _solver(data)
-        cache[self.name()] = solver, data
+        """Solve ½xᵀPx + qᵀx subject to Ax = b and Fx ≤ g."""
+        model = _model(data)
+        if np.any(model.least > model.most):
+            return _contradiction(model)
+        cache: dict[str, Any] = {} if solver_cache is None else solver_cache
+        known: tuple[Solver, Model] | None = cache.get(self.name()) if warm_start else None
+        solver = known[0] if known is not None and _update(*known, model) else _solver(model)
+        cache[self.name()] = solver, model
         result = solver.solve(**{"tol": TOL, "progress": verbose, **solver_opts})
-        return Answer(result, solver.problem.f.value(result.x))
-
-    def invert(self, solution: Answer, inverse_data: Any) -> Solution:
-        """CVXPY's solution."""
-        result = solution.result
-        if result is None:
-            return failure_solution(s.INFEASIBLE)
         attributes = {
             s.SOLVE_TIME: result.solve_time,
             s.SETUP_TIME: result.setup_time,
             s.NUM_ITERS: result.iterations,
             s.EXTRA_STATS: result,
         }
-        status = STATUSES.get(result.status)
-        if status is None:
-            status = s.OPTIMAL_INACCURATE if result.certificate.error <= NEARLY else s.SOLVER_ERROR
+        y, z = (result.y, result.z) if result.status != Status.infeasible else (result.ray, -(result.ray @ model.M))
+        return Answer(_status(result), result.x, solver.problem.f.value(result.x), model.duals(y, z), attributes)
+
+    def invert(self, solution: Answer, inverse_data: Any) -> Solution:
+        """CVXPY's solution."""
+        status, attributes = solution.status, solution.attributes
         if status == s.INFEASIBLE:
-            return failure_solution(status, attributes, _duals(result.ray, inverse_data))
+            return failure_solution(status, attributes, _by_constraint(solution.duals, inverse_data))
         if status not in s.SOLUTION_PRESENT:
             return failure_solution(status, attributes)
-        value = solution.value + inverse_data[s.OFFSET]
-        return Solution(status, value, {self.VAR_ID: result.x}, _duals(result.y, inverse_data), attributes)
+        value, primal = solution.value + inverse_data[s.OFFSET], {self.VAR_ID: solution.x}
+        return Solution(status, value, primal, _by_constraint(solution.duals, inverse_data), attributes)
 
 
-def _duals(y: Array, inverse_data: Any) -> dict[int, Any]:
+def _status(result: Result) -> Any:
+    if result.status in STATUSES:
+        return STATUSES[result.status]
+    return s.OPTIMAL_INACCURATE if result.certificate.error <= NEARLY else s.SOLVER_ERROR
+
+
+def _by_constraint(duals: Array, inverse_data: Any) -> dict[int, Any]:
     """The multipliers by constraint: equations first, then inequalities."""
     equations = inverse_data[QpSolver.DIMS].zero
     return {
-        **get_dual_values(y[:equations], extract_dual_value, inverse_data[QpSolver.EQ_CONSTR]),
-        **get_dual_values(y[equations:], extract_dual_value, inverse_data[QpSolver.NEQ_CONSTR]),
+        **get_dual_values(duals[:equations], extract_dual_value, inverse_data[QpSolver.EQ_CONSTR]),
+        **get_dual_values(duals[equations:], extract_dual_value, inverse_data[QpSolver.NEQ_CONSTR]),
     }
 
 
-def _rows(data: Any) -> Any:
-    return sp.vstack([data[s.A], data[s.F]], format="csr")
+def _model(data: Any) -> Model:
+    F, g, equations, size = sp.csr_array(data[s.F]), data[s.G], data[s.A].shape[0], data[s.Q].size
+    single = np.flatnonzero(np.diff(F.indptr) == 1)
+    single = single[F.data[F.indptr[single]] != 0]
+    variables, entries = F.indices[F.indptr[single]], F.data[F.indptr[single]]
+    limits, above = g[single] / entries, entries > 0
+    least, most = np.full(size, -np.inf), np.full(size, np.inf)
+    np.maximum.at(least, variables[~above], limits[~above])
+    np.minimum.at(most, variables[above], limits[above])
+    tight = np.flatnonzero(limits == np.where(above, most[variables], least[variables]))
+    first = tight[np.unique(2 * variables[tight] + above[tight], return_index=True)[1]]
+    kept = np.full(equations + F.shape[0], True)
+    kept[equations + single] = False
+    rows = kept[equations:]
+    return Model(
+        data[s.P],
+        data[s.Q],
+        sp.vstack([data[s.A], F[rows]], format="csr"),
+        np.concatenate([data[s.B], np.full(int(rows.sum()), -np.inf)]),
+        np.concatenate([data[s.B], g[rows]]),
+        least,
+        most,
+        kept,
+        equations + single[first],
+        variables[first],
+        entries[first],
+    )
 
 
-def _limits(data: Any) -> tuple[Array, Array]:
-    return np.concatenate([data[s.B], np.full(data[s.G].shape, -np.inf)]), np.concatenate([data[s.B], data[s.G]])
+def _contradiction(model: Model) -> Answer:
+    """The sum of two rows that are contradicting bounds of one variable is the proof."""
+    apart = (model.least > model.most)[model.variables]
+    proof = np.zeros(model.kept.size)
+    proof[model.bounding[apart]] = 1 / abs(model.entries[apart])
+    return Answer(s.INFEASIBLE, model.least, np.inf, proof, {})
 
 
-def _solver(data: Any) -> Solver:
-    rows = _rows(data)
-    lower, upper = _limits(data) if rows.shape[0] else (None, None)
-    return Solver(qp(data[s.P], data[s.Q], rows, lower, upper, data[s.LOWER_BOUNDS], data[s.UPPER_BOUNDS]))
+def _solver(model: Model) -> Solver:
+    lower, upper = (model.lower, model.upper) if model.lower.size else (None, None)
+    return Solver(qp(model.P, model.q, model.M, lower, upper, model.least, model.most))
 
 
-def _update(solver: Solver, old: Any, data: Any) -> bool:
+def _update(solver: Solver, old: Model, new: Model) -> bool:
     """Give the solver what changed; False if the shapes did."""
-    if any(old[key].shape != data[key].shape for key in (s.P, s.A, s.F)):
+    if old.P.shape != new.P.shape or old.M.shape != new.M.shape:
         return False
     changes: dict[str, Any] = {}
-    if not np.array_equal(old[s.Q], data[s.Q]):
-        changes["c"] = -data[s.Q]
-    if _differ(old[s.P], data[s.P]):
-        changes["H"] = data[s.P]
-    if _differ(old[s.A], data[s.A]) or _differ(old[s.F], data[s.F]):
-        changes["M"] = _rows(data)
-    if not (np.array_equal(old[s.B], data[s.B]) and np.array_equal(old[s.G], data[s.G])):
-        changes["phi"] = Interval(*_limits(data))
-    bounds = data[s.LOWER_BOUNDS], data[s.UPPER_BOUNDS]
-    if not all(np.array_equal(a, b) for a, b in zip((old[s.LOWER_BOUNDS], old[s.UPPER_BOUNDS]), bounds, strict=True)):
-        changes["bounds"] = bounds
+    if not np.array_equal(old.q, new.q):
+        changes["c"] = -new.q
+    if _differ(old.P, new.P):
+        changes["H"] = new.P
+    if _differ(old.M, new.M):
+        changes["M"] = new.M
+    if not (np.array_equal(old.lower, new.lower) and np.array_equal(old.upper, new.upper)):
+        changes["phi"] = Interval(new.lower, new.upper)
+    if not (np.array_equal(old.least, new.least) and np.array_equal(old.most, new.most)):
+        changes["bounds"] = new.least, new.most
     solver.update(**changes)
     return True
 
