@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from dapd.arguments import consecutive, curvatures, named, number, real, vector
 from dapd.arrays import Array, namespace
@@ -94,7 +94,7 @@ class Quadratic(Function):
 
     Parameters
     ----------
-    H : vector (the diagonal), dense or sparse symmetric matrix, LinearOperator, or None (zero)
+    H : vector (the diagonal), dense or sparse symmetric matrix, LinearOperator (SciPy, PyLops), or None (zero)
         Positive semidefinite; kept without a copy if it is an array of floats already.
     c : vector, optional
         Zero by default.
@@ -105,7 +105,8 @@ class Quadratic(Function):
 
     @named
     def __init__(self, H: Any, c: Any = None, *, mu: float | None = None, L: float | None = None) -> None:
-        if isinstance(H, LinearOperator):
+        if hasattr(H, "matvec"):
+            H = aslinearoperator(H)
             self.H: Any = H
         elif H is None:
             if c is None:
