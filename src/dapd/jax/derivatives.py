@@ -1,0 +1,156 @@
+"""`dapd.jax.solve`: the solution as a function that JAX can differentiate, through the optimality conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dapd.implicit import host
+from dapd.implicit.conditions import residual
+from dapd.implicit.convert import Data, data_of
+from dapd.implicit.options import Settings, check_settings
+from dapd.implicit.records import Sparse
+from dapd.jax.host_calls import on_host
+from dapd.jax.smooth import Smooth
+
+
+class Solution(NamedTuple):
+    """x, the multipliers y of the rows of M, and z of the bounds: ∇f(x) + Mᵀy + z = 0."""
+
+    x: Any
+    y: Any
+    z: Any
+
+
+def solve(
+    f: Any,
+    M: Any,
+    b: Any,
+    phi: Any = None,
+    *,
+    bounds: tuple[Any, Any] | None = None,
+    failures: str = "raise",
+    **options: Any,
+) -> Solution:
+    """Solve min_x max_y f(x) + yᵀMx − bᵀy − φ(y), differentiably, under jit, vmap, grad, jvp and their combinations.
+
+    The problem is solved on the host by `dapd.solve`, in float64, and followed by Newton steps as long as they improve
+    the certificate. Derivatives come from the optimality conditions at the solution: each takes one linear system,
+    and none goes through the iterations. The results have the dtype of the arguments.
+
+    Parameters
+    ----------
+    f : dapd.jax.Quadratic, LeastSquares, Logistic, PseudoHuber, Separable or Smooth
+        With traced arrays as parameters. A function of `dapd` itself is a constant.
+    M : array, sparse matrix or `dapd.jax.Sparse`
+    b : vector
+    phi : dapd.jax.Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack
+    bounds : pair (lower, upper), optional
+        Of x: numbers or vectors, infinite or None if there is none.
+    failures : str
+        What a solve does that does not end with the status `optimal`: "raise" an error with its message, or return
+        "nan", so the others of a batch are not lost.
+    **options
+        Of `dapd.solve`: method, tol (1e-8 by default), tol_absolute, max_iterations, time_limit, engine, direct, seed.
+    """
+    settings = check_settings(failures, options)
+    data = _arrays(data_of(f, M, b, phi, bounds))
+    _check(data)
+    x, w = _solution(settings, data)
+    rows = data.b.shape[0]
+    return Solution(x, w[:rows], w[rows:] if data.lower is not None else jnp.zeros_like(x))
+
+
+def _arrays(data: Data) -> Data:
+    """The data as JAX arrays, all floating ones of the same dtype."""
+    kept = (Sparse, Smooth)
+
+    def floating(leaf: Any) -> Any:
+        if isinstance(leaf, kept):  # indices stay whole numbers
+            return jax.tree.map(jnp.asarray, leaf)
+        array = jnp.asarray(leaf)
+        return array if jnp.issubdtype(array.dtype, jnp.inexact) else array.astype(float)
+
+    data = jax.tree.map(floating, data, is_leaf=lambda leaf: isinstance(leaf, kept))
+    floats = [leaf for leaf in jax.tree.leaves(data) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
+    dtype = jnp.result_type(*floats)
+    if not jnp.issubdtype(dtype, jnp.floating):
+        raise TypeError(f"the data must be real numbers, found dtype {dtype}")
+    dtype = jnp.promote_types(dtype, jnp.float32)
+    return jax.tree.map(lambda leaf: leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf, data)
+
+
+def _check(data: Data) -> None:
+    """Compare the shapes, which are known even of traced arrays; `dapd` checks the numbers."""
+    if len(data.M.shape) != 2:
+        raise ValueError(f"M must be a matrix, found shape {data.M.shape}")
+    rows, columns = data.M.shape
+    if data.b.shape != (rows,):
+        raise ValueError(f"b has shape {data.b.shape}, expected ({rows},), one entry for each row of M; use jax.vmap for a batch")
+    for name, end in (("lower", data.lower), ("upper", data.upper)):
+        if end is not None and end.shape not in ((), (columns,)):
+            raise ValueError(f"the {name} bound has shape {end.shape}, expected a number or ({columns},)")
+    x, w = (jax.ShapeDtypeStruct((n,), data.b.dtype) for n in (columns, rows + (data.lower is not None) * columns))
+    try:
+        found = jax.eval_shape(partial(residual, jnp), data, x, w)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"f or phi does not fit M of shape {data.M.shape}: {error}") from error
+    if (found[0].shape, found[1].shape) != (x.shape, w.shape):
+        raise ValueError(f"f or phi does not fit M of shape {data.M.shape}: ∇f or the prox has another length")
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _solution(settings: Settings, data: Data) -> tuple[jax.Array, jax.Array]:
+    """X and w, which is y, or (y, z) if x has bounds."""
+    rows, columns = data.M.shape
+    shapes = columns, rows + (data.lower is not None) * columns
+    return on_host(partial(_solved, settings), [jax.ShapeDtypeStruct((n,), data.b.dtype) for n in shapes], (data,))
+
+
+@_solution.defjvp
+def _tangent(settings: Settings, primals: tuple[Data], tangents: tuple[Data]) -> Any:
+    (data,) = primals
+    x, w = _solution(settings, data)
+    _, moved = jax.jvp(lambda data: residual(jnp, data, x, w), primals, tangents)
+    return (x, w), _linear_solve(data, x, w, jax.tree.map(jnp.negative, moved))
+
+
+@jax.jit
+def _linear_solve(data: Data, x: jax.Array, w: jax.Array, rhs: Any) -> Any:
+    """J⁻¹ of the right-hand side, J the derivative of the conditions by (x, w)."""
+
+    def times(d: Any) -> Any:
+        return jax.jvp(partial(residual, jnp, data), (x, w), d)[1]
+
+    def by(transpose: bool) -> Callable[[Any, Any], Any]:
+        return lambda _, r: on_host(partial(_solved_linear, transpose), r, (data, x, w), r)
+
+    return lax.custom_linear_solve(times, rhs, by(False), by(True))
+
+
+def _solved(settings: Settings, data: Data) -> Any:
+    try:
+        return host.solution(host.problem_of(data), dict(settings.options), _hessian(data))
+    except host.NotSolved:
+        if settings.failures == "raise":
+            raise
+        rows, columns = data.M.shape
+        return np.full(columns, np.nan), np.full(rows + (data.lower is not None) * columns, np.nan)
+
+
+def _solved_linear(transpose: bool, data: Data, x: Any, w: Any) -> Callable[[Any], Any]:
+    """What solves with right-hand sides."""
+    if np.isnan(x).any():
+        return lambda rhs: tuple(np.full(part.shape, np.nan) for part in rhs)
+    linear = host.Linearised(host.problem_of(data), x.astype(np.float64), w.astype(np.float64), _hessian(data))
+    return lambda rhs: (linear.solve_transpose if transpose else linear.solve)(*rhs)
+
+
+def _hessian(data: Data) -> host.Hessian | None:
+    return data.f.hessian if isinstance(data.f, Smooth) else None
