@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
@@ -25,6 +25,10 @@ RECORDS: dict[type, type] = {
     )
     for name in names
 }
+
+INDICES = 99  # stands for the rank of an array of whole numbers
+# of arrays that are no vectors; a vector may be a number
+RANKS = {"M": 2, "H": 2, "A": 2, "ridge": 0, "e": 0, "rows": INDICES, "columns": INDICES}
 
 
 class Data(NamedTuple):
@@ -85,23 +89,44 @@ def _part(name: str, value: Any) -> Any:
     return [record(part) for part in value] if name in ("functions", "parts") else record(value)
 
 
-def leaves(tree: Any, found: list[Any] | None = None) -> list[Any]:
-    """The arrays of records, depth first."""
-    found = [] if found is None else found
-    rebuilt(tree, lambda leaf: found.append(leaf))
+def check_shapes(data: Data) -> None:
+    """Compare the shapes of M, b and the bounds; the classes of `dapd` check the others."""
+    if len(data.M.shape) != 2:
+        raise ValueError(f"M must be a matrix, found shape {tuple(data.M.shape)}")
+    rows, columns = data.M.shape
+    if tuple(data.b.shape) != (rows,):
+        raise ValueError(f"b has shape {tuple(data.b.shape)}, expected ({rows},), one entry for each row of M")
+    for name, end in (("lower", data.lower), ("upper", data.upper)):
+        if end is not None and tuple(end.shape) not in ((), (columns,)):
+            raise ValueError(f"the {name} bound has shape {tuple(end.shape)}, expected a number or ({columns},)")
+
+
+def leaves(tree: Any) -> list[tuple[Any, int]]:
+    """The arrays of records, depth first, each with the most dimensions that it can have."""
+    found: list[tuple[Any, int]] = []
+    rebuilt(tree, lambda leaf, rank: found.append((leaf, rank)))
     return found
 
 
-def rebuilt(tree: Any, change: Callable[[Any], Any]) -> Any:
-    """The same records with every array changed, in the order of `leaves`."""
+def with_leaves(tree: Any, arrays: Iterable[Any]) -> Any:
+    """The same records with other arrays, in the order of `leaves`."""
+    given = iter(arrays)
+    return rebuilt(tree, lambda leaf, rank: next(given))
+
+
+def rebuilt(tree: Any, change: Callable[[Any, int], Any], rank: int = 1) -> Any:
+    """The same records with every array changed."""
     if tree is None:
         return None
     if isinstance(tree, Data):
-        return Data(*(rebuilt(part, change) for part in tree))
+        return Data(*(rebuilt(part, change, RANKS.get(name, 1)) for name, part in tree._asdict().items()))
     if isinstance(tree, tuple):
         return tuple(rebuilt(part, change) for part in tree)
-    if is_dataclass(tree):
-        values = {one.name: getattr(tree, one.name) for one in fields(tree)}
-        changed = {one.name: rebuilt(values[one.name], change) for one in fields(tree) if not is_fixed(one)}
-        return type(tree)(**{**values, **changed})
-    return change(tree)
+    if is_dataclass(tree) and not isinstance(tree, type):
+        changed = {
+            one.name: rebuilt(getattr(tree, one.name), change, RANKS.get(one.name, 1))
+            for one in fields(tree)
+            if not is_fixed(one)
+        }
+        return replace(tree, **changed)
+    return change(tree, rank)

@@ -13,7 +13,7 @@ from jax import lax
 
 from dapd.implicit import host
 from dapd.implicit.conditions import residual
-from dapd.implicit.convert import Data, data_of
+from dapd.implicit.convert import Data, check_shapes, data_of
 from dapd.implicit.options import Settings, check_settings
 from dapd.implicit.records import Sparse
 from dapd.jax.host_calls import on_host
@@ -87,15 +87,11 @@ def _arrays(data: Data) -> Data:
 
 
 def _check(data: Data) -> None:
-    """Compare the shapes, which are known even of traced arrays; `dapd` checks the numbers."""
-    if len(data.M.shape) != 2:
-        raise ValueError(f"M must be a matrix, found shape {data.M.shape}")
+    """Compare the shapes, which are known even of traced arrays."""
+    check_shapes(data)
+    if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(data)):
+        return  # the classes of `dapd` say it better
     rows, columns = data.M.shape
-    if data.b.shape != (rows,):
-        raise ValueError(f"b has shape {data.b.shape}, expected ({rows},), one entry for each row of M; use jax.vmap for a batch")
-    for name, end in (("lower", data.lower), ("upper", data.upper)):
-        if end is not None and end.shape not in ((), (columns,)):
-            raise ValueError(f"the {name} bound has shape {end.shape}, expected a number or ({columns},)")
     x, w = (jax.ShapeDtypeStruct((n,), data.b.dtype) for n in (columns, rows + (data.lower is not None) * columns))
     try:
         found = jax.eval_shape(partial(residual, jnp), data, x, w)
@@ -118,18 +114,20 @@ def _tangent(settings: Settings, primals: tuple[Data], tangents: tuple[Data]) ->
     (data,) = primals
     x, w = _solution(settings, data)
     _, moved = jax.jvp(lambda data: residual(jnp, data, x, w), primals, tangents)
-    return (x, w), _linear_solve(data, x, w, jax.tree.map(jnp.negative, moved))
+    # one vector: JAX does not transpose a linear solve if only a part of its right-hand side is linear
+    found = _linear_solve(data, x, w, -jnp.concatenate(moved))
+    return (x, w), (found[: x.size], found[x.size :])
 
 
 @jax.jit
-def _linear_solve(data: Data, x: jax.Array, w: jax.Array, rhs: Any) -> Any:
+def _linear_solve(data: Data, x: jax.Array, w: jax.Array, rhs: jax.Array) -> Any:
     """J⁻¹ of the right-hand side, J the derivative of the conditions by (x, w)."""
 
-    def times(d: Any) -> Any:
-        return jax.jvp(partial(residual, jnp, data), (x, w), d)[1]
+    def times(d: jax.Array) -> jax.Array:
+        return jnp.concatenate(jax.jvp(partial(residual, jnp, data), (x, w), (d[: x.size], d[x.size :]))[1])
 
-    def by(transpose: bool) -> Callable[[Any, Any], Any]:
-        return lambda _, r: on_host(partial(_solved_linear, transpose), r, (data, x, w), r)
+    def by(transpose: bool) -> Callable[[Any, jax.Array], jax.Array]:
+        return lambda _, r: on_host(partial(_solved_linear, transpose), [r], (data, x, w), r)[0]
 
     return lax.custom_linear_solve(times, rhs, by(False), by(True))
 
@@ -147,9 +145,10 @@ def _solved(settings: Settings, data: Data) -> Any:
 def _solved_linear(transpose: bool, data: Data, x: Any, w: Any) -> Callable[[Any], Any]:
     """What solves with right-hand sides."""
     if np.isnan(x).any():
-        return lambda rhs: tuple(np.full(part.shape, np.nan) for part in rhs)
+        return lambda rhs: [np.full(rhs.shape, np.nan)]
     linear = host.Linearised(host.problem_of(data), x.astype(np.float64), w.astype(np.float64), _hessian(data))
-    return lambda rhs: (linear.solve_transpose if transpose else linear.solve)(*rhs)
+    solve = linear.solve_transpose if transpose else linear.solve
+    return lambda rhs: [np.concatenate(solve(rhs[: x.size], rhs[x.size :]))]
 
 
 def _hessian(data: Data) -> host.Hessian | None:
