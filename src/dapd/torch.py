@@ -76,9 +76,9 @@ def solve(
 ) -> Solution:
     """Solve min_x max_y f(x) + yᵀMx − bᵀy − φ(y), differentiably.
 
-    The problem is solved by `dapd.solve` on the CPU, in float64, followed by Newton steps as long as they improve the
-    certificate. `backward` solves one linear system, of the optimality conditions, per problem. The results have the dtype and
-    the device of the tensors. Second derivatives are not available here; `dapd.jax` has them.
+    The problem is solved on the CPU, in float64: by Newton steps if it is small and they suffice, else by `dapd.solve`.
+    `backward` solves one linear system, that of the optimality conditions. The results have the dtype and the device of
+    the tensors. Second derivatives are not available here; `dapd.jax` has them.
 
     A tensor with one dimension more than its argument can have is a batch: b of shape (batch, rows), c and d of shape
     (batch, …), M, H and A of shape (batch, rows, columns), lower, upper, nu and radius of shape (batch, …). The others
@@ -120,15 +120,16 @@ def _tensors(data: Data) -> Data:
     dtype = torch.float64
     if given:
         dtype = given[0].dtype
-        for tensor in given:
-            dtype = torch.promote_types(dtype, tensor.dtype)
+        for other in given:
+            dtype = torch.promote_types(dtype, other.dtype)
     device = given[0].device if given else None
 
     def tensor(leaf: Any, rank: int) -> Any:
-        found = torch.as_tensor(leaf, device=device)
+        # by way of NumPy: torch would round a Python number to float32 first
+        found = leaf if isinstance(leaf, torch.Tensor) else torch.as_tensor(np.asarray(leaf))
         if found.is_complex():
             raise TypeError(f"the data must be real numbers, found dtype {found.dtype}")
-        return found if rank == INDICES else found.to(dtype)
+        return found.to(device) if rank == INDICES else found.to(device, dtype)
 
     return rebuilt(data, tensor)  # type: ignore[no-any-return]
 
@@ -145,13 +146,7 @@ class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not lo
 
     @staticmethod
     def forward(settings: Settings, data: Data, *tensors: Any) -> Any:
-        rows, columns = data.M.shape
-        try:
-            found = host.solution(host.problem_of(_numbers(data, tensors)), dict(settings.options), None)
-        except host.NotSolved:
-            if settings.failures == "raise":
-                raise
-            found = np.full(columns, np.nan), np.full(rows + (data.lower is not None) * columns, np.nan)
+        found = host.solution(_numbers(data, tensors), settings)
         return tuple(torch.as_tensor(part).to(data.b) for part in found)
 
     @staticmethod
@@ -160,26 +155,22 @@ class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not lo
         ctx.save_for_backward(*output, *tensors)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *slopes: Any) -> Any:
+        if torch.is_grad_enabled():  # by create_graph=True; the result would silently count as constant
+            raise RuntimeError("dapd.torch.solve has no second derivatives; dapd.jax.solve has")
         x, w, *tensors = ctx.saved_tensors
         wanted = ctx.needs_input_grad[2:]
         if torch.isnan(x).any():
-            return None, None, *(torch.full_like(t, torch.nan) if want else None for t, want in zip(tensors, wanted, strict=True))
-        point = (part.detach().cpu().double().numpy() for part in (x, w))
-        linear = host.Linearised(host.problem_of(_numbers(ctx.data, tensors)), *point)
+            lost = (torch.full_like(tensor, torch.nan) for tensor in tensors)
+            return None, None, *(nan if want else None for nan, want in zip(lost, wanted, strict=True))
+        linear = host.linearised(_numbers(ctx.data, tensors), *(part.cpu().numpy() for part in (x, w)))
         weights = linear.solve_transpose(*(slope.cpu().double().numpy() for slope in slopes))
         with torch.enable_grad():
-            inputs = [t.detach().requires_grad_(want) for t, want in zip(tensors, wanted, strict=True)]
-            left = residual(torch, with_leaves(ctx.data, inputs), x.detach(), w.detach())
-            gradients = iter(
-                torch.autograd.grad(
-                    left,
-                    [t for t, want in zip(inputs, wanted, strict=True) if want],
-                    [-torch.as_tensor(part).to(x) for part in weights],
-                    allow_unused=True,
-                )
-            )
+            inputs = [tensor.detach().requires_grad_(want) for tensor, want in zip(tensors, wanted, strict=True)]
+            left = torch.cat(residual(torch, with_leaves(ctx.data, inputs), x, w))
+            total = -(left @ torch.cat([torch.as_tensor(part).to(x) for part in weights]))
+        by = [tensor for tensor in inputs if tensor.requires_grad]
+        gradients = iter(torch.autograd.grad(total, by, allow_unused=True))
         return None, None, *(next(gradients) if want else None for want in wanted)
 
 

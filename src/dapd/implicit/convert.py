@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.implicit import records
-from dapd.implicit.records import FunctionRecord, PhiRecord, Sparse, is_fixed
+from dapd.implicit.records import FunctionRecord, PhiRecord, Record, Sparse
 from dapd.model import composed, proximal, smooth
 from dapd.operators.base import Operator
 from dapd.second_order.matrices import NotExplicit, explicit
@@ -41,20 +41,31 @@ class Data(NamedTuple):
     lower: Any  # of x; None if it has no bounds, else a number or a vector, as `upper`
     upper: Any
 
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Of x and of w, which is y, or (y, z) if x has bounds."""
+        rows, columns = self.M.shape
+        return columns, rows if self.lower is None else rows + columns
+
 
 def data_of(f: Any, M: Any, b: Any, phi: Any, bounds: Any) -> Data:
     """The arguments of `solve`, as records."""
     if bounds is None:
         lower = upper = None
     elif isinstance(bounds, (tuple, list)) and len(bounds) == 2:
-        lower, upper = (end if value is None else value for value, end in zip(bounds, (-float("inf"), float("inf")), strict=True))
+        lower, upper = (
+            end if value is None else value for value, end in zip(bounds, (-float("inf"), float("inf")), strict=True)
+        )
     else:
         raise TypeError(f"bounds must be a pair (lower, upper), found {type(bounds).__name__}")
     f, phi = record(f), record(records.Zero() if phi is None else phi)
     if not isinstance(f, FunctionRecord):
         raise TypeError(f"f must be a function such as Quadratic(H, c), found {type(f).__name__}")
     if not isinstance(phi, PhiRecord):
-        raise TypeError(f"phi must be one of Zero, NonNegative, L1, GroupBall, Box, Interval, Conjugate and Stack, found {type(phi).__name__}")
+        raise TypeError(
+            "phi must be one of Zero, NonNegative, L1, GroupBall, Box, Interval, Conjugate and Stack, "
+            f"found {type(phi).__name__}"
+        )
     return Data(f, matrix("M", M), b, phi, lower, upper)
 
 
@@ -68,7 +79,9 @@ def matrix(name: str, M: Any) -> Any:
     if sp.issparse(M):
         return Sparse.of(M)
     if hasattr(M, "matvec"):
-        raise TypeError(f"{name} must be an array or a sparse matrix here: the entries of {type(M).__name__} are unknown")
+        raise TypeError(
+            f"{name} must be an array or a sparse matrix here: the entries of {type(M).__name__} are unknown"
+        )
     return M
 
 
@@ -122,11 +135,11 @@ def rebuilt(tree: Any, change: Callable[[Any, int], Any], rank: int = 1) -> Any:
         return Data(*(rebuilt(part, change, RANKS.get(name, 1)) for name, part in tree._asdict().items()))
     if isinstance(tree, tuple):
         return tuple(rebuilt(part, change) for part in tree)
-    if is_dataclass(tree) and not isinstance(tree, type):
+    if isinstance(tree, Record):
         changed = {
             one.name: rebuilt(getattr(tree, one.name), change, RANKS.get(one.name, 1))
             for one in fields(tree)
-            if not is_fixed(one)
+            if one.name not in tree.fixed
         }
         return replace(tree, **changed)
     return change(tree, rank)

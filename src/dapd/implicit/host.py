@@ -1,34 +1,22 @@
-"""The solution and the derivative's linear system, in NumPy and float64."""
+"""Solutions in NumPy and float64, as accurate as they can be."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse as sp
-import scipy.sparse.linalg
 
 from dapd.arrays import Array
 from dapd.implicit.convert import Data
+from dapd.implicit.linearised import SMALL, Hessian, Linearised, Point
+from dapd.implicit.options import Settings
 from dapd.implicit.records import Sparse
-from dapd.model.lowered import pieces_of
 from dapd.model.problem import Problem
-from dapd.model.terms import Terms
-from dapd.second_order.curvature import Curvature
-from dapd.second_order.matrices import Matrix, explicit
-from dapd.second_order.rows import Rows
-from dapd.solving.certificate import certify
+from dapd.solving.certificate import Certificate, certify
 from dapd.solving.solve import solve
 
-Point = tuple[Array, Array]  # x, and y or (y, z)
-Hessian = Callable[[Array], Array]
-
-POLISHES = 4  # Newton steps at most, after the solve
-SHIFT = 1e-9  # of the eigenvalues of the scaled system, which may be singular
-REFINEMENTS = 20
-SMALL = 400  # systems of this size are factorised as dense ones
+FROM_ZERO, POLISHES = 12, 4  # Newton steps at most
+CONVERGED, NEARLY = 1e-13, 1e-8  # sizes of the last of them, relative to the point
 
 
 class NotSolved(RuntimeError):
@@ -43,158 +31,65 @@ def problem_of(data: Data) -> Problem:
     return Problem(data.f.model(), M.astype(np.float64), data.b.astype(np.float64), data.phi.model(), bounds=bounds)
 
 
-def solution(problem: Problem, options: dict[str, Any], hessian: Hessian | None) -> Point:
-    """Solve, and take Newton steps as long as they make the certificate better.
+def solution(data: Data, settings: Settings) -> Point:
+    """The point (x, w), or NaN if the solve fails and the settings say so."""
+    try:
+        return _solution(problem_of(data), dict(settings.options), _hessian(data))
+    except NotSolved:
+        if settings.failures == "raise":
+            raise
+        x, w = (np.full(n, np.nan) for n in data.lengths)
+        return x, w
+
+
+def linearised(data: Data, x: Array, w: Array) -> Linearised:
+    """The derivative of the optimality conditions by (x, w)."""
+    return Linearised(problem_of(data), x.astype(np.float64), w.astype(np.float64), _hessian(data))
+
+
+def _hessian(data: Data) -> Hessian | None:
+    """That of an f which `dapd` cannot differentiate twice itself."""
+    return getattr(data.f, "hessian", None)
+
+
+def _solution(problem: Problem, options: dict[str, Any], hessian: Hessian | None) -> Point:
+    """The point (x, w): by Newton steps from zero if they get there, else by `dapd.solve` and Newton steps from there.
 
     Raises
     ------
     NotSolved
-        With the message of the solve.
+        If the solve is not optimal, with its message.
     """
+    tolerances = options.get("tol") or 0.0, options.get("tol_absolute") or 0.0
+    if options.keys() <= {"tol", "tol_absolute"} and problem.columns + problem.stacked.rows <= SMALL:
+        found = _newton(problem, np.zeros(problem.columns), np.zeros(problem.stacked.rows), hessian, FROM_ZERO)
+        if found is not None and _certificate(problem, *found).meets(*tolerances):
+            return found
     result = solve(problem, **options)
     if not result.converged:
         raise NotSolved(f"the solve ended with the status {result.status}: {result.message}")
     x, y, z = (np.asarray(part, np.float64) for part in (result.x, result.y, result.z))
-    error = certify(problem, x, y, z).error
-    for _ in range(POLISHES):
-        w = y if problem.lower is None else np.concatenate([y, z])
-        dx, dw = Linearised(problem, x, w, hessian).newton_step()
-        closer = x + dx, y + dw[: y.size], z + dw[y.size :] if problem.lower is not None else z
-        better = certify(problem, *closer).error
-        if not better < error:
-            break
-        (x, y, z), error, gain = closer, better, better / error
-        if gain > 0.1:
-            break
-    return x, y if problem.lower is None else np.concatenate([y, z])
+    w = y if problem.lower is None else np.concatenate([y, z])
+    closer = _newton(problem, x, w, hessian, POLISHES)
+    return closer if closer is not None and _certificate(problem, *closer).error < result.certificate.error else (x, w)
 
 
-class Linearised:
-    """The derivative J of the optimality conditions at (x, w), w the multipliers of all rows, bounds included.
-
-    With D the derivative of the prox at w + Mx − b, J(dx, dw) = (∇²f·dx + Mᵀdw, dw − D(dw + M·dx)). To solve
-    J(dx, dw) = (r, q), set dw = q + Du. Then
-
-        [ ∇²f     MᵀD     ] [dx]   [r − Mᵀq]
-        [ DM    −D(I − D) ] [u ] = [  −Dq  ],
-
-    which is symmetric, so the transpose of J needs no other factorisation. Rows with D = 0 are left out.
-    """
-
-    def __init__(self, problem: Problem, x: Array, w: Array, hessian: Hessian | None = None) -> None:
-        problem = problem.stacked
-        self.problem, self.x, self.w = problem, x, w
-        self.M = explicit(problem.M, np.inf)
-        self.D, kernel = _prox_derivative(problem, w + problem.M.forward(x) - problem.b)
-        self.active = np.flatnonzero(self.D.diagonal())
-        D, kernel = (part[self.active][:, self.active] for part in (self.D, kernel))
-        H = _hessian(problem, x) if hessian is None else hessian(x)
-        self.system = _Symmetric(H, D @ self.M[self.active], kernel + D - D @ D)
-
-    def newton_step(self) -> Point:
-        """The step to the root of the linearised conditions."""
-        problem, x, w = self.problem, self.x, self.w
-        slope = problem.f.grad(x) + problem.M.adjoint(w)
-        return self.solve(-slope, problem.phi.prox(w + problem.M.forward(x) - problem.b, 1.0) - w)
-
-    def solve(self, r: Array, q: Array) -> Point:
-        """J⁻¹(r, q); if J is singular, from the least-squares solution of least norm of the symmetric system."""
-        dx, u = self.system.solve(r - self.M.T @ q, -(self.D @ q)[self.active])
-        return dx, q + self._spread(u)
-
-    def solve_transpose(self, r: Array, q: Array) -> Point:
-        """J⁻ᵀ(r, q)."""
-        dx, u = self.system.solve(r, (self.D @ q)[self.active])
-        return dx, q - self.M @ dx - self._spread(u)
-
-    def _spread(self, u: Array) -> Array:
-        """Du, from the active rows."""
-        whole = np.zeros(self.w.size)
-        whole[self.active] = u
-        return self.D @ whole
+def _certificate(problem: Problem, x: Array, w: Array) -> Certificate:
+    return certify(problem, x, w[: problem.rows], w[problem.rows :] if problem.lower is not None else None)
 
 
-def _prox_derivative(problem: Problem, v: Array) -> tuple[Any, Any]:
-    """D of the prox at v, and the projection onto the directions in groups with D > 0 that it maps to zero."""
-    pieces = pieces_of(problem.phi, problem.rows)
-    if pieces is None:
-        raise TypeError(f"the derivative of the prox of {type(problem.phi).__name__} is not known")
-    rows = Rows(pieces)
-    found = rows.derivative(v, np.ones(problem.rows))
-    D = sp.diags_array(found.across, format="csr")
-    if not rows.grouped.size:
-        return D, sp.csr_array(D.shape)
-    across = found.across[rows.grouped[rows.starts]]
-    units = sp.csr_array((found.unit, (rows.grouped, rows.owner)), shape=(problem.rows, len(rows.starts)))
-    lost = (found.along == 0) & (across > 0)
-    return (
-        sp.csr_array(D + units @ sp.diags_array(found.along - across) @ units.T),
-        sp.csr_array(units @ sp.diags_array(lost.astype(np.float64)) @ units.T),
-    )
-
-
-def _hessian(problem: Problem, x: Array) -> Matrix:
-    terms = problem.f.lowered()
-    if terms is None:
-        raise TypeError(f"the Hessian of {type(problem.f).__name__} is not known")
-    whole = isinstance(terms, Terms)
-    sizes = [problem.columns] if whole else [block.stop - block.start for block in problem.blocks or []]
-    curvature = Curvature(terms, sizes)
-    P = sp.diags_array(curvature.P, format="csr") if curvature.P.ndim == 1 else curvature.P
-    if not curvature.rows:
-        return P
-    weights = curvature.curvatures(curvature.image(x))
-    A = curvature.A
-    curved = A.T @ (sp.diags_array(weights) @ A if sp.issparse(A) else weights[:, None] * A)
-    return curved + P
-
-
-class _Symmetric:
-    """[H Bᵀ; B −C] with positive semidefinite H and C, possibly singular.
-
-    The factorised matrix is that with H + δI and C + δI, which is regular. Refinement makes up for δ. The null space
-    of the matrix is a product of one in x and one in u, so refinement from zero gives the solution of least norm.
-    """
-
-    def __init__(self, H: Matrix, B: Matrix, C: Matrix) -> None:
-        self.columns = H.shape[0]
-        size = self.columns + B.shape[0]
-        sparse = all(map(sp.issparse, (H, B, C))) and size > SMALL
-        if sparse:
-            K = sp.block_array([[H, B.T], [B, -C]], format="csc")
-            greatest = abs(K).max(axis=0).toarray().ravel()
-        else:
-            H, B, C = (part.toarray() if sp.issparse(part) else part for part in (H, B, C))
-            K = np.block([[H, B.T], [B, -C]])
-            greatest = abs(K).max(axis=0, initial=0.0)
-        self.scale = 1 / np.sqrt(np.where(greatest > 0, greatest, 1.0))
-        signs = np.concatenate([np.ones(self.columns), -np.ones(size - self.columns)])
-        if sparse:
-            around = sp.diags_array(self.scale)
-            self.K = sp.csc_array(around @ K @ around)
-            factors = scipy.sparse.linalg.splu(sp.csc_matrix(self.K + SHIFT * sp.diags_array(signs)), "MMD_AT_PLUS_A")
-            self._solve: Callable[[Array], Array] = factors.solve
-        else:
-            self.K = self.scale[:, None] * K * self.scale
-            factors = scipy.linalg.lu_factor(self.K + SHIFT * np.diag(signs), check_finite=False)
-            self._solve = lambda r: scipy.linalg.lu_solve(factors, r, check_finite=False)
-
-    def solve(self, r: Array, q: Array) -> Point:
-        """The solution of least norm, of the least-squares problem if there is none (in scaled variables)."""
-        rhs = self.scale * np.concatenate([r, q])
-        size = float(np.linalg.norm(rhs))
-        if size == 0:
-            return np.zeros(r.size), np.zeros(q.size)
-        first = self._solve(rhs)
-        if SHIFT * np.linalg.norm(first) > 1e-5 * size:  # part of the right-hand side is in the null space
-            for _ in range(3):
-                rhs = self.K @ self._solve(rhs)
-        found, left, last = np.zeros(rhs.size), rhs, np.inf
-        for _ in range(REFINEMENTS):
-            norm = float(np.linalg.norm(left))
-            if norm <= 1e-15 * size or norm > 0.5 * last:
-                break
-            found, last = found + self._solve(left), norm
-            left = rhs - self.K @ found
-        found = self.scale * found
-        return found[: self.columns], found[self.columns :]
+def _newton(problem: Problem, x: Array, w: Array, hessian: Hessian | None, steps: int) -> Point | None:
+    """Newton's method on the optimality conditions; None if it has not converged after so many steps."""
+    last = np.inf
+    for _ in range(steps):
+        linear = Linearised(problem, x, w, hessian)
+        dx, dw = linear.newton_step()
+        x, w = x + dx, w + dw
+        step = float(np.linalg.norm(dx) + np.linalg.norm(dw))
+        size = float(np.linalg.norm(x) + np.linalg.norm(w))
+        if not np.isfinite(step):
+            return None
+        if step <= CONVERGED * size or (step <= NEARLY * size and step > 0.1 * last):
+            return x, w
+        last = step
+    return (x, w) if step <= NEARLY * size else None

@@ -8,8 +8,8 @@ compute with the functions of `xp`, jax.numpy or torch, so that library can diff
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,24 +19,22 @@ from dapd.arrays import Array
 from dapd.model import composed, proximal, smooth
 
 
-def fixed(default: Any = None) -> Any:
-    """A field that is no array, so nothing is differentiated by it."""
-    return field(default=default, metadata={"fixed": True})
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Parameters, most of them arrays."""
 
-
-def is_fixed(one: Any) -> bool:
-    """Whether this field of a record is no array."""
-    return bool(one.metadata.get("fixed"))
+    fixed: ClassVar[tuple[str, ...]] = ()  # fields that are no arrays, so nothing is differentiated by them
 
 
 @dataclass(frozen=True, eq=False)
-class Sparse:
+class Sparse(Record):
     """The matrix with `values` at (rows, columns); differentiable in the values."""
 
+    fixed = ("shape",)
     values: Any
     rows: Any
     columns: Any
-    shape: tuple[int, int] = fixed()
+    shape: tuple[int, int]
 
     @classmethod
     def of(cls, matrix: Any) -> Sparse:
@@ -72,14 +70,13 @@ def _matrix(M: Any) -> Any:
 
 def _with_sizes(record: Any, name: str) -> None:
     """Make the lists of a record tuples, which are hashable."""
-    if record.sizes is None:
-        raise TypeError(f"{type(record).__name__} needs sizes=[...], one entry for each of its {name}")
     object.__setattr__(record, "sizes", tuple(map(int, record.sizes)))
     if isinstance(getattr(record, name), list):
         object.__setattr__(record, name, tuple(getattr(record, name)))
 
 
-class FunctionRecord:
+@dataclass(frozen=True, eq=False)
+class FunctionRecord(Record):
     """f."""
 
     def gradient(self, xp: Any, x: Array) -> Array:
@@ -168,8 +165,9 @@ class PseudoHuber(FunctionRecord):
 class Separable(FunctionRecord):
     """Σ f_i(x_i) over consecutive blocks of x, of the given sizes."""
 
+    fixed = ("sizes",)
     functions: Sequence[FunctionRecord]
-    sizes: Sequence[int] = fixed()
+    sizes: Sequence[int]
 
     def __post_init__(self) -> None:
         _with_sizes(self, "functions")
@@ -184,7 +182,8 @@ class Separable(FunctionRecord):
         return smooth.Separable([f.model() for f in self.functions], sizes=list(self.sizes))
 
 
-class PhiRecord:
+@dataclass(frozen=True, eq=False)
+class PhiRecord(Record):
     """φ."""
 
     def prox(self, xp: Any, v: Array) -> Array:
@@ -274,8 +273,9 @@ class L1(PhiRecord):
 class GroupBall(PhiRecord):
     """Indicator of ‖y_t‖₂ ≤ radius for each group t of rows, given by the groups' size or as a list of slices."""
 
+    fixed = ("groups",)
     radius: Any
-    groups: Any = fixed()
+    groups: Any
 
     def __post_init__(self) -> None:
         if isinstance(self.groups, list):  # a list of slices is not hashable
@@ -321,8 +321,9 @@ class Conjugate(PhiRecord):
 class Stack(PhiRecord):
     """A different φ for different rows; sizes are the rows of each part."""
 
+    fixed = ("sizes",)
     parts: Sequence[PhiRecord]
-    sizes: Sequence[int] = fixed()
+    sizes: Sequence[int]
 
     def __post_init__(self) -> None:
         _with_sizes(self, "parts")

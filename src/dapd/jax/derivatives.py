@@ -40,9 +40,9 @@ def solve(
 ) -> Solution:
     """Solve min_x max_y f(x) + yᵀMx − bᵀy − φ(y), differentiably, under jit, vmap, grad, jvp and their combinations.
 
-    The problem is solved on the host by `dapd.solve`, in float64, and followed by Newton steps as long as they improve
-    the certificate. Derivatives come from the optimality conditions at the solution: each takes one linear system,
-    and none goes through the iterations. The results have the dtype of the arguments.
+    The problem is solved on the host, in float64: by Newton steps if it is small and they suffice, else by
+    `dapd.solve`. Derivatives come from the optimality conditions at the solution: each takes one linear system, and
+    none goes through the iterations. The results have the dtype of the arguments.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def solve(
     return Solution(x, w[:rows], w[rows:] if data.lower is not None else jnp.zeros_like(x))
 
 
-def _arrays(data: Data) -> Data:
+def _arrays(data: Any) -> Any:
     """The data as JAX arrays, all floating ones of the same dtype."""
     kept = (Sparse, Smooth)
 
@@ -91,8 +91,7 @@ def _check(data: Data) -> None:
     check_shapes(data)
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(data)):
         return  # the classes of `dapd` say it better
-    rows, columns = data.M.shape
-    x, w = (jax.ShapeDtypeStruct((n,), data.b.dtype) for n in (columns, rows + (data.lower is not None) * columns))
+    x, w = (np.zeros(n, data.b.dtype) for n in data.lengths)
     try:
         found = jax.eval_shape(partial(residual, jnp), data, x, w)
     except (TypeError, ValueError) as error:
@@ -102,11 +101,9 @@ def _check(data: Data) -> None:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _solution(settings: Settings, data: Data) -> tuple[jax.Array, jax.Array]:
-    """X and w, which is y, or (y, z) if x has bounds."""
-    rows, columns = data.M.shape
-    shapes = columns, rows + (data.lower is not None) * columns
-    return on_host(partial(_solved, settings), [jax.ShapeDtypeStruct((n,), data.b.dtype) for n in shapes], (data,))
+def _solution(settings: Settings, data: Data) -> Any:
+    """The point (x, w); w is y, or (y, z) if x has bounds."""
+    return on_host(lambda data: host.solution(data, settings), data.lengths, data.b.dtype, (data,))
 
 
 @_solution.defjvp
@@ -127,29 +124,15 @@ def _linear_solve(data: Data, x: jax.Array, w: jax.Array, rhs: jax.Array) -> Any
         return jnp.concatenate(jax.jvp(partial(residual, jnp, data), (x, w), (d[: x.size], d[x.size :]))[1])
 
     def by(transpose: bool) -> Callable[[Any, jax.Array], jax.Array]:
-        return lambda _, r: on_host(partial(_solved_linear, transpose), [r], (data, x, w), r)[0]
+        return lambda _, r: on_host(partial(_solved_linear, transpose), (r.size,), r.dtype, (data, x, w), r)[0]
 
     return lax.custom_linear_solve(times, rhs, by(False), by(True))
-
-
-def _solved(settings: Settings, data: Data) -> Any:
-    try:
-        return host.solution(host.problem_of(data), dict(settings.options), _hessian(data))
-    except host.NotSolved:
-        if settings.failures == "raise":
-            raise
-        rows, columns = data.M.shape
-        return np.full(columns, np.nan), np.full(rows + (data.lower is not None) * columns, np.nan)
 
 
 def _solved_linear(transpose: bool, data: Data, x: Any, w: Any) -> Callable[[Any], Any]:
     """What solves with right-hand sides."""
     if np.isnan(x).any():
         return lambda rhs: [np.full(rhs.shape, np.nan)]
-    linear = host.Linearised(host.problem_of(data), x.astype(np.float64), w.astype(np.float64), _hessian(data))
+    linear = host.linearised(data, x, w)
     solve = linear.solve_transpose if transpose else linear.solve
     return lambda rhs: [np.concatenate(solve(rhs[: x.size], rhs[x.size :]))]
-
-
-def _hessian(data: Data) -> host.Hessian | None:
-    return data.f.hessian if isinstance(data.f, Smooth) else None

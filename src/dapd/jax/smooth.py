@@ -12,7 +12,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.implicit import records
-from dapd.implicit.records import FunctionRecord, is_fixed
+from dapd.implicit.records import FunctionRecord, Record
 from dapd.model import smooth
 
 
@@ -29,10 +29,11 @@ class Smooth(FunctionRecord):
         As in `dapd.Smooth`, if they are known.
     """
 
-    fun: Callable[[Any, Any], Any] = records.fixed()
+    fixed = ("fun", "mu", "L")
+    fun: Callable[[Any, Any], Any]
     theta: Any = None
-    mu: float = records.fixed(0.0)
-    L: float | None = records.fixed()
+    mu: float = 0.0
+    L: float | None = None
 
     def gradient(self, xp: Any, x: Array) -> Array:
         """By JAX."""
@@ -60,10 +61,13 @@ def _compiled(fun: Callable[[Any, Any], Any]) -> tuple[Any, Any, Any]:
     return jax.jit(fun), jax.jit(jax.grad(fun)), jax.jit(jax.hessian(fun))
 
 
-for _kind in (Smooth, *(kind for kind in vars(records).values() if isinstance(kind, type) and hasattr(kind, "__dataclass_fields__"))):
-    _fields = {one.name: is_fixed(one) for one in fields(_kind)}
-    jax.tree_util.register_dataclass(
-        _kind,
-        data_fields=[name for name, constant in _fields.items() if not constant],
-        meta_fields=[name for name, constant in _fields.items() if constant],
-    )
+def _register(kind: Any) -> None:
+    """Let JAX look for arrays in the fields of a record."""
+    names = [one.name for one in fields(kind)]
+    arrays = [name for name in names if name not in kind.fixed]
+    jax.tree_util.register_dataclass(kind, arrays, list(kind.fixed))
+
+
+for _kind in (Smooth, *vars(records).values()):
+    if isinstance(_kind, type) and issubclass(_kind, Record):
+        _register(_kind)
