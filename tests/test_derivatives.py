@@ -251,16 +251,18 @@ def test_classes_of_dapd_are_constants_and_give_the_same_answer_as_solve():
         assert np.allclose(getattr(found, name), getattr(result, name), atol=1e-7), name
 
 
-def test_a_problem_beyond_newton_steps_is_solved_and_differentiated():
-    draw = np.random.default_rng(8)
-    M, d = draw.standard_normal((300, 500)) / 20, draw.standard_normal(300)
+@pytest.mark.parametrize("options", [{"engine": "native"}, {"method": "y-dapd", "tol": 1e-7}])
+def test_options_of_solve_are_kept_and_its_answer_is_made_more_accurate(options, monkeypatch):
+    asked = []
+    monkeypatch.setattr(host, "solve", lambda problem, **given: asked.append(given) or dapd.solve(problem, **given))
+    (b, c, H, M), _, _ = problem_for("l1")
 
     def loss(nu):
-        solved = dj.solve(dj.LeastSquares(M, d, 1e-3), np.eye(500), np.zeros(500), dj.Box(-nu, nu))
-        return jnp.sum(solved.x**2)
+        return jnp.sum(dj.solve(dj.Quadratic(H, c), M, b, dj.L1(nu), **options).x ** 2)
 
-    slope = jax.grad(loss)(jnp.asarray(0.5))
-    assert slope == pytest.approx(float(loss(0.5 + STEP) - loss(0.5 - STEP)) / (2 * STEP), rel=1e-4)
+    slope = jax.grad(loss)(jnp.asarray(0.3))
+    assert slope == pytest.approx(float(loss(0.3 + STEP) - loss(0.3 - STEP)) / (2 * STEP), rel=1e-6)
+    assert asked[0] == {"tol": 1e-8, **options}
 
 
 @pytest.mark.parametrize(

@@ -110,13 +110,28 @@ def _solution(settings: Settings, data: Data) -> Any:
 def _tangent(settings: Settings, primals: tuple[Data], tangents: tuple[Data]) -> Any:
     (data,) = primals
     x, w = _solution(settings, data)
-    _, moved = jax.jvp(lambda data: residual(jnp, data, x, w), primals, tangents)
+    leaves, tree = jax.tree.flatten(data)
+    moved = [k for k, leaf in enumerate(leaves) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
+    moves = jax.tree.leaves(tangents)
+    return (x, w), _move(tree, tuple(moved), leaves, [moves[k] for k in moved], x, w)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _move(tree: Any, moved: tuple[int, ...], leaves: list[Any], moves: list[Any], x: jax.Array, w: jax.Array) -> Any:
+    """How (x, w) moves if these leaves of the data do; compiled, so it is fast outside jit too."""
+
+    def conditions(*some: jax.Array) -> jax.Array:
+        others = dict(zip(moved, some, strict=True))
+        data = jax.tree.unflatten(tree, [others.get(k, leaf) for k, leaf in enumerate(leaves)])
+        return jnp.concatenate(residual(jnp, data, x, w))
+
+    data = jax.tree.unflatten(tree, leaves)
+    _, change = jax.jvp(conditions, [leaves[k] for k in moved], moves)
     # one vector: JAX does not transpose a linear solve if only a part of its right-hand side is linear
-    found = _linear_solve(data, x, w, -jnp.concatenate(moved))
-    return (x, w), (found[: x.size], found[x.size :])
+    found = _linear_solve(data, x, w, -change)
+    return found[: x.size], found[x.size :]
 
 
-@jax.jit
 def _linear_solve(data: Data, x: jax.Array, w: jax.Array, rhs: jax.Array) -> Any:
     """J⁻¹ of the right-hand side, J the derivative of the conditions by (x, w)."""
 

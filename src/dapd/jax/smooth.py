@@ -62,10 +62,19 @@ def _compiled(fun: Callable[[Any, Any], Any]) -> tuple[Any, Any, Any]:
 
 
 def _register(kind: Any) -> None:
-    """Let JAX look for arrays in the fields of a record."""
-    names = [one.name for one in fields(kind)]
-    arrays = [name for name in names if name not in kind.fixed]
-    jax.tree_util.register_dataclass(kind, arrays, list(kind.fixed))
+    """Let JAX look for arrays in the fields of a record.
+
+    Not by `register_dataclass`: in JAX 0.10 the trees of two dataclasses with as many fields count as equal.
+    """
+    arrays = [one.name for one in fields(kind) if one.name not in kind.fixed]
+
+    def flatten(record: Any) -> tuple[list[Any], tuple[Any, ...]]:
+        return [getattr(record, name) for name in arrays], tuple(getattr(record, name) for name in kind.fixed)
+
+    def unflatten(fixed: tuple[Any, ...], values: Any) -> Any:
+        return kind(**dict(zip(arrays, values, strict=True)), **dict(zip(kind.fixed, fixed, strict=True)))
+
+    jax.tree_util.register_pytree_node(kind, flatten, unflatten)
 
 
 for _kind in (Smooth, *vars(records).values()):
