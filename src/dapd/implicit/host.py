@@ -8,7 +8,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.implicit.convert import Data
-from dapd.implicit.linearised import SMALL, Hessian, Linearised, Point
+from dapd.implicit.linearised import SMALL, Conditions, Hessian, Linearised, Point
 from dapd.implicit.options import Settings
 from dapd.implicit.records import Sparse
 from dapd.model.problem import Problem
@@ -44,7 +44,7 @@ def solution(data: Data, settings: Settings) -> Point:
 
 def linearised(data: Data, x: Array, w: Array) -> Linearised:
     """The derivative of the optimality conditions by (x, w)."""
-    return Linearised(problem_of(data), x.astype(np.float64), w.astype(np.float64), _hessian(data))
+    return Conditions(problem_of(data), _hessian(data)).at(x.astype(np.float64), w.astype(np.float64))
 
 
 def _hessian(data: Data) -> Hessian | None:
@@ -80,10 +80,9 @@ def _certificate(problem: Problem, x: Array, w: Array) -> Certificate:
 
 def _newton(problem: Problem, x: Array, w: Array, hessian: Hessian | None, steps: int) -> Point | None:
     """Newton's method on the optimality conditions; None if it has not converged after so many steps."""
-    last = np.inf
+    last, conditions = np.inf, Conditions(problem, hessian)
     for _ in range(steps):
-        linear = Linearised(problem, x, w, hessian)
-        dx, dw = linear.newton_step()
+        dx, dw = conditions.at(x, w).newton_step()
         x, w = x + dx, w + dw
         step = float(np.linalg.norm(dx) + np.linalg.norm(dw))
         size = float(np.linalg.norm(x) + np.linalg.norm(w))

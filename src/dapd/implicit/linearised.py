@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 
 from dapd.arrays import Array
+from dapd.blas import MANY, single_blas
 from dapd.model.lowered import pieces_of
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
@@ -26,6 +27,25 @@ REFINEMENTS = 20
 SMALL = 400  # systems up to this size are factorised as dense ones
 
 
+class Conditions:
+    """The optimality conditions of a problem, with its bounds as rows: what of them does not depend on the point."""
+
+    def __init__(self, problem: Problem, hessian: Hessian | None = None) -> None:
+        problem = problem.stacked
+        pieces = pieces_of(problem.phi, problem.rows)
+        if pieces is None:
+            raise TypeError(f"the derivative of the prox of {type(problem.phi).__name__} is not known")
+        self.problem, self.rows = problem, Rows(pieces)
+        self.M = explicit(problem.M, np.inf)
+        self.hessian = _hessian_of(problem) if hessian is None else hessian
+
+    def at(self, x: Array, w: Array) -> Linearised:
+        """Their derivative at (x, w)."""
+        size = x.size + w.size
+        with single_blas(size**3, MANY):
+            return Linearised(self, x, w)
+
+
 class Linearised:
     """The derivative J of the optimality conditions at (x, w), w the multipliers of all rows, bounds included.
 
@@ -38,14 +58,12 @@ class Linearised:
     which is symmetric, so the transpose of J needs no other factorisation. Rows with D = 0 are left out.
     """
 
-    def __init__(self, problem: Problem, x: Array, w: Array, hessian: Hessian | None = None) -> None:
-        problem = problem.stacked
-        self.M = explicit(problem.M, np.inf)
+    def __init__(self, conditions: Conditions, x: Array, w: Array) -> None:
+        problem, self.M = conditions.problem, conditions.M
         v = w + self.M @ x - problem.b
         self.slope, self.shift = problem.f.grad(x) + self.M.T @ w, problem.phi.prox(v, 1.0) - w
-        self.D = _ProxDerivative(problem, v)
-        H = _hessian(problem, x) if hessian is None else hessian(x)
-        self.system = _Symmetric(H, *self.D.coupling(self.M))
+        self.D = _ProxDerivative(conditions.rows, v)
+        self.system = _Symmetric(conditions.hessian(x), *self.D.coupling(self.M))
 
     def newton_step(self) -> Point:
         """The step to the root of the linearised conditions."""
@@ -65,12 +83,8 @@ class Linearised:
 class _ProxDerivative:
     """D of the prox at v: 0 or 1 in rows by themselves, symmetric with eigenvalues in [0, 1] in groups."""
 
-    def __init__(self, problem: Problem, v: Array) -> None:
-        pieces = pieces_of(problem.phi, problem.rows)
-        if pieces is None:
-            raise TypeError(f"the derivative of the prox of {type(problem.phi).__name__} is not known")
-        rows = Rows(pieces)
-        found = rows.derivative(v, np.ones(problem.rows))
+    def __init__(self, rows: Rows, v: Array) -> None:
+        found = rows.derivative(v, np.ones(v.size))
         self.across = found.across
         self.active = np.flatnonzero(self.across)
         self.units: Any = None  # the direction v̂ of each group
@@ -100,7 +114,8 @@ class _ProxDerivative:
         return D @ M[self.active], D - D @ D + units @ sp.diags_array(self.lost) @ units.T
 
 
-def _hessian(problem: Problem, x: Array) -> Matrix:
+def _hessian_of(problem: Problem) -> Callable[[Array], Matrix]:
+    """∇²f as a function of x."""
     terms = problem.f.lowered()
     if terms is None:
         raise TypeError(f"the Hessian of {type(problem.f).__name__} is not known")
@@ -108,12 +123,17 @@ def _hessian(problem: Problem, x: Array) -> Matrix:
     sizes = [problem.columns] if whole else [block.stop - block.start for block in problem.blocks or []]
     curvature = Curvature(terms, sizes)
     P = sp.diags_array(curvature.P, format="csr") if curvature.P.ndim == 1 else curvature.P
-    if not curvature.rows:
-        return P
-    weights = curvature.curvatures(curvature.image(x))
-    A = curvature.A
-    curved = A.T @ (sp.diags_array(weights) @ A if sp.issparse(A) else weights[:, None] * A)
-    return curved + P
+
+    def at(x: Array) -> Matrix:
+        if not curvature.rows:
+            return P
+        A, weights = curvature.A, curvature.curvatures(curvature.image(x))
+        return A.T @ (sp.diags_array(weights) @ A if sp.issparse(A) else weights[:, None] * A) + P
+
+    if not curvature.quadratic:
+        return at
+    constant = at(np.zeros(problem.columns))
+    return lambda x: constant
 
 
 class _Symmetric:
