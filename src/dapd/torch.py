@@ -18,6 +18,7 @@ except ModuleNotFoundError as error:
 from dapd.implicit import host
 from dapd.implicit.conditions import residual
 from dapd.implicit.convert import INDICES, Data, check_shapes, data_of, leaves, rebuilt, with_leaves
+from dapd.implicit.host import NotSolved
 from dapd.implicit.options import Settings, check_settings
 from dapd.implicit.records import (
     L1,
@@ -45,6 +46,7 @@ __all__ = [
     "LeastSquares",
     "Logistic",
     "NonNegative",
+    "NotSolved",
     "PseudoHuber",
     "Quadratic",
     "Separable",

@@ -59,6 +59,8 @@ def data_of(f: Any, M: Any, b: Any, phi: Any, bounds: Any) -> Data:
     else:
         raise TypeError(f"bounds must be a pair (lower, upper), found {type(bounds).__name__}")
     f, phi = record(f), record(records.Zero() if phi is None else phi)
+    if callable(f) and not isinstance(f, FunctionRecord):
+        raise TypeError("f is a plain function; in JAX, wrap it: dapd.jax.Smooth(fun, theta) with fun(x, theta)")
     if not isinstance(f, FunctionRecord):
         raise TypeError(f"f must be a function such as Quadratic(H, c), found {type(f).__name__}")
     if not isinstance(phi, PhiRecord):

@@ -8,7 +8,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.implicit.convert import Data
-from dapd.implicit.linearised import SMALL, Conditions, Hessian, Linearised, Point
+from dapd.implicit.linearised import Conditions, Hessian, Linearised, Point
 from dapd.implicit.options import Settings
 from dapd.implicit.records import Sparse
 from dapd.model.problem import Problem
@@ -16,6 +16,7 @@ from dapd.solving.certificate import Certificate, certify
 from dapd.solving.solve import solve
 
 FROM_ZERO, POLISHES = 12, 4  # Newton steps at most
+SMALL = 400  # variables and rows up to which Newton steps from zero are tried
 CONVERGED, NEARLY = 1e-13, 1e-8  # sizes of the last of them, relative to the point
 
 

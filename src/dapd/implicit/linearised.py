@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import qdldl
 import scipy.linalg
 import scipy.sparse as sp
-import scipy.sparse.linalg
 
 from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
@@ -24,7 +24,7 @@ Hessian = Callable[[Array], Array]
 
 SHIFT = 1e-9  # of the eigenvalues of the scaled system, which may be singular
 REFINEMENTS = 20
-SMALL = 400  # systems up to this size are factorised as dense ones
+SMALL = 100  # systems up to this size are factorised as dense ones
 
 
 class Conditions:
@@ -139,8 +139,8 @@ def _hessian_of(problem: Problem) -> Callable[[Array], Matrix]:
 class _Symmetric:
     """[H Bᵀ; B −C] with positive semidefinite H and C, possibly singular.
 
-    The factorised matrix is that with H + δI and C + δI, which is regular. Refinement makes up for δ. The null space
-    of the matrix is a product of one in x and one in u, so refinement from zero gives the solution of least norm.
+    The factorised matrix is that with H + δI and C + δI, which is quasidefinite. Refinement makes up for δ. The null
+    space of the matrix is a product of one in x and one in u, so refinement from zero gives the solution of least norm.
     """
 
     def __init__(self, H: Matrix, B: Matrix, C: Matrix) -> None:
@@ -159,8 +159,9 @@ class _Symmetric:
         if sparse:
             around = sp.diags_array(self.scale)
             self.K = sp.csc_array(around @ K @ around)
-            factors = scipy.sparse.linalg.splu(sp.csc_matrix(self.K + SHIFT * sp.diags_array(signs)), "MMD_AT_PLUS_A")
-            self._solve: Callable[[Array], Array] = factors.solve
+            self._solve: Callable[[Array], Array] = qdldl.Solver(
+                sp.csc_matrix(self.K + SHIFT * sp.diags_array(signs))
+            ).solve
         else:
             self.K = self.scale[:, None] * K * self.scale
             factors = scipy.linalg.lu_factor(self.K + SHIFT * np.diag(signs), check_finite=False)

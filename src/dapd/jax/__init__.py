@@ -7,6 +7,7 @@ except ModuleNotFoundError as error:
         raise
     raise ModuleNotFoundError("dapd.jax needs JAX, which is not installed; try: pip install 'dapd[jax]'") from None
 
+from dapd.implicit.host import NotSolved
 from dapd.implicit.records import (
     L1,
     Box,
@@ -35,6 +36,7 @@ __all__ = [
     "LeastSquares",
     "Logistic",
     "NonNegative",
+    "NotSolved",
     "PseudoHuber",
     "Quadratic",
     "Separable",
