@@ -26,7 +26,7 @@ from dapd.spectrum.estimate import Spectrum, SpectrumWarning, estimate_spectrum
 
 __version__ = "0.1.0"
 
-LAZY = ("experiments", "lower_bounds", "problems", "reproduce", "testing")  # imported on first use
+LAZY = ("experiments", "jax", "lower_bounds", "problems", "reproduce", "testing", "torch")  # imported on first use
 SCIPY = ("lsq_linear", "minimize")
 FRONT_ENDS = ("cvxpy", "qpsolvers", "sklearn", *SCIPY)
 

@@ -1,0 +1,21 @@
+"""The optimality conditions, whose root is the solution: ∇f(x) + Mᵀy + z = 0, y = prox_φ(y + Mx − b)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dapd.arrays import Array
+from dapd.implicit.convert import Data
+from dapd.implicit.records import Interval, times, times_transpose
+
+
+def residual(xp: Any, data: Data, x: Array, w: Array) -> tuple[Array, Array]:
+    """What is left of the conditions at x and w, which is y, or (y, z) if x has bounds."""
+    rows = data.b.shape[0]
+    y, z = w[:rows], w[rows:]
+    slope = data.f.gradient(xp, x) + times_transpose(data.M, y)
+    dual = y - data.phi.prox(xp, y + times(data.M, x) - data.b)
+    if data.lower is None:
+        return slope, dual
+    bounds = z - Interval(data.lower, data.upper).prox(xp, z + x)
+    return slope + z, xp.concatenate([dual, bounds])
