@@ -26,7 +26,7 @@ from dapd.spectrum.estimate import Spectrum, SpectrumWarning, estimate_spectrum
 
 __version__ = "0.1.0"
 
-LAZY = ("experiments", "lower_bounds", "reproduce", "testing")  # imported on first use
+LAZY = ("experiments", "lower_bounds", "problems", "reproduce", "testing")  # imported on first use
 
 __all__ = [
     "L1",
@@ -68,6 +68,7 @@ __all__ = [
     "experiments",
     "explain",
     "lower_bounds",
+    "problems",
     "solve",
     "testing",
     "theory",
