@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from dapd.arguments import named
+from dapd.arguments import named, vector
 from dapd.model.problem import Problem
-from dapd.model.proximal import Interval, Zero
+from dapd.model.proximal import Interval
 from dapd.model.smooth import Quadratic
 from dapd.operators.base import as_operator
 
@@ -33,14 +33,12 @@ def qp(P: Any, q: Any, A: Any = None, l: Any = None, u: Any = None, lb: Any = No
     lb, ub : number or vector, optional
         Limits on x, in the same way.
     """
-    f = Quadratic(P, None if q is None else -np.asarray(q))
+    f = Quadratic(P, None if q is None else -vector("q", q))
     if A is None:
         for name, value in (("l", l), ("u", u)):
             if value is not None:
                 raise ValueError(f"{name} is given without A; bounds on x are lb and ub")
-        M, b, phi = np.zeros((0, f.size or 0)), np.zeros(0), Zero()
-    else:
-        M = as_operator(A, name="A", empty=True)
-        b = np.zeros(M.shape[0], M.dtype)
-        phi = Interval(-np.inf if l is None else l, np.inf if u is None else u) if M.shape[0] else Zero()
-    return Problem(f, M, b, phi, bounds=(lb, ub))
+        A = np.zeros((0, f.size or 0))
+    M = as_operator(A, name="A", empty=True)
+    phi = Interval(-np.inf if l is None else l, np.inf if u is None else u) if M.shape[0] else None
+    return Problem(f, M, np.zeros(M.shape[0], M.dtype), phi, bounds=(lb, ub))
