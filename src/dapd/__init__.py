@@ -70,6 +70,7 @@ __all__ = [
     "experiments",
     "explain",
     "lower_bounds",
+    "problems",
     "solve",
     "testing",
     "theory",

@@ -16,6 +16,7 @@ from dapd.model.lowered import has_valid_lowering
 from dapd.model.terms import Terms
 from dapd.operators.base import Operator, as_operator, as_sparse
 from dapd.operators.columns import Placed
+from dapd.operators.stacked import Identity
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
 from dapd.spectrum.symmetric import check_symmetric
 
@@ -206,7 +207,8 @@ class LeastSquares(Function):
 
     def lowered(self) -> Terms:
         """A loss of Ax, and a ridge."""
-        return Terms("square", self.A, self.d, ridge=self.ridge)
+        plain = isinstance(self.A, Identity) and self.A.shape == (self.size, self.size)
+        return Terms("square", None if plain else self.A, self.d, ridge=self.ridge)
 
 
 class Logistic(Function):

@@ -60,6 +60,13 @@ def solve_auto(
         return run_method(asked._replace(by_passes=True), runner, spectrum, [blocks.sentence])
     search = Search(problem.stacked, asked.tolerances, asked.limit, asked.deadline, spectrum, kept, engine)
     looks: list[Info] = []
+    errors: list[tuple[int, float]] = []  # iteration and relative error at each look
+
+    def record(look: Info) -> None:
+        errors.append((look.iteration, look.certificate.error))
+        if asked.history:
+            looks.append(look)
+
     point = first_point(problem, start)
     with np.errstate(all="ignore"):
         possible = Possible(search, engine, use_direct)
@@ -71,7 +78,7 @@ def solve_auto(
         heaviest = max([way.work for way in ways] + [8.0 * (search.problem.rows + search.problem.columns)])
         with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown, single_blas(heaviest, MANY):
             doubts = Doubts(search, point, lambda other, first: _aside(other, first, engine, use_direct))
-            ended = run(search, ways, possible, point, asked.callback, shown, looks.append, doubts)
+            ended = run(search, ways, possible, point, asked.callback, shown, record, doubts)
             if ended.status is Status.unbounded:
                 ray = doubts.contradiction()
                 ended = ended if ray is None else ended._replace(status=Status.infeasible, ray=ray)
@@ -106,6 +113,7 @@ def solve_auto(
         spectrum=spectrum or problem.stacked.spectrum,
         engine=chosen.ran,
         ray=ended.ray,
+        errors=np.array(errors),
     )
 
 

@@ -74,6 +74,7 @@ class Loop:
         self.ray: Array | None = None  # the proof of `infeasible` or `unbounded`
         self.pace = 64.0  # steps per pulse
         self.residuals: list[tuple[int, float]] = []  # iteration and greater residual at each look
+        self.errors: list[tuple[int, float]] = []  # iteration and relative error at each look
         self.looks: list[tuple[int, float, Certificate, float]] | None = [] if history else None
 
     def run(self, shown: Display) -> tuple[Status, Info]:
@@ -126,6 +127,7 @@ class Loop:
         x, y = self.runner.point()
         certificate = self.certify(x, y, self.spectrum)
         self.residuals.append((self.iteration, max(certificate.stationarity, certificate.feasibility)))
+        self.errors.append((self.iteration, certificate.error))
         if self.looks is None:
             self.seconds += perf_counter() - began
         else:

@@ -77,6 +77,7 @@ def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: 
         spectrum=spectrum,
         engine=Engine(runner.engine, runner.reason),
         ray=loop.ray,
+        errors=np.array(loop.errors),
     )
 
 

@@ -1,0 +1,43 @@
+"""Every example runs, agrees with an independent solver and draws a picture."""
+
+import runpy
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import matplotlib.image
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+run = SimpleNamespace(**runpy.run_path(str(EXAMPLES / "run.py")))
+
+
+@pytest.mark.parametrize("name", run.NAMES)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:cvxpy")
+def test_example_agrees_and_draws(name, tmp_path):
+    outcome = run.run(name, tmp_path)  # its own assertions compare the objectives
+    assert 0 <= outcome.difference < 1e-4
+    assert outcome.times["dapd"] > 0
+    assert outcome.other != "dapd"
+    assert outcome.text
+    assert outcome.pictures == [tmp_path / f"{name}.png"]
+    picture = matplotlib.image.imread(outcome.pictures[0])[..., :3]
+    assert min(picture.shape[:2]) > 300
+    assert picture.std() > 0.05  # not blank
+
+
+def test_examples_are_written_for_the_gallery():
+    for name in run.NAMES:
+        text = (EXAMPLES / f"plot_{name}.py").read_text(encoding="utf-8")
+        title, rule = text.splitlines()[1:3]
+        assert rule == "=" * len(title)
+        assert text.count("\n# %%\n") >= 3
+        assert "\nassert difference < " in text
+        assert max(map(len, text.splitlines())) <= 120
+
+
+def test_runner_names_its_examples(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["run.py", "nothing"])
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(EXAMPLES / "run.py"), run_name="__main__")
+    assert "unknown example nothing; known: " in capsys.readouterr().err
