@@ -21,9 +21,15 @@ COLOURS = {
     "x-sbc-dapd": "#E69F00",
     "papc": "#009E73",
     "capd": "#CC79A7",
+    "apapc": "#000000",
 }
-DASHES: dict[str, Any] = {"papc": (0, (5, 2)), "capd": (0, (1, 1.5)), "y-sbc-dapd": (0, (6, 2, 1, 2))}
-MARKERS = {"y-dapd": "o", "x-dapd": "s", "y-sbc-dapd": "^", "x-sbc-dapd": "D", "papc": "v", "capd": "X"}
+DASHES: dict[str, Any] = {
+    "papc": (0, (5, 2)),
+    "capd": (0, (1, 1.5)),
+    "apapc": (0, (3, 1, 1, 1)),
+    "y-sbc-dapd": (0, (6, 2, 1, 2)),
+}
+MARKERS = {"y-dapd": "o", "x-dapd": "s", "y-sbc-dapd": "^", "x-sbc-dapd": "D", "papc": "v", "capd": "X", "apapc": "P"}
 AXES = {
     "iterations": "iterations",
     "products": "products with blocks of M (BMM)",
