@@ -7,8 +7,8 @@ named method never reaches: `auto`, the presolve, second-order steps, other inte
 
 from __future__ import annotations
 
-import ast
 import hashlib
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,9 @@ ROOTS = (
     "engines/python.py",
     "solving/request.py",
 )
+# ruff sorts and formats the imports, so these find all of them; the modules are absolute
+FROM = re.compile(r"^ *from (dapd[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+IMPORT = re.compile(r"^ *import (dapd[\w.]*)", re.MULTILINE)
 FRONT_DOORS = ("__init__.py", "engines/__init__.py", "solving/__init__.py")
 
 
@@ -55,17 +58,12 @@ def defining(package: Path) -> list[Path]:
 
 def _imported(path: Path, package: Path) -> Iterator[Path]:
     """The files of the package that a file imports, without the front doors."""
-    names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names += [one.name for one in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names += [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+    text, names = path.read_text(encoding="utf-8"), []
+    for module, things in FROM.findall(text):
+        names += [module, *(f"{module}.{name}" for name in re.findall(r"\w+", things))]
     doors = {package / name for name in FRONT_DOORS}
-    for first, *rest in (name.split(".") for name in names):
-        if first != "dapd":
-            continue
-        place = package.joinpath(*rest)
+    for _, *parts in (name.split(".") for name in [*names, *IMPORT.findall(text)]):
+        place = package.joinpath(*parts)
         for file in (place.with_suffix(".py"), place / "__init__.py"):
             if file.is_file() and file not in doors:
                 yield file
