@@ -18,7 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dapd
-from dapd.reproduce import published, sessions, sources
+from dapd import theory
+from dapd.methods.block import BlockMethod
+from dapd.reproduce import Outcome, published, sessions, sources, write_report
 from dapd.reproduce.catalogue import FIGURES, ITEMS, TABLES, Figure, Table, choose
 from dapd.reproduce.claims import FAR, Alike, CatchesUp, Curve, FallsLinearly, First, Order
 from dapd.reproduce.intervals import ENOUGH, log_interval, rows, runs_csv, seconds_csv, table_csv
@@ -392,6 +394,45 @@ def test_run_counts_products_with_blocks(template):
         assert title(shared) == title(method) + "-i"
 
 
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_predicted_and_counted_products_and_gradients_agree(name):
+    """Every method that can solve the problem, also those that no figure shows."""
+    experiment = EXPERIMENTS[name]
+    problem = experiment.make(0)
+    spectrum = None
+    for key, method in dapd.METHODS.items():
+        if not method.any_phi and not problem.phi.is_zero:
+            continue
+        for shared in (False, True) if issubclass(method, BlockMethod) else (False,):
+            if issubclass(method, BlockMethod) and experiment.blocks == 1:
+                continue
+            # CAPD needs a whole outer iteration; a block method as many as make its start negligible
+            limit = 2_000 if key == "capd" else 100 * experiment.blocks if issubclass(method, BlockMethod) else 200
+            options = {"shared_sample": shared} if issubclass(method, BlockMethod) else {}
+            result = dapd.solve(problem, key, tol=0, max_iterations=limit, spectrum=spectrum, seed=0, **options)
+            spectrum = result.spectrum
+            predicted = theory.counts(result.parameters, result.iterations, **options)
+            counted = result.gradients, result.products, result.block_products
+            assert result.iterations > 0
+            assert counted == pytest.approx(tuple(predicted), rel=0.02)
+
+
+def test_two_runs_with_one_seed_give_identical_tables_verdicts_and_pictures(tmp_path):
+    items = choose(["figure-qp", "table-nse-1"])
+    runs = [run for item in items for run in item.runs(quick=True, seeds=3)]
+    written = []
+    for name, jobs in (("one", 1), ("two", 2)):
+        records = complete(runs, tmp_path / name / "runs", jobs=jobs)
+        write_report(Outcome(items, records, quick=True, seeds=3), tmp_path / name)
+        files = [*(tmp_path / name / "outcome").iterdir(), *(tmp_path / name).glob("*.csv")]
+        written.append({path.name: path.read_bytes() for path in files if "seconds" not in path.name})
+    timed = {name for name in written[0] if name.startswith("machine")}
+    assert timed == {"machine.md"}
+    assert len(written[0]) == 7
+    for name in written[0].keys() - timed:
+        assert written[0][name] == written[1][name]
+
+
 RUNS = [Run("qp-inequality", method, seed, 2_000) for seed in (0, 1) for method in ("papc", "x-dapd", "y-dapd")]
 
 
@@ -471,16 +512,16 @@ def _alive(pid):
 
 # budgets just large enough to decide some claim of each panel
 ORDER = {
-    ("figure-1", "cst-1"): 10_000,
-    ("figure-1", "cst-2"): 30_000,
+    ("figure-1", "cst-1"): 19_000,
+    ("figure-1", "cst-2"): 5_000,
     ("figure-2", "cst-blocks-1"): 2_500,
     ("figure-2", "cst-blocks-2"): 500,
     ("figure-3", "nse-1"): 8_000,
-    ("figure-3", "nse-2"): 32_000,
-    ("figure-long-run", "cst-1"): 10_000,
-    ("figure-long-run", "cst-2"): 30_000,
-    ("figure-kkt", "cst-1"): 10_000,
-    ("figure-kkt", "cst-2"): 30_000,
+    ("figure-3", "nse-2"): 36_000,
+    ("figure-long-run", "cst-1"): 19_000,
+    ("figure-long-run", "cst-2"): 5_000,
+    ("figure-kkt", "cst-1"): 19_000,
+    ("figure-kkt", "cst-2"): 5_000,
     ("figure-shared-sample", "cst-blocks-1"): 2_500,
     ("figure-shared-sample", "cst-blocks-2"): 500,
     ("figure-qp", "qp-l1"): 20_000,
@@ -488,6 +529,8 @@ ORDER = {
 }
 # claims that so few iterations cannot decide
 UNDECIDED = {
+    ("figure-1", "cst-2"),
+    ("figure-long-run", "cst-2"),
     ("figure-2", "cst-blocks-2"),
     ("figure-kkt", "cst-1"),
     ("figure-kkt", "cst-2"),
@@ -520,10 +563,14 @@ def test_order_of_the_methods_agrees_with_the_paper(figure, experiment, performe
     for run in panel.runs(quick=True):
         record = performed(run)
         curves[run.method] = Curve(getattr(record, axis), getattr(record, ITEMS[figure].measure))
-    verdicts = [claim.check(curves, axis) for claim in panel.claims]
+    # so few iterations only show who is the first to reach the first of the levels
+    claims = [
+        dataclasses.replace(claim, down_to=claim.below) if isinstance(claim, First) else claim for claim in panel.claims
+    ]
+    verdicts = [claim.check(curves, axis) for claim in claims]
     assert not [verdict for verdict in verdicts if verdict.holds is False]
     assert any(verdict.holds for verdict in verdicts) == ((figure, experiment) not in UNDECIDED)
-    for claim, verdict in zip(panel.claims, verdicts, strict=True):
+    for claim, verdict in zip(claims, verdicts, strict=True):
         if isinstance(claim, First) and claim.factor >= FAR and verdict.holds:
             for other in claim.about(panel.methods) - {claim.winner}:
                 assert Alike("", claim.winner, other, claim.down_to).check(curves, axis).holds is False

@@ -126,15 +126,15 @@ def _predictions(outcome: Outcome) -> str:
     lines = [
         "## Predicted and counted",
         "",
-        "Gradients, products with M or Mᵀ and products with single blocks: counted, and predicted by "
-        f"`dapd.theory.counts`; they must agree within {CLOSE:.0%}. Π is the theorem's, per iteration (CAPD: per outer "
-        "one).",
+        "Gradients and products with M or Mᵀ (those of a block-coordinate method are with single blocks): counted, and "
+        f"predicted by `dapd.theory.counts`, which must agree within {CLOSE:.0%}. Π is the theorem's, per iteration "
+        "(CAPD: per outer one).",
         "",
-        "| problem | method | Π | gradients | products | block products | verdict |",
-        "|---|---|---|---|---|---|---|",
+        "| problem | method | Π | gradients | predicted | products | predicted | verdict |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for one in outcome.predictions():
-        pairs = " | ".join(f"{n:,.0f}, {m:,.0f}" for n, m in zip(one.counted, one.predicted, strict=True))
+        pairs = " | ".join(f"{counted:,.0f} | {predicted:,.0f}" for _, counted, predicted in one.pairs)
         rate = f"{one.Pi:,.0f}" if one.Pi else "–"
         lines.append(f"| {one.run.experiment} | {title(one.run.method)} | {rate} | {pairs} | {WORDS[one.holds]} |")
     return "\n".join(lines)

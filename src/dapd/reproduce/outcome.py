@@ -55,9 +55,20 @@ class Prediction(NamedTuple):
     predicted: theory.Counts  # with the gradients of the start
 
     @property
+    def pairs(self) -> list[tuple[str, float, float]]:
+        """Gradients and products, counted and predicted."""
+        counted, predicted = (pair.products + pair.block_products for pair in (self.counted, self.predicted))
+        return [("gradients", self.counted.gradients, self.predicted.gradients), ("products", counted, predicted)]
+
+    @property
+    def deviation(self) -> float:
+        """How far the predictions are off, relative to them."""
+        return max(abs(counted - predicted) / predicted for _, counted, predicted in self.pairs)
+
+    @property
     def holds(self) -> bool:
         """Whether gradients and products are as predicted."""
-        return all(abs(n - m) <= CLOSE * m for n, m in zip(self.counted, self.predicted, strict=True))
+        return self.deviation <= CLOSE
 
 
 class Tally(NamedTuple):

@@ -214,20 +214,18 @@ def _predictions(outcome: Outcome) -> str:
     body = []
     for one in outcome.predictions():
         kind, mark = MARKS[one.holds]
-        pairs = [
-            f'<td class="number" data-label="{name}">{n:,.0f}, {m:,.0f}</td>'
-            for name, n, m in zip(("gradients", "products", "block products"), one.counted, one.predicted, strict=True)
-        ]
+        cells = [f'<td class="number" data-label="{name}">{counted:,.0f}</td>' for name, counted, _ in one.pairs]
         body.append(
             f'<tr class="{kind}"><td>{escape(one.run.experiment)}</td><td>{title(one.run.method)}</td>'
-            f'<td class="number" data-label="Π">{f"{one.Pi:,.0f}" if one.Pi else "–"}</td>'
-            f'{"".join(pairs)}<td><span class="mark">{mark.split()[0]}</span></td></tr>'
+            f'<td class="number" data-label="Π">{f"{one.Pi:,.0f}" if one.Pi else "–"}</td>{"".join(cells)}'
+            f'<td data-label="predicted"><span class="mark">{mark.split()[0]}</span> {one.deviation:.1%} off</td></tr>'
         )
     return (
-        '<h2 id="predictions">Predicted and counted</h2>\n<p>Gradients, products with M or Mᵀ, and products with '
-        f"single blocks: counted, and predicted by <code>dapd.theory.counts</code>; within {CLOSE:.0%} they agree. "
-        "The theorem of a method says that its error measure Ψ shrinks by the factor 1 − 1/Π per iteration (CAPD: per "
-        "outer one).</p>\n" + _grid(["problem", "method", "Π", "gradients", "products", "block products", ""], body)
+        '<h2 id="predictions">Predicted and counted</h2>\n<p>Gradients and products with M or Mᵀ (those of a '
+        "block-coordinate method are with single blocks), and how far <code>dapd.theory.counts</code> is off, at most "
+        f"{CLOSE:.0%}. The theorem of a method says that its error measure Ψ shrinks by the factor 1 − 1/Π per "
+        "iteration (CAPD: per outer one).</p>\n"
+        + _grid(["problem", "method", "Π", "gradients", "products", "predicted"], body)
     )
 
 
