@@ -327,3 +327,25 @@ def test_auto_measures_without_counting(many_blocks):
     assert again.method not in dapd.METHODS
     assert again.iterations == 3
     assert "block" not in again.message
+
+
+def test_auto_considers_the_nonseparable_method(many_blocks, monkeypatch):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((30, 2000))
+    f = dapd.LeastSquares(A, rng.standard_normal(30), 1.0)
+    problem = dapd.Problem(f, many_blocks.M, many_blocks.b, blocks=200)
+    assert problem.parts is None
+    costs = {"x-DAPD": 1.0, "y-DAPD": 1.0, "x-SBC-DAPD (nonseparable)": 1e-3}
+    monkeypatch.setattr("dapd.solving.choose._cost", lambda runner, steps, deadline: costs[runner.method.title])
+    result = dapd.solve(problem, tol=1e-2, max_iterations=20, seed=0)
+    assert result.method == "x-sbc-dapd-nonseparable"
+    assert "Chose x-SBC-DAPD (nonseparable), predicted" in result.message
+    assert dapd.explain(problem, tol=1e-2).choice == "x-sbc-dapd-nonseparable"
+    # the constants with the smallest Π, not those that the named method has
+    named = dapd.METHODS["x-sbc-dapd-nonseparable"].from_theory(problem, spectrum=result.spectrum)
+    assert result.parameters.Pi < named.parameters.Pi
+    costs["x-SBC-DAPD (nonseparable)"] = 1e3
+    assert dapd.solve(problem, tol=1e-2, max_iterations=20).method not in dapd.METHODS
+    # without partial gradients there is nothing to consider
+    blind = dapd.Smooth(f.value, f.grad, f.mu, f.L)
+    assert dapd.solve(dapd.Problem(blind, problem.M, problem.b, blocks=200), max_iterations=20).method != result.method

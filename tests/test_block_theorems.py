@@ -37,6 +37,7 @@ def psi(name, p, at, s):
         ("x-sbc-dapd-nonseparable", {}),
         ("x-sbc-dapd", {"sharp": True}),
         ("y-sbc-dapd", {"sharp": True}),
+        ("x-sbc-dapd-nonseparable", {"sharp": True}),
     ],
 )
 def test_expected_lyapunov_decreases_by_theorem_rate(name, sharp, case):
@@ -97,7 +98,7 @@ def test_one_block_is_the_deterministic_method(name, whole, record, kind):
 
 
 @pytest.mark.parametrize(("condition", "ratio"), CONDITIONS)
-@pytest.mark.parametrize("settings", [theory.x_sbc, theory.y_sbc])
+@pytest.mark.parametrize("settings", [theory.x_sbc, theory.y_sbc, theory.x_sbc_nonseparable])
 def test_sharp_constants_are_no_worse_than_the_corollarys(settings, condition, ratio):
     constants = {"L": condition, "mu": 1.0, "s_bar_max": 0.7, "s_min": 0.7 / ratio, "N": 10}
     assert settings(sharp=True, **constants).Pi <= settings(**constants).Pi * (1 + 1e-6)

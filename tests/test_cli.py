@@ -41,13 +41,14 @@ def test_reproduce_writes_a_report_and_does_not_repeat_itself(tmp_path):
     first = run("reproduce", "figure-qp", "table-nse-1", "--out", out, "--seeds", 3, "--jobs", 2)
     assert first.exit_code == 0, first.output
     assert f"Report: {out / 'index.html'}" in first.output
-    assert re.search(r"\d+ checks agree, \d+ differ, \d+ are not", first.output)
+    assert re.search(r"\d+ hold, \d+ differ, \d+ are undecided", first.output)
+    assert re.search(r"\d+ overlap ours, \d+ are better here, \d+ worse, 3 undecided", first.output)
     assert "table-nse-1" in first.output
     assert "s left)" in first.output
     table = (out / "table-nse-1.csv").read_bytes()
-    assert len(list((out / "runs").iterdir())) == 6 + 9 + 1
+    assert len(list((out / "runs").iterdir())) == 7 + 9 + 1
     [session] = sessions.read(out / "runs")
-    assert (session.full, session.jobs, session.computed) == (False, 2, 15)
+    assert (session.full, session.jobs, session.computed) == (False, 2, 16)
     assert session.wall > 0
     again = run("reproduce", "figure-qp", "table-nse-1", "--out", out, "--seeds", 3)
     assert again.exit_code == 0

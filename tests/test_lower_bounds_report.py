@@ -108,6 +108,24 @@ def test_block_methods_run_on_one_block():
     assert np.isfinite(landscape(["x-sbc-dapd"], [10.0], [3.0], eps=1e-2).times).all()
 
 
+def test_report_counts_gradients_next_to_the_classical_bound():
+    found = report(["x-dapd", "capd", dual_ascent], affine(L=100.0, mu=1.0, s_max=10.0, s_min=1.0), eps=1e-3)
+    # k gradients leave ((√κ − 1)/(√κ + 1))^k of the error
+    least = found.gradients_needed
+    assert (9 / 11) ** least <= 1e-3 < (9 / 11) ** (least - 1)
+    by_name = {run.method: run for run in found.runs}
+    assert by_name["x-dapd"].gradients == by_name["x-dapd"].iterations
+    assert by_name["capd"].gradients == by_name["capd"].iterations / 10
+    assert math.isnan(by_name["dual_ascent"].gradients)
+    assert f"fewer than {least:,} gradients" in str(found)
+    # a gradient of one block is 1/N of one; the start takes one of each
+    run = report(["x-sbc-dapd"], block(L=10.0, mu=1.0, s_max=ROOT, s_min=1.0, N=4), eps=1e-2).runs[0]
+    assert run.gradients == 1 + run.iterations / 4
+    assert report(["x-dapd"], affine(L=1.0, mu=1.0, s_max=3.0, s_min=1.0), eps=1e-2).gradients_needed == 1
+    free = report([extragradient], convex_concave(L_x=1.0, L_y=1.0, s_max=ROOT, s_min=1.0, l=40), eps=3e-2)
+    assert free.gradients_needed is None
+
+
 def three_points(problem):
     return itertools.islice(dual_ascent(problem), 3)
 

@@ -83,7 +83,7 @@ def page(folder):
 
 def test_every_figure_and_table_is_there(page):
     assert set(ITEMS) <= set(page.ids)
-    assert {"references", "times", "machine"} <= set(page.ids)
+    assert {"predictions", "references", "times", "machine"} <= set(page.ids)
     assert len(page.ids) == len(set(page.ids))
 
 
@@ -134,24 +134,85 @@ def test_page_shows_the_claims_of_the_paper_and_what_was_found(page, outcome):
     assert "13,7" in page.text  # the paper's total time
     assert "4.2e-04, 1.7e-11" in page.text  # the residuals of its reference
     assert "quick report" in page.text
-    marks = [mark for mark in page.classes if mark in ("good", "bad", "open")]
-    assert len(marks) == len(outcome.judgements())  # what is repeated is marked and not counted
+    marks = [mark for mark in page.classes if mark in ("good", "better", "bad", "open")]
+    assert len(marks) == sum(kind.total() for kind in outcome.tally())  # what is repeated is marked and not counted
 
 
 def test_same_evidence_is_counted_once(outcome, page):
     again = [mark for mark in page.classes if mark.endswith(" again")]
-    figures = [item for item in outcome.items if isinstance(item, Figure)]
-    verdicts = [verdict for figure in figures for panel in figure.panels for verdict in outcome.verdicts(figure, panel)]
-    rest = sum(len(item.methods) for item in outcome.items if not isinstance(item, Figure)) + len(EXPERIMENTS)
-    assert len(outcome.judgements()) == len(verdicts) - len(again) + rest
-    # in the quick report the long run equals Figure 1, and two claims of each panel of Figure 2 reappear with j = i
-    assert len(again) == 4 + 4
+    checks = [check for figure in outcome.figures for panel in outcome.checks(figure) for check in panel]
+    claims, _, _ = outcome.tally()
+    assert claims.total() == len([check for check in checks if not check.own]) - len(again)
+    # in the quick report the long run equals Figure 1; of each panel of Figure 2 three claims reappear with j = i; and
+    # so does CAPD's number of inner iterations
+    assert len(again) == 4 + 6 + 4
     assert page.text.count("counted there") == len(again)
+
+
+def test_checks_of_our_own_means_are_counted_apart(outcome, page):
+    claims, intervals, own = outcome.tally()
+    orders = [check for figure in outcome.figures for panel in outcome.checks(figure) for check in panel if check.own]
+    assert len(orders) == 2  # the order by KKT residuals, which the paper does not state
+    assert own.total() == len(orders) + len(outcome.references()) + len(outcome.predictions())
+    assert intervals.total() == 12
+    cards = f"{claims[True]}claims of the paper hold, {claims[False]} differ, {claims[None]} are undecided"
+    assert cards in page.text
+    assert "12 undecided" in page.text
+    assert page.text.count("Our own check, not a claim of the paper.") == len(orders)
+
+
+def test_a_budget_that_is_too_small_decides_no_claim(outcome):
+    claims, intervals, _ = outcome.tally()
+    assert claims[False] == 0
+    assert claims[True] == 4  # CAPD's number of inner iterations, which needs no budget
+    assert set(intervals) == {"undecided"}
+
+
+def test_a_claim_that_is_known_to_fail_is_shown_in_red(tmp_path):
+    """The paper calls y-DAPD similar to PAPC in the left panel of Figure 3; it takes four times as long here."""
+    figure = ITEMS["figure-3"]
+    panel = dataclasses.replace(figure.panels[0], quick=90_000)
+    figure = dataclasses.replace(figure, panels=(panel,))
+    records = complete(figure.runs(quick=True, seeds=1), tmp_path / "runs", jobs=2)
+    outcome = Outcome([figure], records, quick=True, seeds=1)
+    [checks] = outcome.checks(figure)
+    [failed] = [check.verdict for check in checks if check.verdict.holds is False]
+    assert failed.claim == "y-DAPD is slightly slower than PAPC, and similar."
+    assert "The paper's own table separates them too" in failed.evidence
+    assert outcome.tally().claims[False] == 1
+    write_report(outcome, tmp_path)
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert f'<li class="bad"><span class="mark">✗ differs</span> {failed.claim}' in text
+    assert "1 differ" in text
+    assert f"| {failed.claim} | **differs** |" in (tmp_path / "outcome/README.md").read_text(encoding="utf-8")
+
+
+def test_intervals_that_are_better_or_worse_are_not_shown_as_equal(outcome, tmp_path):
+    table = dataclasses.replace(ITEMS["table-cst-1"], full=30)
+    template = next(record for run, record in outcome.records.items() if run.experiment == "cst-1")
+    records = {}
+    scales = dict(zip(table.methods, (1.0, 1e-3, 1e3), strict=True))
+    for run in table.runs(quick=False, seeds=20):
+        low, high = published.INTERVALS[table.name][run.method]
+        error = scales[run.method] * (low * high) ** 0.5 * (1 + 0.01 * run.seed)
+        records[run] = dataclasses.replace(template, run=run, error=[error] * len(template.error))
+    whole = Outcome([table], records, quick=False, seeds=20)
+    assert whole.tally().intervals == {"overlaps": 1, "better": 1, "worse": 1}
+    write_report(whole, tmp_path)
+    page = Page((tmp_path / "index.html").read_text(encoding="utf-8"))
+    assert [kind for kind in page.classes if kind in ("good", "better", "bad")][:3] == ["good", "better", "bad"]
+    for mark in ("✓ overlaps", "▲ better", "✗ worse"):
+        assert page.text.count(mark) == 1
+    text = (tmp_path / "outcome/README.md").read_text(encoding="utf-8")
+    assert "1 overlap ours, 1 are better here, 1 worse, 0 undecided" in text
 
 
 def test_page_explains_how_counts_and_measures_differ_from_the_paper(page):
     count = "takes 4 products with blocks per iteration here, since MMᵀ is stored, and 6 in the paper"
     assert page.text.count(count) == 4
+    assert page.text.count("s̄_max/s_max = 0.124 (in the paper about 0.11)") == 4
+    # twice in Figure 1 and the long run, or in Figure 2 and its variant with j = i; 1,000 on both right panels
+    assert [page.text.count(f"CAPD's N = {N}.") for N in ("317", "100", "1,000")] == [2, 2, 4]
     assert page.text.count("BMM = 2 × iterations here") == 10
     assert "in the paper's figure 2.7e+05" in page.text
     assert "in the paper's figure 1.3e+09" in page.text
@@ -170,7 +231,7 @@ def test_papers_count_of_products_makes_only_y_sbc_slower(outcome):
             seen[len(seen)] = curves
             return None, ""
 
-    panel = dataclasses.replace(figure.panels[0], claims=(Watch("", "x-dapd", 0.3),))
+    panel = dataclasses.replace(figure.panels[0], claims=(Watch("", "x-dapd", 0.3, 0.3),))
     for count in (False, True):
         outcome.verdicts(figure, panel, papers_count=count)
     for method, curve in seen[0].items():
@@ -189,7 +250,8 @@ def test_references_are_checked(outcome):
         worse = {**outcome.records, run: dataclasses.replace(record, reference=(bad, 0.0))}
         found = dataclasses.replace(outcome, records=worse)
         assert sum(not one.holds for one in found.references()) == 1
-        assert found.judgements().count(False) == outcome.judgements().count(False) + 1
+        assert found.tally().own[False] == outcome.tally().own[False] + 1
+        assert found.tally().claims == outcome.tally().claims
 
 
 def test_wall_clock_time_is_only_checked_in_a_full_report_of_everything(outcome):
@@ -207,7 +269,7 @@ def test_wall_clock_time_is_only_checked_in_a_full_report_of_everything(outcome)
     for wall, holds in ((published.TOTAL_SECONDS - 1, True), (published.TOTAL_SECONDS + 1, False)):
         timed = dataclasses.replace(whole, sessions=[Session("", True, 2, runs, wall)])
         assert timed.faster() is holds
-        assert timed.judgements().count(holds) == whole.judgements().count(holds) + 1
+        assert timed.tally().own[holds] == whole.tally().own[holds] + 1
     assert "13,750 s here with --jobs 2, 13,749 s in the paper" in report._clock(timed)
     assert "does not cover every run" in report._clock(whole)
     assert report._clock(outcome) == ""
@@ -220,6 +282,9 @@ def test_data_is_stored_next_to_the_plots_as_tidy_csv(folder, outcome):
             lines = list(csv.DictReader(file))
         assert {line["method"] for line in lines} == {run.method for run in outcome.runs(item)}
         assert all(float(line["error"]) > 0 for line in lines)
+        assert "seconds" not in lines[0]
+        times = (folder / name.replace(".csv", "_seconds.csv")).read_text(encoding="utf-8")
+        assert times.count("\n") == len(lines) + 1
         if not isinstance(item, Figure):
             with (folder / f"{item.name}.csv").open(encoding="utf-8", newline="") as file:
                 assert [line["method"] for line in csv.DictReader(file)] == list(item.methods)
@@ -228,8 +293,8 @@ def test_data_is_stored_next_to_the_plots_as_tidy_csv(folder, outcome):
 def test_same_records_give_the_same_files(outcome, folder, tmp_path):
     items = [item for item in outcome.items if item.name in ("figure-qp", "table-cst-1")]
     write_report(dataclasses.replace(outcome, items=items), tmp_path)
-    again = [path for path in tmp_path.iterdir() if path.name != "index.html"]
-    assert len(again) == 4 + 1 + 2  # plots, the data of a figure, a table and its data
+    again = [path for path in tmp_path.glob("*.*") if path.name != "index.html"]
+    assert len(again) == 4 + 2 + 3  # plots, the data of a figure, a table and its data; times apart
     for path in again:
         assert path.read_bytes() == (folder / path.name).read_bytes()
 

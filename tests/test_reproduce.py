@@ -4,21 +4,26 @@ import dataclasses
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
 import dapd
-from dapd.reproduce import published, sessions, sources
+from dapd import theory
+from dapd.methods.block import BlockMethod
+from dapd.reproduce import Outcome, published, sessions, sources, write_report
 from dapd.reproduce.catalogue import FIGURES, ITEMS, TABLES, Figure, Table, choose
 from dapd.reproduce.claims import FAR, Alike, CatchesUp, Curve, FallsLinearly, First, Order
-from dapd.reproduce.intervals import ENOUGH, log_interval, rows, runs_csv, table_csv
+from dapd.reproduce.intervals import ENOUGH, log_interval, rows, runs_csv, seconds_csv, table_csv
 from dapd.reproduce.problems import EXPERIMENTS, cost
 from dapd.reproduce.runs import Run, compute, load, save, title
 from dapd.reproduce.schedule import complete
@@ -31,54 +36,54 @@ def curve(rate, at=range(0, 101, 5)):
 
 
 def test_first_needs_every_level_to_be_reached_before_the_others():
-    claim = First("y is fastest", "y-dapd", below=1e-1)
+    claim = First("y is fastest", "y-dapd", 1e-1, 1e-4)
     assert claim.check({"y-dapd": curve(0.1), "papc": curve(0.05)}, "iterations").holds is True
     assert claim.check({"y-dapd": curve(0.05), "papc": curve(0.1)}, "iterations").holds is False
     # ahead at first, overtaken later
     bent = Curve([0, 10, 20, 100], [1.0, 1e-2, 1e-3, 1e-4])
     verdict = claim.check({"y-dapd": bent, "papc": curve(0.08)}, "iterations")
     assert verdict.holds is False
-    assert "y-DAPD has no lead at the end; iterations to 1e-01: y-DAPD 10, PAPC 15" in verdict.evidence
+    assert "y-DAPD does not lead at 5.6e-04; iterations to 1e-01: y-DAPD 10, PAPC 15" in verdict.evidence
     # behind at first, ahead below 2e-3
     late = {"y-dapd": curve(0.1), "papc": Curve([0, 5, 100], [1.0, 2e-3, 1e-3])}
-    verdict = claim.check(late, "iterations")
-    assert verdict.holds is False
-    assert "y-DAPD leads from 1.8e-03 down" in verdict.evidence
-    assert dataclasses.replace(claim, below=1e-3).check(late, "iterations").holds is True
+    assert claim.check(late, "iterations").holds is False
+    assert First("", "y-dapd", 1e-3, 1e-4).check(late, "iterations").holds is True
     # ahead, but stuck while a rival makes progress
-    stuck = {"y-dapd": Curve([0, 10, 100], [1.0, 1e-4, 1e-4]), "papc": curve(0.08)}
+    stuck = {"y-dapd": Curve([0, 10, 100], [1.0, 2e-4, 2e-4]), "papc": curve(0.08)}
     assert claim.check(stuck, "iterations").holds is False
+    with pytest.raises(ValueError, match="down_to must be in"):
+        First("", "y-dapd", 1e-3, 1e-2)
 
 
 def test_first_does_not_decide_if_no_method_gets_far_enough():
-    claim = First("y is fastest", "y-dapd", below=1e-30)
-    verdict = claim.check({"y-dapd": curve(0.1), "papc": curve(0.05)}, "iterations")
+    claim = First("y is fastest", "y-dapd", 1e-3, 1e-9)
+    verdict = claim.check({"y-dapd": curve(0.05), "papc": curve(0.02)}, "iterations")
     assert verdict.holds is None
-    assert verdict.evidence == "y-DAPD reached 1.0e-10, not 1e-30 in this budget"
+    assert "iterations to 1e-09: y-DAPD not in 100, PAPC not in 100" in verdict.evidence
     # but a rival that gets there decides
-    assert claim.check({"y-dapd": curve(0.1), "papc": curve(0.5)}, "iterations").holds is False
+    assert claim.check({"y-dapd": curve(0.05), "papc": curve(0.5)}, "iterations").holds is False
 
 
 def test_first_may_be_limited_to_some_of_the_others():
     curves = {"x-dapd": curve(0.1), "papc": curve(0.05), "x-sbc-dapd": curve(0.3)}
-    assert First("", "x-dapd", below=1e-1, over=("papc",)).check(curves, "").holds is True
-    assert First("", "x-dapd", below=1e-1).check(curves, "").holds is False
+    assert First("", "x-dapd", 1e-1, 1e-2, over=("papc",)).check(curves, "").holds is True
+    assert First("", "x-dapd", 1e-1, 1e-2).check(curves, "").holds is False
 
 
 def test_first_by_far_requires_the_factor_at_every_level():
-    claim = First("", "y-dapd", below=1e-1, factor=FAR)
+    claim = First("", "y-dapd", 1e-1, 1e-4, factor=FAR)
     assert claim.check({"y-dapd": curve(0.1), "papc": curve(0.03)}, "").holds is True
     assert claim.check({"y-dapd": curve(0.1), "papc": curve(0.07)}, "").holds is False
     # far ahead at first, not later
     bent = Curve([0, 10, 100], [1.0, 1e-2, 1e-6])
     assert claim.check({"y-dapd": bent, "papc": curve(0.05)}, "").holds is False
     # a rival that has not had twice as long may still get there in time
-    late = {"y-dapd": Curve([0, 70, 100], [1.0, 0.1, 0.09]), "papc": Curve([0, 100], [1.0, 0.5])}
+    late = {"y-dapd": Curve([0, 70, 100], [1.0, 1e-4, 1e-5]), "papc": Curve([0, 100], [1.0, 0.5])}
     assert claim.check(late, "").holds is None
     assert dataclasses.replace(claim, factor=1.0).check(late, "").holds is True
 
 
-def test_order_ranks_by_arrival_and_otherwise_by_the_error_at_the_end():
+def test_order_ranks_by_arrival():
     claim = Order("", (("y-dapd",), ("papc", "x-dapd"), ("capd",)), 1e-3)
     curves = {"y-dapd": curve(0.1), "papc": curve(0.05), "x-dapd": curve(0.045), "capd": curve(0.01)}
     verdict = claim.check(curves, "iterations")
@@ -86,8 +91,9 @@ def test_order_ranks_by_arrival_and_otherwise_by_the_error_at_the_end():
     assert verdict.evidence == (
         "iterations to 1e-03: y-DAPD 30, PAPC 60, x-DAPD 70, CAPD not in 100; at the end CAPD 1.0e-01"
     )
-    assert claim.check({**curves, "papc": curve(0.02), "x-dapd": curve(0.02)}, "").holds is True  # by the errors
-    assert claim.check({**curves, "papc": curve(0.005)}, "").holds is False
+    # a smaller error at the end of the budget decides nothing
+    assert claim.check({**curves, "papc": curve(0.02), "x-dapd": curve(0.02)}, "").holds is None
+    assert claim.check({**curves, "papc": curve(0.005)}, "").holds is None
     assert claim.check({**curves, "capd": curve(0.2)}, "").holds is False
     assert claim.check({**curves, "capd": curve(0.044)}, "").holds is None  # not separated
     assert claim.check({name: curve(0.01 * (k + 1)) for k, name in enumerate(curves)}, "").holds is False
@@ -113,27 +119,59 @@ def test_alike_compares_when_one_error_is_reached():
 @given(st.floats(1e-3, 1.0), st.floats(1e-3, 1.0), st.sampled_from([3e-1, 1e-2, 1e-5]))
 def test_methods_far_apart_are_not_alike(rate, other, level):
     curves = {"y-dapd": curve(rate), "papc": curve(other)}
-    if First("", "y-dapd", below=level, factor=FAR).check(curves, "").holds:
+    if First("", "y-dapd", level, level, factor=FAR).check(curves, "").holds:
         assert Alike("", "y-dapd", "papc", level).check(curves, "").holds is False
         assert Order("", (("y-dapd",), ("papc",)), level).check(curves, "").holds is True
 
 
 def test_catches_up_requires_a_lag_and_then_a_lead():
-    claim = CatchesUp("", "capd", "papc", start=5)
+    claim = CatchesUp("", "capd", "papc", 5, 100)
     late = Curve([0, 5, 100], [1.0, 0.9, 1e-6])
     early = Curve([0, 5, 100], [1.0, 0.1, 1e-3])
     assert claim.check({"capd": late, "papc": early}, "").holds is True
     assert claim.check({"capd": early, "papc": late}, "").holds is False
-    assert dataclasses.replace(claim, start=50).check({"capd": late, "papc": early}, "").holds is None
+    never = Curve([0, 5, 100], [1.0, 0.9, 1e-2])
+    assert claim.check({"capd": never, "papc": early}, "").holds is False
+    assert dataclasses.replace(claim, end=200).check({"capd": never, "papc": early}, "").holds is None
+    assert dataclasses.replace(claim, start=150, end=200).check({"capd": late, "papc": early}, "").holds is None
 
 
-def test_falls_linearly_does_not_decide_if_the_curve_still_falls():
-    claim = FallsLinearly("", "y-dapd", 1e-3, 1e-11)
+def test_falls_linearly_does_not_decide_before_the_end():
+    claim = FallsLinearly("", "y-dapd", 1e-3, 1e-11, 100)
     assert claim.check({"y-dapd": curve(0.2)}, "").holds is True
     slower = Curve([0, 10, 20, 100], [1.0, 1e-3, 1e-7, 1e-11])
     assert claim.check({"y-dapd": slower}, "").holds is False
-    assert claim.check({"y-dapd": curve(0.05)}, "").holds is None
-    assert claim.check({"y-dapd": Curve([0, 50, 100], [1.0, 1e-8, 1e-8])}, "").holds is False
+    assert claim.check({"y-dapd": curve(0.05)}, "").holds is False
+    assert dataclasses.replace(claim, end=200).check({"y-dapd": curve(0.05)}, "").holds is None
+
+
+CURVES = st.lists(st.floats(-3.0, 0.3), min_size=4, max_size=30)
+CLAIMS = [
+    First("", "y-dapd", 1e-1, 1e-3),
+    First("", "y-dapd", 3e-1, 1e-2, factor=FAR),
+    Order("", (("y-dapd",), ("papc", "x-dapd"), ("capd",)), 1e-1),
+    Alike("", "papc", "capd", 1e-1),
+    CatchesUp("", "capd", "papc", 5, 60),
+    FallsLinearly("", "y-dapd", 1e-1, 1e-4, 60),
+]
+
+
+@given(st.tuples(CURVES, CURVES, CURVES, CURVES), st.integers(1, 30))
+def test_a_longer_run_never_reverses_a_verdict(falls, budget):
+    """Each curve falls or rises by some decades per point; a budget cuts all of them at the same count."""
+
+    def cut(steps, end):
+        at = range(0, 2 * len(steps) + 1, 2)
+        return Curve(list(at)[: end + 1], np.cumprod([1.0, *10.0 ** np.array(steps)]).tolist()[: end + 1])
+
+    longest = min(len(fall) for fall in falls)
+    short, long = (
+        dict(zip(("y-dapd", "papc", "x-dapd", "capd"), (cut(fall, end) for fall in falls), strict=True))
+        for end in (min(budget, longest), longest)
+    )
+    for claim in CLAIMS:
+        early, final = claim.check(short, "").holds, claim.check(long, "").holds
+        assert early is None or early is final
 
 
 def test_interval_is_students_t_interval_of_the_logarithm():
@@ -150,10 +188,8 @@ def template(tmp_path_factory):
     return compute(Run("qp-inequality", "papc", 0, 50), EXPERIMENTS["qp-inequality"])
 
 
-@pytest.mark.parametrize(
-    ("scale", "agrees", "word"), [(1.0, True, ""), (1e-4, True, "better"), (1e4, False, "worse")], ids=str
-)
-def test_table_is_green_if_intervals_overlap_or_ours_is_better(template, scale, agrees, word):
+@pytest.mark.parametrize(("scale", "verdict"), [(1.0, "overlaps"), (1e-4, "better"), (1e4, "worse")], ids=str)
+def test_interval_overlaps_the_papers_or_is_better_or_worse(template, scale, verdict):
     table = TABLES[0]
     rng = np.random.default_rng(0)
     records = {}
@@ -164,10 +200,10 @@ def test_table_is_green_if_intervals_overlap_or_ours_is_better(template, scale, 
     found = rows(table, records, quick=False, seeds=20)
     assert [row.method for row in found] == ["papc", "capd", "y-dapd"]
     for row in found:
-        assert row.agrees is agrees
-        assert word in row.remark
-    assert table_csv(found).splitlines()[0] == "method,seeds,low,high,paper_low,paper_high,agrees"
-    assert all(line.endswith(str(agrees)) for line in table_csv(found).splitlines()[1:])
+        assert row.verdict == verdict
+        assert row.remark == "" if verdict == "overlaps" else verdict in row.remark
+    assert table_csv(found).splitlines()[0] == "method,seeds,low,high,paper_low,paper_high,verdict"
+    assert all(line.endswith(verdict) for line in table_csv(found).splitlines()[1:])
 
 
 def test_table_is_not_compared_with_other_budgets_or_too_few_seeds(template):
@@ -177,7 +213,7 @@ def test_table_is_not_compared_with_other_budgets_or_too_few_seeds(template):
             run: dataclasses.replace(template, run=run, error=[0.1]) for run in table.runs(quick=quick, seeds=seeds)
         }
         for row in rows(table, records, quick=quick, seeds=seeds):
-            assert row.agrees is None
+            assert row.verdict == "undecided"
             assert word in row.remark
             assert (row.ours is not None) == (seeds >= 3)
 
@@ -189,7 +225,7 @@ def test_table_is_red_if_an_error_is_not_finite(template, bad, seeds):
     errors = {run: 1e-9 if run.seed else bad for run in table.runs(quick=False, seeds=seeds)}
     records = {run: dataclasses.replace(template, run=run, error=[error]) for run, error in errors.items()}
     for row in rows(table, records, quick=False, seeds=seeds):
-        assert row.agrees is False
+        assert row.verdict == "worse"
         assert "not finite" in row.remark
 
 
@@ -235,32 +271,92 @@ def test_record_is_read_back_only_if_complete(template, tmp_path):
     [path] = tmp_path.iterdir()
     path.write_text(path.read_text()[:-30])
     assert load(template.run, tmp_path) is None
-    save(dataclasses.replace(template, version="0.0.0"), tmp_path)
-    assert load(template.run, tmp_path) is None  # computed by another version of the package
-    save(dataclasses.replace(template, sources="0"), tmp_path)
+    for part in (dapd.__version__, sources.digest(), np.__version__, scipy.__version__):
+        assert part in template.made_by
+    save(dataclasses.replace(template, made_by=template.made_by.replace(sources.digest(), "0")), tmp_path)
     assert load(template.run, tmp_path) is None  # computed from other sources
-    assert runs_csv([template.run], {template.run: template}).count("\n") == len(template.iterations) + 1
+    for text in (runs_csv, seconds_csv):
+        assert text([template.run], {template.run: template}).count("\n") == len(template.iterations) + 1
 
 
-def test_digest_depends_only_on_the_sources_that_define_results(tmp_path):
-    for name in (
-        "theory/__init__.py",
-        "theory/sharp.py",
-        "methods/papc.py",
-        "experiments/references/equality.py",
-        "kernels/dense.py",
-    ):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("1")
-    before = sources.fingerprint(tmp_path)
-    (tmp_path / "kernels/dense.py").write_text("2")
-    assert sources.fingerprint(tmp_path) == before
-    for name in ("theory/__init__.py", "theory/sharp.py", "methods/papc.py", "experiments/references/equality.py"):
-        (tmp_path / name).write_text("2")
-        assert sources.fingerprint(tmp_path) != before
-        before = sources.fingerprint(tmp_path)
-    (tmp_path / "methods/new.py").write_text("")
-    assert sources.fingerprint(tmp_path) != before
+PACKAGE = Path(dapd.__file__).parent
+DEFINING = (
+    "dapd/theory/sharp.py",
+    "dapd/methods/capd.py",
+    "dapd/methods/oracle.py",
+    "dapd/experiments/references/equality.py",
+    "dapd/model/smooth.py",
+    "dapd/model/proximal.py",
+    "dapd/operators/structured.py",
+    "dapd/spectrum/lanczos.py",
+    "dapd/solving/loop.py",
+    "dapd/solving/certificate.py",
+    "dapd/engines/native.py",
+    "dapd/engines/program.py",
+    "dapd/arrays.py",
+)
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """A copy of the real sources."""
+    out = tmp_path_factory.mktemp("tree")
+    shutil.copytree(PACKAGE, out / "dapd", ignore=shutil.ignore_patterns("__pycache__", "_core_*"))
+    (out / "core").mkdir()
+    (out / "core/module.cpp").write_text("int main();")
+    return out, sources.fingerprint(out / "dapd")
+
+
+def changes(tree, name):
+    """Whether a changed file changes the digest of the sources."""
+    folder, before = tree
+    path = folder / name
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text + "\n# changed\n", encoding="utf-8")
+    after = sources.fingerprint(folder / "dapd")
+    path.write_text(text, encoding="utf-8")
+    return after != before
+
+
+@pytest.mark.parametrize("name", [*DEFINING, "core/module.cpp"])
+def test_digest_covers_what_defines_a_result(tree, name):
+    assert changes(tree, name)
+
+
+@pytest.mark.parametrize(
+    "name", ["reproduce/report.py", "cli.py", "solving/auto.py", "presolve/rows.py", "__init__.py"]
+)
+def test_digest_leaves_out_what_a_named_method_never_reaches(tree, name):
+    assert not changes(tree, f"dapd/{name}")
+
+
+def test_digest_follows_every_import_of_a_run(tmp_path):
+    """Whatever of the package a run loads and the digest leaves out is behind a front door."""
+    defining = {path.relative_to(PACKAGE).as_posix() for path in sources.defining(PACKAGE)}
+    script = (
+        "import sys, types\n"
+        "package = types.ModuleType('dapd')\n"  # without the imports of the front door
+        f"package.__path__ = [{str(PACKAGE)!r}]\n"
+        "sys.modules['dapd'] = package\n"
+        "engines = types.ModuleType('dapd.engines')\n"
+        f"engines.__path__ = [{str(PACKAGE / 'engines')!r}]\n"
+        "sys.modules['dapd.engines'] = engines\n"
+        "import dapd.methods, dapd.experiments, dapd.solving.request, dapd.engines.python\n"
+        "import dapd.engines.native, dapd.engines.native_blocks\n"
+        "print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('dapd') and getattr(m, '__file__', 0)))\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    loaded = {Path(name).relative_to(PACKAGE).as_posix() for name in shown.stdout.split()}
+    loaded = {name for name in loaded if not name.startswith("_core_")}
+    assert len(loaded) > 40
+    # an empty __init__.py defines nothing
+    rest = {name for name in loaded - defining if (PACKAGE / name).read_text(encoding="utf-8").count("import")}
+    assert rest == set()
+    (tree := tmp_path / "dapd").mkdir()
+    (tree / "_core_any.so").write_bytes(b"1")
+    before = sources.fingerprint(tree)
+    (tree / "_core_any.so").write_bytes(b"2")
+    assert sources.fingerprint(tree) != before  # an installation without the sources of the core
     assert len(sources.digest()) == 16
 
 
@@ -296,6 +392,45 @@ def test_run_counts_products_with_blocks(template):
         assert all(record.products[-1] == 1200 for record in pair)
         assert pair[0].error != pair[1].error
         assert title(shared) == title(method) + "-i"
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_predicted_and_counted_products_and_gradients_agree(name):
+    """Every method that can solve the problem, also those that no figure shows."""
+    experiment = EXPERIMENTS[name]
+    problem = experiment.make(0)
+    spectrum = None
+    for key, method in dapd.METHODS.items():
+        if not method.any_phi and not problem.phi.is_zero:
+            continue
+        for shared in (False, True) if issubclass(method, BlockMethod) else (False,):
+            if issubclass(method, BlockMethod) and experiment.blocks == 1:
+                continue
+            # CAPD needs a whole outer iteration; a block method as many as make its start negligible
+            limit = 2_000 if key == "capd" else 100 * experiment.blocks if issubclass(method, BlockMethod) else 200
+            options = {"shared_sample": shared} if issubclass(method, BlockMethod) else {}
+            result = dapd.solve(problem, key, tol=0, max_iterations=limit, spectrum=spectrum, seed=0, **options)
+            spectrum = result.spectrum
+            predicted = theory.counts(result.parameters, result.iterations, **options)
+            counted = result.gradients, result.products, result.block_products
+            assert result.iterations > 0
+            assert counted == pytest.approx(tuple(predicted), rel=0.02)
+
+
+def test_two_runs_with_one_seed_give_identical_tables_verdicts_and_pictures(tmp_path):
+    items = choose(["figure-qp", "table-nse-1"])
+    runs = [run for item in items for run in item.runs(quick=True, seeds=3)]
+    written = []
+    for name, jobs in (("one", 1), ("two", 2)):
+        records = complete(runs, tmp_path / name / "runs", jobs=jobs)
+        write_report(Outcome(items, records, quick=True, seeds=3), tmp_path / name)
+        files = [*(tmp_path / name / "outcome").iterdir(), *(tmp_path / name).glob("*.csv")]
+        written.append({path.name: path.read_bytes() for path in files if "seconds" not in path.name})
+    timed = {name for name in written[0] if name.startswith("machine")}
+    assert timed == {"machine.md"}
+    assert len(written[0]) == 7
+    for name in written[0].keys() - timed:
+        assert written[0][name] == written[1][name]
 
 
 RUNS = [Run("qp-inequality", method, seed, 2_000) for seed in (0, 1) for method in ("papc", "x-dapd", "y-dapd")]
@@ -377,16 +512,16 @@ def _alive(pid):
 
 # budgets just large enough to decide some claim of each panel
 ORDER = {
-    ("figure-1", "cst-1"): 10_000,
-    ("figure-1", "cst-2"): 30_000,
+    ("figure-1", "cst-1"): 19_000,
+    ("figure-1", "cst-2"): 5_000,
     ("figure-2", "cst-blocks-1"): 2_500,
     ("figure-2", "cst-blocks-2"): 500,
     ("figure-3", "nse-1"): 8_000,
-    ("figure-3", "nse-2"): 32_000,
-    ("figure-long-run", "cst-1"): 10_000,
-    ("figure-long-run", "cst-2"): 30_000,
-    ("figure-kkt", "cst-1"): 10_000,
-    ("figure-kkt", "cst-2"): 30_000,
+    ("figure-3", "nse-2"): 36_000,
+    ("figure-long-run", "cst-1"): 19_000,
+    ("figure-long-run", "cst-2"): 5_000,
+    ("figure-kkt", "cst-1"): 19_000,
+    ("figure-kkt", "cst-2"): 5_000,
     ("figure-shared-sample", "cst-blocks-1"): 2_500,
     ("figure-shared-sample", "cst-blocks-2"): 500,
     ("figure-qp", "qp-l1"): 20_000,
@@ -394,6 +529,8 @@ ORDER = {
 }
 # claims that so few iterations cannot decide
 UNDECIDED = {
+    ("figure-1", "cst-2"),
+    ("figure-long-run", "cst-2"),
     ("figure-2", "cst-blocks-2"),
     ("figure-kkt", "cst-1"),
     ("figure-kkt", "cst-2"),
@@ -426,13 +563,17 @@ def test_order_of_the_methods_agrees_with_the_paper(figure, experiment, performe
     for run in panel.runs(quick=True):
         record = performed(run)
         curves[run.method] = Curve(getattr(record, axis), getattr(record, ITEMS[figure].measure))
-    verdicts = [claim.check(curves, axis) for claim in panel.claims]
+    # so few iterations only show who is the first to reach the first of the levels
+    claims = [
+        dataclasses.replace(claim, down_to=claim.below) if isinstance(claim, First) else claim for claim in panel.claims
+    ]
+    verdicts = [claim.check(curves, axis) for claim in claims]
     assert not [verdict for verdict in verdicts if verdict.holds is False]
     assert any(verdict.holds for verdict in verdicts) == ((figure, experiment) not in UNDECIDED)
-    for claim, verdict in zip(panel.claims, verdicts, strict=True):
+    for claim, verdict in zip(claims, verdicts, strict=True):
         if isinstance(claim, First) and claim.factor >= FAR and verdict.holds:
             for other in claim.about(panel.methods) - {claim.winner}:
-                assert Alike("", claim.winner, other, min(claim.below, 0.3)).check(curves, axis).holds is False
+                assert Alike("", claim.winner, other, claim.down_to).check(curves, axis).holds is False
 
 
 def test_a_run_that_ends_early_is_an_error(monkeypatch):

@@ -1,6 +1,7 @@
 """Every deterministic theorem, step by step, in arithmetic exact enough to check it."""
 
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 import dapd
 from dapd import theory
-from dapd.methods import papc, x_dapd, y_dapd
+from dapd.methods import apapc, papc, x_dapd, y_dapd
 from exact import DIGITS, ExactProblem, decimals
 from instances import hessian, matrix
 
@@ -37,10 +38,16 @@ def plain(p, s):
     return {"x": s.x, "y": s.y}
 
 
+def averaged(p, s):
+    return {"x": s.x, "x_f": s.x_f, "y": s.y}
+
+
 SIDES = {
     "x-dapd": (x_dapd, theory.x_dapd, x_side),
+    "x-dapd, sharp": (x_dapd, partial(theory.x_dapd, sharp=True), x_side),
     "y-dapd": (y_dapd, theory.y_dapd, y_side),
     "papc": (papc, theory.papc, plain),
+    "apapc": (apapc, theory.apapc, averaged),
 }
 
 
@@ -59,18 +66,40 @@ def test_lyapunov_decreases_by_theorem_rate(method, phi, kappa, ratio, seed, man
     H, M = hessian(rng, kappa, COLUMNS), matrix(rng, ratio, ROWS, COLUMNS, scale)
     eigenvalues, singular = np.linalg.eigvalsh(H), np.linalg.svd(M, compute_uv=False)
     problem = ExactProblem(H, M, PHIS[phi], rng.standard_normal(COLUMNS), 1.5 * rng.standard_normal(ROWS))
+    y = problem.phi.prox(decimals(3 * rng.standard_normal(ROWS)), Decimal(1))
+    decreases(method, problem, eigenvalues, singular, decimals(3 * rng.standard_normal(COLUMNS)), y)
+
+
+@pytest.mark.parametrize("method", SIDES)
+@given(kappa=ORDERS, ratio=ORDERS, seed=st.integers(0, 2**16))
+@example(kappa=4.0, ratio=4.0, seed=0)
+@settings(max_examples=15)
+def test_lyapunov_decreases_with_dependent_rows_if_phi_is_zero(method, kappa, ratio, seed, many_digits):
+    """With y⁰ and y* in the range of M, its least positive singular value takes the place of s_min."""
+    rng = np.random.default_rng(seed)
+    H = hessian(rng, 10.0**kappa, COLUMNS)
+    # rounded to 30 binary digits, so the last rows depend exactly on the others
+    M = np.round(matrix(rng, 10.0**ratio, ROWS - 1, COLUMNS) * 2**30) / 2**30
+    M = np.vstack([M, M[0] + 2 * M[1], -M[2]])
+    eigenvalues, singular = np.linalg.eigvalsh(H), np.linalg.svd(M, compute_uv=False)[: ROWS - 1]
+    rows = decimals(M)
+    y_star, y = (rows @ decimals(rng.standard_normal(COLUMNS)) for _ in range(2))
+    problem = ExactProblem(H, M, dapd.Zero(), rng.standard_normal(COLUMNS), y_star)
+    decreases(method, problem, eigenvalues, singular, decimals(3 * rng.standard_normal(COLUMNS)), y)
+
+
+def decreases(method, problem, eigenvalues, singular, x, y):
+    """Check that Ψ shrinks by the theorem's factor in every step from (x, y)."""
     module, settings_of, arguments = SIDES[method]
-    slack = 1e-13 * kappa  # the accuracy of the float eigenvalues of H
+    slack = 1e-13 * eigenvalues[-1] / eigenvalues[0]  # the accuracy of the float eigenvalues of H
     p = decimals(
         settings_of(
             L=eigenvalues[-1] * (1 + slack),
             mu=eigenvalues[0] * (1 - slack),
             s_max=singular[0] * (1 + 1e-12),
-            s_min=singular[-1] * (1 - 1e-12 * ratio),
+            s_min=singular[-1] * (1 - 1e-12 * singular[0] / singular[-1]),
         )
     )
-    x = decimals(3 * rng.standard_normal(COLUMNS))
-    y = problem.phi.prox(decimals(3 * rng.standard_normal(ROWS)), Decimal(1))
     state = module.init(p, problem, x, y)
     psi = p.lyapunov(problem.saddle, **arguments(p, state))
     shrink = (1 - 1 / p.Pi) * (1 + ALLOWED)

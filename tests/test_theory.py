@@ -111,10 +111,54 @@ def test_papc_without_full_rank_has_no_predicted_count():
     assert theory.iterations(theory.papc(L=2.0, mu=1.0, s_max=1.0), 1e-3) == math.inf
 
 
-@pytest.mark.parametrize("method", ["x-dapd", "y-dapd", "papc"])
+@pytest.mark.parametrize("method", ["x-dapd", "y-dapd", "papc", "apapc"])
 def test_a_run_needs_at_most_the_predicted_count(method):
     problem = quadratic_problem(dapd.NonNegative(), kappa=30.0, ratio=6.0)
     bound = dapd.METHODS[method].from_theory(problem)
     count = theory.iterations(bound.parameters, 1e-6)
     x, _ = bound.point(bound.run(bound.init(), int(count)))
     assert np.linalg.norm(x - problem.x_star) < 1e-2 * np.linalg.norm(problem.x_star)
+
+
+@pytest.mark.parametrize(("kappa", "ratio"), [(1.0, 1.0), (30.0, 6.0), (300.0, 1.0), (4.0, 50.0)])
+def test_capd_needs_at_most_the_predicted_count_of_inner_iterations(kappa, ratio):
+    problem = quadratic_problem(dapd.Zero(), kappa=kappa, ratio=ratio)
+    count = theory.iterations(dapd.METHODS["capd"].from_theory(problem).parameters, 1e-6)
+    result = dapd.solve(problem, "capd", tol=0, max_iterations=int(count))
+    assert result.iterations == count
+    assert np.linalg.norm(result.x - problem.x_star) < 1e-2 * np.linalg.norm(problem.x_star)
+
+
+@pytest.mark.parametrize(("L", "mu"), [(1.0, 1.0), (1e4, 1.0)])
+def test_capd_rate_is_that_of_its_polynomial(L, mu):
+    """The least eigenvalue of the Chebyshev polynomial is known exactly, and at least 11/15."""
+    p = theory.capd(L=L, mu=mu, s_max=30.0, s_min=1.0)
+    assert p.N == 30
+    t = np.linspace(1.0, 900.0, 20_001)
+    # Chebyshev iterations on the scalars t, from the residual 1
+    gamma, direction, done = -p.nu / 2, t / p.nu, t / p.nu
+    for _ in range(p.N - 1):
+        beta = p.rho / gamma
+        gamma = -(p.nu + beta)
+        direction = (-t * (1 - done) + beta * direction) / gamma
+        done = done + direction
+    assert 11 / 15 <= done.min() <= done.max() <= 19 / 15
+    exact = min(p.eta * mu, p.tau / (2 - 2 * p.tau), p.theta * p.eta * done.min() * min(0.25, p.tau / 2))
+    assert p.Pi == pytest.approx(1 + 1 / exact, rel=1e-6)
+
+
+@pytest.mark.parametrize("extra", [0.0, 1.1e-7, 9e-7])
+def test_capd_count_forgives_the_slack_of_an_estimated_ratio(extra):
+    assert theory.capd(L=10.0, mu=1.0, s_max=1000.0 * (1 + extra), s_min=1.0).N == 1000
+    assert theory.capd(L=10.0, mu=1.0, s_max=math.sqrt(1e5) * (1 + extra), s_min=1.0).N == 317
+
+
+@given(CONSTANTS)
+def test_sharp_x_dapd_is_no_worse_than_the_theorems(orders):
+    L, mu, s_max, s_min = constants(orders)
+    one, sharp = (theory.x_dapd(L=L, mu=mu, s_max=s_max, s_min=s_min, sharp=sharp) for sharp in (False, True))
+    assert sharp.Pi <= one.Pi * (1 + 1e-9)
+    assert 0 < sharp.alpha < 1 / 4
+    # both conditions of the proof
+    assert sharp.Pi * 2 * sharp.alpha * (s_min / s_max) ** 2 >= 1 - 1e-9
+    assert sharp.Pi * sharp.xi * mu * sharp.t >= 1 - 1e-9

@@ -47,7 +47,7 @@ def apapc(p, grad, M, b, prox, x, y):
         yield x_f, y
         x_g = p.tau * x + (1 - p.tau) * x_f
         x_half = (x - p.eta * (grad(x_g) - p.alpha * x_g + M.T @ y)) / (1 + p.eta * p.alpha)
-        y_new = y + p.theta * (M @ x_half - b)
+        y_new = prox(y + p.theta * (M @ x_half - b), p.theta)
         x_new = (x - p.eta * (grad(x_g) - p.alpha * x_g + M.T @ y_new)) / (1 + p.eta * p.alpha)
         x_f = x_g + 2 * p.tau / (2 - p.tau) * (x_new - x)
         x, y = x_new, y_new

@@ -84,21 +84,16 @@ def reproduce(
 def _summary(console: Console, outcome: paper.Outcome) -> None:
     """Print the tables, and how many checks agree."""
     shown = Table("table", "method", "here", "paper", "", title="Relative errors, 95 % intervals")
-    marks = {True: "[green]agrees[/]", False: "[red]differs[/]", None: "not compared"}
-    for item in outcome.items:
-        if isinstance(item, paper.Table):
-            for row in outcome.rows(item):
-                here = str(row.ours) if row.ours else ", ".join(f"{error:.1e}" for error in row.errors)
-                shown.add_row(item.name, paper.title(row.method), here, str(row.paper), marks[row.agrees])
+    colours = {"overlaps": "green", "better": "blue", "worse": "red", "undecided": "default"}
+    for table in outcome.tables:
+        for row in outcome.rows(table):
+            here = str(row.ours) if row.ours else ", ".join(f"{error:.1e}" for error in row.errors)
+            verdict = f"[{colours[row.verdict]}]{row.verdict}[/]"
+            shown.add_row(table.name, paper.title(row.method), here, str(row.paper), verdict)
     if shown.row_count:
         console.print(shown)
-    judged = outcome.judgements()
-    console.print(
-        f"{judged.count(True)} checks agree, {judged.count(False)} differ, {judged.count(None)} are not "
-        "decided by this budget.",
-        highlight=False,
-        soft_wrap=True,
-    )
+    for line in paper.summary(outcome):
+        console.print(line, highlight=False, soft_wrap=True)
 
 
 class _Lines:

@@ -31,6 +31,7 @@ class Walk(NamedTuple):
     points: Iterator[tuple[Array, Array]]
     iterations_per_step: int
     spent: Callable[[], int]  # rounds up to the latest point
+    gradients: Callable[[], float]  # up to the latest point; a gradient of one block is 1/N, nan if not known
 
 
 class Run(NamedTuple):
@@ -43,6 +44,7 @@ class Run(NamedTuple):
     at: Array  # rounds of the curve's points
     error: Array  # ‖y − y*‖/‖y*‖ there
     ended: bool  # the method stopped by itself before it reached the accuracy
+    gradients: float = math.nan  # spent on these iterations; nan for a function, whose gradients are not counted
 
 
 def walk(method: AnyMethod, instance: Instance) -> Walk:
@@ -51,12 +53,19 @@ def walk(method: AnyMethod, instance: Instance) -> Walk:
         bound = _bind(method, instance)
         oracle, N = bound.oracle, instance.N
         points = (bound.point(state) for state in bound)
-        return Walk(bound.name, points, bound.iterations_per_step, lambda: N * oracle.products + oracle.block_products)
+        per_gradient = N if isinstance(bound, BlockMethod) else 1
+        return Walk(
+            bound.name,
+            points,
+            bound.iterations_per_step,
+            lambda: N * oracle.products + oracle.block_products,
+            lambda: oracle.gradients / per_gradient,
+        )
     if not callable(method):
         raise TypeError(f"method must be a name or a function that yields (x, y), found {method!r}")
     label = getattr(method, "__name__", repr(method))
     twin, tally = counted(instance)
-    return Walk(label, _checked(label, method(twin), twin), 1, lambda: tally.rounds)
+    return Walk(label, _checked(label, method(twin), twin), 1, lambda: tally.rounds, lambda: math.nan)
 
 
 def _known(name: str) -> type[Method]:
@@ -160,6 +169,18 @@ def needed(instance: Instance, eps: float) -> int:
     return k
 
 
+def gradients_needed(instance: Instance, eps: float) -> int | None:
+    """The number of gradients, about √κ·log(1/eps)/2, that the classical bound requires; None if f has no μ.
+
+    Nesterov's: ‖x − x*‖ ≥ ((√κ − 1)/(√κ + 1))^k·‖x*‖ after k gradients of the worst f with this κ = L/μ, without M. So
+    no method that is good for every f needs fewer. The f of the instance itself is easier.
+    """
+    if not isinstance(instance, HardProblem) or not instance.f.L:
+        return None
+    root = math.sqrt(instance.f.L / instance.f.mu)
+    return 1 if root == 1 else max(1, math.ceil(math.log(1 / eps) / math.log((root + 1) / (root - 1))))
+
+
 def distinct(labels: Sequence[str]) -> list[str]:
     """The labels, numbered if they are not distinct."""
     return [
@@ -204,4 +225,5 @@ def race(method: AnyMethod, instance: Instance, eps: float, limit: int) -> Run:
         at=at,
         error=errors,
         ended=not over,
+        gradients=walking.gradients() if reached else math.nan,
     )

@@ -14,7 +14,7 @@ from dapd.arguments import named, whole
 from dapd.lower_bounds.counting import Instance
 from dapd.lower_bounds.instances import affine, affordable, dimension
 from dapd.lower_bounds.landscape import Landscape, as_text, landscape
-from dapd.lower_bounds.meter import AnyMethod, Run, distinct, needed, race
+from dapd.lower_bounds.meter import AnyMethod, Run, distinct, gradients_needed, needed, race
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,19 +31,27 @@ class Report:
     needed: int  # rounds that the bound requires
     runs: tuple[Run, ...]  # fastest first
     landscape: Landscape | None  # if a grid was given
+    gradients_needed: int | None = None  # gradients that the classical bound requires, for the worst f with this L/μ
 
     def table(self) -> Table:
         """The runs as a rich table."""
         title = f"Rounds to ‖y − y*‖ ≤ {self.eps:g}·‖y*‖; no method needs fewer than {self.needed:,}"
-        table = Table("method", title=title)
-        for heading in ("iterations", "rounds", "times the optimum"):
+        least = self.gradients_needed
+        caption = (
+            None if least is None else f"On the worst f with this L/μ no method needs fewer than {least:,} gradients"
+        )
+        table = Table("method", title=title, caption=caption)
+        for heading in ("iterations", "rounds", "times the optimum", "gradients", "times that bound"):
             table.add_column(heading, justify="right")
         for run in self.runs:
             if run.iterations is None:
                 why = "ended early" if run.ended else "not reached"
-                table.add_row(run.method, why, f"> {run.at[-1]:,.0f}", f"> {run.at[-1] / self.needed:.3g}")
-            else:
-                table.add_row(run.method, f"{run.iterations:,}", f"{run.rounds:,.0f}", f"{run.times:.3g}")
+                table.add_row(run.method, why, f"> {run.at[-1]:,.0f}", f"> {run.at[-1] / self.needed:.3g}", "–", "–")
+                continue
+            known = math.isfinite(run.gradients)
+            gradients = f"{run.gradients:,.0f}" if known else "–"
+            times = f"{run.gradients / least:.3g}" if known and least else "–"
+            table.add_row(run.method, f"{run.iterations:,}", f"{run.rounds:,.0f}", f"{run.times:.3g}", gradients, times)
         return table
 
     def __rich__(self) -> Table:
@@ -114,4 +122,4 @@ def report(
     runs = [run._replace(method=label) for run, label in zip(runs, labels, strict=True)]
     runs.sort(key=lambda run: math.inf if run.iterations is None else run.rounds)
     mapped = None if grid is None else landscape(methods, *grid, eps=eps, max_iterations=limit)
-    return Report(instance, float(eps), optimum, tuple(runs), mapped)
+    return Report(instance, float(eps), optimum, tuple(runs), mapped, gradients_needed(instance, eps))

@@ -1,4 +1,4 @@
-"""Accelerated PAPC for Mx = b: the method that x-DAPD extends by a prox."""
+"""Accelerated PAPC: the method that x-DAPD extends; printed for Mx = b, here with the prox of φ in its dual step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def init(p: Parameters, o: Any, x: Array, y: Array) -> State:
 
 
 def step(p: Parameters, o: Any, s: State) -> State:
-    """One iteration of Algorithm 3 of Salim et al."""
+    """One iteration of Algorithm 3 of Salim et al., with a prox."""
     x_g = p.tau * s.x + (1 - p.tau) * s.x_f
     shrink = 1 / (1 + p.eta * p.alpha)
     x_half = shrink * (s.x - p.eta * (o.grad(x_g) - p.alpha * x_g + s.Mty))
@@ -42,12 +42,11 @@ def point(state: State) -> tuple[Array, Array]:
 
 
 class APAPC(Method):
-    """Accelerated proximal alternating predictor–corrector, for φ ≡ 0."""
+    """Accelerated proximal alternating predictor–corrector."""
 
     name = "apapc"
     title = "APAPC"
     reference = "Salim, Condat, Kovalev and Richtárik 2022, Algorithm 3"
-    any_phi = False
     record = Parameters
     settings = staticmethod(theory.apapc)
     first = staticmethod(init)

@@ -1,4 +1,9 @@
-"""What the paper observes in its figures, in our words, each with a check of which method reaches which error first."""
+"""What the paper observes in its figures, in our words, each with a check of which method reaches which error first.
+
+A check compares the counts at which curves reach fixed errors. A longer run does not change a count, it only adds some,
+so it can decide a check that was not decided, and never reverses one. A curve that ends before it reaches an error is
+known to need more than its last count.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +31,10 @@ class Curve(NamedTuple):
     def reaches(self, level: float) -> float:
         """The first position with a value at or below the level, at least 1; inf if there is none."""
         return max(1, next((at for at, value in zip(self.at, self.value, strict=True) if value <= level), math.inf))
+
+    def needs_more_than(self, level: float) -> float:
+        """A count that is certainly too small for the level: the last one if it is not reached; 0 if it is."""
+        return self.at[-1] if math.isinf(self.reaches(level)) else 0.0
 
     def value_at(self, at: float) -> float:
         """The value at any position, interpolated log-linearly between the recorded ones."""
@@ -64,6 +73,7 @@ class Claim:
 
     text: str
     note: str = field(default="", kw_only=True)  # shown if the claim does not hold
+    own: bool = field(default=False, kw_only=True)  # not a claim of the paper but ours, and counted apart
 
     def check(self, curves: Curves, unit: str) -> Verdict:
         """Compare the claim with curves."""
@@ -79,60 +89,67 @@ class Claim:
         raise TypeError(f"{type(self).__name__} has no judge(curves, unit)")
 
 
+def sooner(one: Curve, other: Curve, level: float, factor: float) -> bool | None:
+    """Whether `other` needs more than `factor` times as long as `one` to reach a level; None if not known yet."""
+    at, later = one.reaches(level), other.reaches(level)
+    if math.isfinite(at):
+        if math.isfinite(later):
+            return None if later == factor * at else later > factor * at
+        return True if other.needs_more_than(level) >= factor * at else None
+    return False if later <= factor * one.needs_more_than(level) else None
+
+
+def together(answers: Iterable[bool | None]) -> bool | None:
+    """Whether all are true: a false one decides, an open one leaves it open."""
+    known = set(answers)
+    return False if False in known else None if None in known else True
+
+
 @dataclass(frozen=True)
 class First(Claim):
-    """`winner` is the first to reach the error `below` and every smaller error that it reaches, down to FLOOR.
+    """`winner` is the first to reach the error `below` and every smaller error down to `down_to`.
 
-    Larger errors do not count: a method may start slowly and still be the fastest. With a `factor`, every rival that
-    reaches such an error must need more than `factor` times as long. A rival that never reaches `below` must have run
-    at least that long.
+    Larger errors do not count: a method may start slowly and still be the fastest. With a `factor`, every rival must
+    need more than `factor` times as long.
     """
 
     winner: str
     below: float
+    down_to: float
     over: tuple[str, ...] = ()  # the methods it beats; all others if empty
     factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not FLOOR <= self.down_to <= self.below:
+            raise ValueError(f"down_to must be in [{FLOOR:g}, {self.below:g}], found {self.down_to:g}")
 
     def about(self, shown: Iterable[str]) -> set[str]:
         """The winner and the methods it beats."""
         return {self.winner, *(self.over or shown)}
 
     def judge(self, curves: Curves, unit: str) -> tuple[bool | None, str]:
-        """Find the level from which the winner leads; give the numbers at `below` and at the end."""
-        winner, name = curves[self.winner], title(self.winner)
-        rivals = {name: curves[name] for name in self.over or curves if name != self.winner}
-        best = max(min(winner.value), FLOOR)
-        if best > self.below:
-            reached = any(min(rival.value) <= self.below for rival in rivals.values())
-            evidence = f"{name} reached {best:.1e}, not {short_number(self.below)} in this budget"
-            return (False if reached else None), evidence
-        # levels a quarter of a decade apart, upwards from the smallest error of the winner
-        steps = math.floor(4 * math.log10(self.below / best) + 1e-9)
-        ladder = [self.below * 10 ** (-k / 4) for k in range(steps, -13, -1)]
-        lead = 0.0
-        for level in ladder:
-            if not min(rival.reaches(level) for rival in rivals.values()) > self.factor * winner.reaches(level):
-                break
-            lead = level
-        least = min(min(rival.reaches(self.below), rival.at[-1]) for rival in rivals.values())
-        least /= winner.reaches(self.below)
-        by = f", by a factor above {self.factor:g}" if self.factor > 1 else ""
-        leads = f"{name} leads from {short_number(lead)} down{by}" if lead else f"{name} has no lead at the end{by}"
-        numbers = [describe_arrivals(level, [self.winner, *rivals], curves, unit) for level in (self.below, ladder[0])]
-        evidence = "; ".join(dict.fromkeys([leads, *numbers]))
-        # a rival may be equally exact, to rounding, but must not make progress if the winner is stuck
-        stuck = any(min(rival.value) < best / 10 for rival in rivals.values()) and best > FLOOR
-        if stuck or lead < self.below * (1 - 1e-9):
-            return False, evidence
-        return (True if least >= self.factor else None), evidence
+        """Compare at levels a quarter of a decade apart; give the numbers at both ends."""
+        rivals = [name for name in self.over or curves if name != self.winner]
+        steps = math.ceil(4 * math.log10(self.below / self.down_to) - 1e-9)
+        ladder = [self.below * (self.down_to / self.below) ** (k / max(1, steps)) for k in range(steps + 1)]
+        answers = {
+            level: together(sooner(curves[self.winner], curves[name], level, self.factor) for name in rivals)
+            for level in ladder
+        }
+        shown = dict.fromkeys((self.below, self.down_to))
+        numbers = [describe_arrivals(level, [self.winner, *rivals], curves, unit) for level in shown]
+        by = f" by a factor above {self.factor:g}" if self.factor > 1 else ""
+        lost = next((level for level, answer in answers.items() if answer is False), None)
+        if lost is not None:
+            numbers = [f"{title(self.winner)} does not lead{by} at {short_number(lost)}", *numbers]
+        return together(answers.values()), "; ".join(numbers)
 
 
 @dataclass(frozen=True)
 class Order(Claim):
-    """Each method beats all in later groups: it is sooner at `level`, or has a smaller error if neither gets there.
+    """Each method reaches `level` before all in later groups.
 
     The paper ranks the groups, not the methods within a group. Methods within a factor of SEPARATED decide nothing.
-    Neither does anything that happens before the first group reaches the level.
     """
 
     ranking: tuple[tuple[str, ...], ...]
@@ -144,8 +161,8 @@ class Order(Claim):
 
     def judge(self, curves: Curves, unit: str) -> tuple[bool | None, str]:
         """Compare all pairs of methods from different groups."""
-        leads = [
-            self._lead(curves[one], curves[other])
+        answers = [
+            self._ahead(curves[one], curves[other])
             for k, group in enumerate(self.ranking)
             for one in group
             for later in self.ranking[k + 1 :]
@@ -158,19 +175,13 @@ class Order(Claim):
             evidence.append(
                 "at the end " + ", ".join(f"{title(name)} {curves[name].value[-1]:.1e}" for name in missing)
             )
-        arrived = all(math.isfinite(curves[name].reaches(self.level)) for name in self.ranking[0])
-        anyone = any(math.isfinite(curves[name].reaches(self.level)) for name in names)
-        if anyone and min(leads) < 1 / SEPARATED:
-            return False, "; ".join(evidence)
-        return (True if arrived and min(leads) > SEPARATED else None), "; ".join(evidence)
+        return together(answers), "; ".join(evidence)
 
-    def _lead(self, one: Curve, other: Curve) -> float:
-        """How many times sooner `one` arrives than `other`, or how many times smaller its error is if neither does."""
-        at, later = one.reaches(self.level), other.reaches(self.level)
-        if math.isfinite(at) or math.isfinite(later):
-            return later / at if math.isfinite(at) else 0.0
-        end = min(one.at[-1], other.at[-1])
-        return other.value_at(end) / one.value_at(end)
+    def _ahead(self, one: Curve, other: Curve) -> bool | None:
+        """Whether `one` is clearly ahead of `other`; None if neither is clearly ahead."""
+        if sooner(one, other, self.level, SEPARATED):
+            return True
+        return False if sooner(other, one, self.level, SEPARATED) else None
 
 
 @dataclass(frozen=True)
@@ -193,50 +204,54 @@ class Alike(Claim):
     def judge(self, curves: Curves, unit: str) -> tuple[bool | None, str]:
         """Compare when they arrive; one that does not arrive may have run long enough to be slower for certain."""
         evidence = describe_arrivals(self.level, (self.one, self.other), curves, unit)
-        pair = [curves[name] for name in (self.one, self.other)]
-        sooner, later = sorted(curve.reaches(self.level) for curve in pair)
-        if math.isfinite(later):
-            return later <= self.factor * sooner, f"{evidence}, a factor of {later / sooner:.3g}"
-        tried = max(curve.at[-1] for curve in pair if math.isinf(curve.reaches(self.level)))
-        return (False if tried >= self.factor * sooner else None), evidence
+        pair = curves[self.one], curves[self.other]
+        apart = [sooner(one, other, self.level, self.factor) for one, other in (pair, pair[::-1])]
+        first, last = sorted(curve.reaches(self.level) for curve in pair)
+        if math.isfinite(last):
+            evidence += f", a factor of {last / first:.3g}"
+        return (False if True in apart else None if None in apart else True), evidence
 
 
 @dataclass(frozen=True)
 class CatchesUp(Claim):
-    """`late` is behind `early` at the point `start`, and has overtaken it by the end."""
+    """`late` is behind `early` at the count `start`, and has overtaken it by the count `end`."""
 
     late: str
     early: str
     start: float
+    end: float
 
     def about(self, shown: Iterable[str]) -> set[str]:
         """The two methods."""
         return {self.late, self.early}
 
     def judge(self, curves: Curves, unit: str) -> tuple[bool | None, str]:
-        """Compare the errors at `start` and at the end."""
+        """Compare the errors at `start`, and look for a later point at which `late` is clearly ahead."""
         late, early = curves[self.late], curves[self.early]
-        end = min(late.at[-1], early.at[-1])
-        if end < 10 * self.start:
-            return None, f"{end:,.0f} {unit} are too few to see it"
+        last = min(late.at[-1], early.at[-1])
+        if last < self.start:
+            return None, f"{last:,.0f} {unit} are too few to see it"
+        ahead = [at for at in late.at if self.start < at <= last and SEPARATED * late.value_at(at) < early.value_at(at)]
         evidence = []
-        behind = []
-        for at in (self.start, end):
-            values = late.value_at(at), early.value_at(at)
-            behind.append(values[0] > values[1])
-            evidence.append(
-                f"at {at:,.0f} {unit} {title(self.late)} {values[0]:.1e}, {title(self.early)} {values[1]:.1e}"
-            )
-        return behind == [True, False], "; ".join(evidence)
+        for at in (self.start, *ahead[:1], last):
+            pair = f"{title(self.late)} {late.value_at(at):.1e}, {title(self.early)} {early.value_at(at):.1e}"
+            evidence.append(f"at {at:,.0f} {unit} {pair}")
+        if late.value_at(self.start) <= early.value_at(self.start):
+            return False, "; ".join(evidence)
+        overtaken = bool(ahead) and ahead[0] <= self.end
+        # the last count of a method with inner iterations may fall short of the budget by one outer iteration
+        over = last >= 0.99 * self.end
+        return (True if overtaken else False if over else None), "; ".join(dict.fromkeys(evidence))
 
 
 @dataclass(frozen=True)
 class FallsLinearly(Claim):
-    """`method` falls from `start` to `level`; both halves of the decades between them take about equally long."""
+    """`method` falls from `start` to `level` by the count `end`, and equally fast in both halves of the way."""
 
     method: str
     start: float
     level: float
+    end: float
     factor: float = 1.5
 
     def about(self, shown: Iterable[str]) -> set[str]:
@@ -244,16 +259,15 @@ class FallsLinearly(Claim):
         return {self.method}
 
     def judge(self, curves: Curves, unit: str) -> tuple[bool | None, str]:
-        """Compare the halves; a run that is still falling decides nothing."""
+        """Compare the halves; a run that ends before `end` decides nothing."""
         curve, name = curves[self.method], title(self.method)
         middle = math.sqrt(self.start * self.level)
         begun, half, done = (curve.reaches(level) for level in (self.start, middle, self.level))
         if math.isinf(done):
-            falling = curve.value[-1] < 0.9 * curve.value_at(curve.at[-1] / 2)
             evidence = f"{name} reached {min(curve.value):.1e} in {curve.at[-1]:,.0f} {unit}"
-            return (None if falling else False), evidence
+            return (False if curve.at[-1] >= self.end else None), evidence
         parts = half - begun, done - half
         ends = short_number(self.start), short_number(middle)
         evidence = f"{name} is below {short_number(self.level)} after {done:,.0f} {unit}: "
         evidence += f"{parts[0]:,.0f} from {ends[0]} to {ends[1]}, {parts[1]:,.0f} from there"
-        return 0 < max(parts) <= self.factor * min(parts), evidence
+        return done <= self.end and 0 < max(parts) <= self.factor * min(parts), evidence

@@ -1,4 +1,4 @@
-"""The tables: 95 % intervals over seeds, ours and the paper's, and a remark if they differ."""
+"""The tables: 95 % intervals over seeds, ours and the paper's, and how they compare."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,15 @@ class Interval(NamedTuple):
         return f"{self.low:.2e} … {self.high:.2e}"
 
 
+class Comparison(StrEnum):
+    """An interval next to the paper's."""
+
+    overlaps = "overlaps"
+    better = "better"  # ours is below the paper's: no contradiction, but not the same either
+    worse = "worse"
+    undecided = "undecided"  # another budget, or too few seeds
+
+
 class Row(NamedTuple):
     """One method of a table."""
 
@@ -36,7 +46,7 @@ class Row(NamedTuple):
     errors: list[float]
     ours: Interval | None  # None: too few seeds
     paper: Interval
-    agrees: bool | None  # None: not compared
+    verdict: Comparison
     remark: str
 
 
@@ -60,8 +70,9 @@ def rows(table: Table, records: Mapping[Run, Record], *, quick: bool, seeds: int
 
 def _compare(table: Table, method: str, errors: list[float], same: bool) -> Row:
     ours, paper = log_interval(errors), Interval(*INTERVALS[table.name][method])
-    agrees, remark = _judge(table, method, errors, ours, paper) if same else (None, _OTHER_BUDGET.format(table))
-    return Row(method, errors, ours, paper, agrees, remark)
+    other = Comparison.undecided, _OTHER_BUDGET.format(table)
+    verdict, remark = _judge(table, method, errors, ours, paper) if same else other
+    return Row(method, errors, ours, paper, verdict, remark)
 
 
 _OTHER_BUDGET = "{0.quick:,} iterations here, {0.full:,} in the paper: not compared. --full compares."
@@ -69,38 +80,45 @@ _OTHER_BUDGET = "{0.quick:,} iterations here, {0.full:,} in the paper: not compa
 
 def _judge(
     table: Table, method: str, errors: list[float], ours: Interval | None, paper: Interval
-) -> tuple[bool | None, str]:
-    """True if the intervals overlap or ours is better, False if not, None if there are too few seeds; and a remark."""
+) -> tuple[Comparison, str]:
+    """How the intervals compare, and a remark."""
     name, note = title(method), table.notes.get(method, "")
     if lost := sum(not math.isfinite(error) for error in errors):
-        return False, f"{lost} of {len(errors)} errors are not finite: {name} diverged."
+        return Comparison.worse, f"{lost} of {len(errors)} errors are not finite: {name} diverged."
     if ours is None or len(errors) < ENOUGH:
         seeds = f"{len(errors)} seed" + ("s" if len(errors) != 1 else "")
-        return None, f"{seeds} here, {ENOUGH} in the paper: not compared. --full takes {ENOUGH}."
+        return Comparison.undecided, f"{seeds} here, {ENOUGH} in the paper: not compared. --full takes {ENOUGH}."
     if ours.high < paper.low:
-        return True, f"{name} is better here by a factor of {paper.low / ours.high:.3g}. {note}".rstrip()
+        return Comparison.better, f"{name} is better here by a factor of {paper.low / ours.high:.3g}. {note}".rstrip()
     if ours.low <= paper.high and paper.low <= ours.high:
-        return True, ""
-    return False, f"{name} is worse here by a factor of {ours.low / paper.high:.3g}. {note}".rstrip()
+        return Comparison.overlaps, ""
+    return Comparison.worse, f"{name} is worse here by a factor of {ours.low / paper.high:.3g}. {note}".rstrip()
 
 
 def table_csv(rows: Sequence[Row]) -> str:
     """One line per method, without times: two runs with the same seed give the same bytes."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["method", "seeds", "low", "high", "paper_low", "paper_high", "agrees"])
+    writer.writerow(["method", "seeds", "low", "high", "paper_low", "paper_high", "verdict"])
     for row in rows:
         low, high = row.ours or ("", "")
-        agrees = "" if row.agrees is None else row.agrees
-        writer.writerow([row.method, len(row.errors), low, high, *row.paper, agrees])
+        writer.writerow([row.method, len(row.errors), low, high, *row.paper, row.verdict])
     return text.getvalue()
 
 
 def runs_csv(runs: Sequence[Run], records: Mapping[Run, Record]) -> str:
-    """Every recorded point of the runs, one per line."""
+    """Every recorded point of the runs, one per line; without times, as `table_csv`."""
+    return _points(runs, records, ("iterations", "products", "error", "kkt"))
+
+
+def seconds_csv(runs: Sequence[Run], records: Mapping[Run, Record]) -> str:
+    """The time of every recorded point of the runs."""
+    return _points(runs, records, ("iterations", "seconds"))
+
+
+def _points(runs: Sequence[Run], records: Mapping[Run, Record], columns: Sequence[str]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    columns = ("iterations", "products", "seconds", "error", "kkt")
     writer.writerow(["experiment", "method", "seed", *columns])
     for run in runs:
         record = records[run]

@@ -43,5 +43,11 @@ GUROBI_RESIDUALS = {"cst-1": (4.2e-04, 1.7e-11), "cst-2": (8.0e-05, 2.4e-10)}
 # 0.8771 and 1076.6
 COUPLING_CONDITIONS = {"nse-1": 2.7e5, "nse-2": 1.3e9, "qp-inequality": (1076.6 / 0.8771) ** 2}
 
+# CAPD's inner iterations: stated for the first two; the others follow from its 2,000 and 200 outer iterations
+INNER = {"cst-1": 317, "cst-2": 1000, "cst-blocks-1": 100, "cst-blocks-2": 1000}
+
+# s̄_max/s_max of the instances in 200 blocks
+BLOCK_RATIO = 0.11
+
 # products with blocks that the paper counts per iteration of a block method
 BLOCK_PRODUCTS = {"x-sbc-dapd": 4, "y-sbc-dapd": 6}

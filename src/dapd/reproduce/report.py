@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -11,24 +12,39 @@ from pathlib import Path
 from dapd.reproduce import published
 from dapd.reproduce.catalogue import Figure, Item, Panel, Table
 from dapd.reproduce.claims import Order, Verdict
-from dapd.reproduce.intervals import runs_csv, table_csv
+from dapd.reproduce.intervals import Comparison, runs_csv, seconds_csv, table_csv
+from dapd.reproduce.kept import conditions, seeds_text, title_of, write_outcome
 from dapd.reproduce.machine import cores, processor, versions
-from dapd.reproduce.outcome import EXACT, Outcome
-from dapd.reproduce.plots import AXES, MEASURES, picture
-from dapd.reproduce.problems import BLOCK_PRODUCTS, EXPERIMENTS
-from dapd.reproduce.runs import Record, title, write
+from dapd.reproduce.outcome import CLOSE, EXACT, Check, Outcome
+from dapd.reproduce.plots import AXES, MEASURES, papers_scale, picture
+from dapd.reproduce.problems import EXPERIMENTS
+from dapd.reproduce.runs import Record, Run, title, write
 
 STATIONARITY, FEASIBILITY = "‖∇f(x) + Mᵀy‖", "‖y − prox(y + Mx − b)‖"
-MARKS = {True: ("good", "✓ agrees"), False: ("bad", "✗ differs"), None: ("open", "– not decided")}
+MARKS = {True: ("good", "✓ agrees"), False: ("bad", "✗ differs"), None: ("open", "– undecided")}
+INTERVAL_MARKS = {
+    Comparison.overlaps: ("good", "✓ overlaps"),
+    Comparison.better: ("better", "▲ better"),
+    Comparison.worse: ("bad", "✗ worse"),
+    Comparison.undecided: ("open", "– undecided"),
+}
+Draw = Callable[[tuple[Run, ...], str, str], str]
 
 
 def write_report(outcome: Outcome, out: Path) -> Path:
-    """Write pictures, CSV and index.html into a folder; return the path of the page."""
+    """Write pictures, CSV, index.html and what is worth keeping into a folder; return the path of the page."""
+
+    @cache  # figures share runs
+    def draw(runs: tuple[Run, ...], axis: str, measure: str) -> str:
+        return picture([outcome.records[run] for run in runs], axis=axis, measure=measure)
+
     sections = [
-        _figure(outcome, item, out) if isinstance(item, Figure) else _table(outcome, item, out)
+        _figure(outcome, item, out, draw) if isinstance(item, Figure) else _table(outcome, item, out)
         for item in outcome.items
     ]
-    body = "\n".join([_head(outcome), *sections, _references(outcome), _times(outcome), _machine()])
+    parts = [_head(outcome), *sections, _predictions(outcome), _references(outcome), _times(outcome), _machine()]
+    body = "\n".join(parts)
+    write_outcome(outcome, out, out / "outcome")
     css = files("dapd.reproduce").joinpath("report.css").read_text(encoding="utf-8")
     page = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -54,20 +70,28 @@ def _kind(quick: bool) -> str:
 
 
 def _head(outcome: Outcome) -> str:
-    judged = outcome.judgements()
-    agree, differ, open_ = (judged.count(kind) for kind in (True, False, None))
+    tally = outcome.tally()
     mode = (
-        f"This is the quick report: the paper's problems with smaller budgets and {_seeds(outcome.seeds)}. Checks "
-        "that need more are marked as not decided; <code>dapd reproduce --full</code> decides most of them."
+        f"This is the quick report: the paper's problems with smaller budgets and {seeds_text(outcome.seeds)}. Checks "
+        "that need more are undecided; <code>dapd reproduce --full</code> decides most of them."
         if outcome.quick
-        else f"This is the full report, with the paper's budgets as far as it states them, and {_seeds(outcome.seeds)}."
+        else "This is the full report, with the paper's budgets as far as it states them, and "
+        f"{seeds_text(outcome.seeds)}."
     )
-    links = "".join(f'<li><a href="#{item.name}">{escape(_title(item))}</a></li>' for item in outcome.items)
+    links = "".join(f'<li><a href="#{item.name}">{escape(title_of(item))}</a></li>' for item in outcome.items)
     seconds = outcome.seconds(outcome.all_runs())
     cards = [
-        (f"{agree}", "checks agree"),
-        (f"{differ}", "differ"),
-        (f"{open_}", "not decided by this budget"),
+        (
+            f"{tally.claims[True]}",
+            f"claims of the paper hold, {tally.claims[False]} differ, {tally.claims[None]} are undecided",
+        ),
+        (
+            f"{tally.intervals[Comparison.overlaps]}",
+            "intervals overlap, "
+            f"{tally.intervals[Comparison.better]} are better, {tally.intervals[Comparison.worse]} worse, "
+            f"{tally.intervals[Comparison.undecided]} undecided",
+        ),
+        (f"{tally.own[True]} of {tally.own.total()}", "checks of our own references, predictions and clock hold"),
         (f"{seconds:,.0f} s", "of computing, one core per run"),
     ]
     return (
@@ -75,24 +99,23 @@ def _head(outcome: Outcome) -> str:
         f'<p class="soft">{escape(published.PAPER)}</p>\n<p>{mode} Errors are measured against references that were '
         'computed without any of the methods shown; their own residuals are at the end.</p>\n<ul class="summary">'
         + "".join(f"<li><b>{number}</b>{text}</li>" for number, text in cards)
-        + f'</ul>\n<nav><ul>{links}<li><a href="#references">References</a></li>'
+        + f'</ul>\n<nav><ul>{links}<li><a href="#predictions">Predicted and counted</a></li>'
+        '<li><a href="#references">References</a></li>'
         '<li><a href="#times">Times</a></li><li><a href="#machine">Machine</a></li></ul></nav>'
     )
 
 
-def _figure(outcome: Outcome, figure: Figure, out: Path) -> str:
+def _figure(outcome: Outcome, figure: Figure, out: Path, draw: Draw) -> str:
     parts = [f'<h2 id="{figure.name}">{escape(figure.title)}</h2>']
-    before = outcome.repeats(figure)
-    for panel in figure.panels:
+    for panel, checks in zip(figure.panels, outcome.checks(figure), strict=True):
         records = outcome.curves(panel)
         parts.append(f"<h3>{escape(EXPERIMENTS[panel.experiment].title)}</h3>")
-        parts.append(f'<p class="soft">On this instance (seed {panel.seed}) {_conditions(records[0])}.</p>')
-        again = [outcome.evidence(figure, panel, claim) in before for claim in panel.claims]
-        parts.append(_claims(outcome.verdicts(figure, panel), again))
+        parts.append(f'<p class="soft">On this instance (seed {panel.seed}) {escape(conditions(records))}.</p>')
+        parts.append(_claims(checks))
         parts.append(_by_the_papers_count(outcome, figure, panel))
         images = []
         for axis in figure.axes:
-            svg = picture(records, axis=axis, measure=figure.measure)
+            svg = draw(tuple(record.run for record in records), axis, figure.measure)
             write(out / f"{figure.name}_{panel.experiment}_{axis}.svg", svg)
             caption = f"{MEASURES[figure.measure]} against {AXES[axis]}"
             if axis == "iterations":
@@ -100,22 +123,30 @@ def _figure(outcome: Outcome, figure: Figure, out: Path) -> str:
                 caption += "; BMM = 2 × iterations here" if whole else ", each method's own"
             images.append(_image(svg, caption, records))
         parts.append(f'<div class="panels">{"".join(images)}</div>{_shorter(records)}')
-    write(out / f"{figure.name}.csv", runs_csv(outcome.runs(figure), outcome.records))
+    _write_points(outcome, figure, out / f"{figure.name}.csv")
     return "\n".join(parts)
+
+
+def _write_points(outcome: Outcome, item: Item, path: Path) -> None:
+    """Write the points of all curves, and apart from them their times, which no two runs have in common."""
+    write(path, runs_csv(outcome.runs(item), outcome.records))
+    write(path.with_name(f"{path.stem}_seconds.csv"), seconds_csv(outcome.runs(item), outcome.records))
 
 
 def _by_the_papers_count(outcome: Outcome, figure: Figure, panel: Panel) -> str:
     """What changes if the products of y-SBC-DAPD are counted as in the paper."""
-    ours, theirs = (BLOCK_PRODUCTS["y-sbc-dapd"], published.BLOCK_PRODUCTS["y-sbc-dapd"])
-    if "y-sbc-dapd" not in panel.methods:
+    scale = next((papers_scale(one) for one in outcome.curves(panel) if one.run.method == "y-sbc-dapd"), 1.0)
+    if scale == 1.0:
         return ""
+    theirs = published.BLOCK_PRODUCTS["y-sbc-dapd"]
+    ours = f"{theirs / scale:.3g}"
     here, there = outcome.verdicts(figure, panel), outcome.verdicts(figure, panel, papers_count=True)
     changed = [new for old, new in zip(here, there, strict=True) if new.holds is not old.holds]
     changes = "; ".join(f"{MARKS[one.holds][1]}: {one.claim} {one.evidence}" for one in changed)
     order = next(one.evidence for one, claim in zip(there, panel.claims, strict=True) if isinstance(claim, Order))
     return (
         f'<p class="soft">y-SBC-DAPD takes {ours} products with blocks per iteration here, since MMᵀ is stored, and '
-        f"{theirs} in the paper's count. With {theirs}, "
+        f"{theirs} in the paper's count; the plot shows both. With {theirs}, "
         + escape(f"these checks change: {changes}." if changed else f"every check gives the same result ({order}).")
         + "</p>"
     )
@@ -143,11 +174,12 @@ def _image(svg: str, caption: str, records: Sequence[Record]) -> str:
     )
 
 
-def _claims(verdicts: Sequence[Verdict], again: Sequence[bool]) -> str:
+def _claims(checks: Sequence[Check]) -> str:
     lines = []
-    for verdict, repeated in zip(verdicts, again, strict=True):
+    for verdict, _, own, repeated in checks:
         kind, mark = MARKS[verdict.holds]
         counted = " The same runs as above, counted there." if repeated else ""
+        counted += " Our own check, not a claim of the paper." if own else ""
         lines.append(
             f'<li class="{kind}{" again" if repeated else ""}"><span class="mark">{mark}</span> '
             f'{escape(verdict.claim)}<br><span class="soft">{escape(verdict.evidence)}.{counted}</span></li>'
@@ -158,11 +190,11 @@ def _claims(verdicts: Sequence[Verdict], again: Sequence[bool]) -> str:
 def _table(outcome: Outcome, table: Table, out: Path) -> str:
     lines = outcome.rows(table)
     write(out / f"{table.name}.csv", table_csv(lines))
-    write(out / f"{table.name}_runs.csv", runs_csv(outcome.runs(table), outcome.records))
+    _write_points(outcome, table, out / f"{table.name}_runs.csv")
     iterations = table.quick if outcome.quick else table.full
     body = []
     for row in lines:
-        kind, mark = MARKS[row.agrees]
+        kind, mark = INTERVAL_MARKS[row.verdict]
         ours = str(row.ours) if row.ours else ", ".join(f"{error:.2e}" for error in row.errors)
         whole = ' class="number"' if row.ours or len(row.errors) == 1 else ""  # a list of errors may wrap
         body.append(
@@ -172,10 +204,28 @@ def _table(outcome: Outcome, table: Table, out: Path) -> str:
         )
     shown = [outcome.records[run] for run in outcome.runs(table) if run.seed == 0]
     return (
-        f'<h2 id="{table.name}">{escape(_title(table))}</h2>\n<p class="soft">95 % confidence interval of the relative '
-        f"error after {iterations:,} iterations over {_seeds(outcome.seeds)}, computed on its logarithm.</p>\n"
-        + _grid(["method", "here", "paper", ""], body)
-        + _shorter(shown)
+        f'<h2 id="{table.name}">{escape(title_of(table))}</h2>\n<p class="soft">95 % confidence interval of the '
+        f"relative error after {iterations:,} iterations over {seeds_text(outcome.seeds)}, computed on its "
+        "logarithm.</p>\n" + _grid(["method", "here", "paper", ""], body) + _shorter(shown)
+    )
+
+
+def _predictions(outcome: Outcome) -> str:
+    body = []
+    for one in outcome.predictions():
+        kind, mark = MARKS[one.holds]
+        cells = [f'<td class="number" data-label="{name}">{counted:,.0f}</td>' for name, counted, _ in one.pairs]
+        body.append(
+            f'<tr class="{kind}"><td>{escape(one.run.experiment)}</td><td>{title(one.run.method)}</td>'
+            f'<td class="number" data-label="Π">{f"{one.Pi:,.0f}" if one.Pi else "–"}</td>{"".join(cells)}'
+            f'<td data-label="predicted"><span class="mark">{mark.split()[0]}</span> {one.deviation:.1%} off</td></tr>'
+        )
+    return (
+        '<h2 id="predictions">Predicted and counted</h2>\n<p>Gradients and products with M or Mᵀ (those of a '
+        "block-coordinate method are with single blocks), and how far <code>dapd.theory.counts</code> is off, at most "
+        f"{CLOSE:.0%}. The theorem of a method says that its error measure Ψ shrinks by the factor 1 − 1/Π per "
+        "iteration (CAPD: per outer one).</p>\n"
+        + _grid(["problem", "method", "Π", "gradients", "products", "predicted"], body)
     )
 
 
@@ -203,7 +253,7 @@ def _references(outcome: Outcome) -> str:
 
 def _times(outcome: Outcome) -> str:
     body = [
-        _time(_title(item), outcome.seconds(outcome.runs(item)), sum(published.SECONDS[item.name]))
+        _time(title_of(item), outcome.seconds(outcome.runs(item)), sum(published.SECONDS[item.name]))
         for item in outcome.items
     ]
     there = sum(sum(published.SECONDS[item.name]) for item in outcome.items)
@@ -237,9 +287,8 @@ def _clock(outcome: Outcome) -> str:
         if clock is not None
         else "The log of sessions does not cover every run"
     )
-    return _claims(
-        [Verdict("Everything together takes less time than in the paper.", outcome.faster(), evidence)], [False]
-    )
+    verdict = Verdict("Everything together takes less time than in the paper.", outcome.faster(), evidence)
+    return _claims([Check(verdict, "clock", own=True, repeated=False)])
 
 
 def _grid(heads: Sequence[str], body: Sequence[str]) -> str:
@@ -257,17 +306,3 @@ def _machine() -> str:
         f'<h2 id="machine">Machine</h2>\n<p>{escape(processor())}, {cores()} cores.</p>\n'
         f'<div class="scroll"><table><tbody>{body}</tbody></table></div>'
     )
-
-
-def _title(item: Item) -> str:
-    return item.title if isinstance(item, Figure) else f"Table: {item.title}"
-
-
-def _seeds(count: int) -> str:
-    return "one seed" if count == 1 else f"{count} seeds"
-
-
-def _conditions(record: Record) -> str:
-    paper = published.COUPLING_CONDITIONS.get(record.run.experiment)
-    published_value = f" (in the paper's figure {paper:.3g})" if paper else ""
-    return f"L/μ = {record.condition:.3g} and s_max²/s_min² = {record.coupling_condition:.3g}{published_value}"

@@ -7,16 +7,23 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from time import perf_counter, time
 from typing import Any
 
+import numpy as np
+import scipy
+
 import dapd
+from dapd import theory
+from dapd.engines import native
 from dapd.experiments import reference
 from dapd.model.problem import Problem
 from dapd.reproduce import sources
 from dapd.reproduce.machine import processor
 from dapd.solving.certificate import certify
+from dapd.spectrum.estimate import with_block_norm
 
 DRAFT = ".draft"  # suffix of a file that is being written
 STALE = 60.0  # seconds; writing a file never takes this long
@@ -54,12 +61,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Record:
-    """The result of a run: the points of its curve, and the residuals of the reference."""
+    """The result of a run: the points of its curve, what it counted, and the residuals of the reference."""
 
     run: Run
-    version: str
-    sources: str  # digest of the source files that define the result
+    made_by: str  # versions, build of the core and digest of the sources: what defines the result
     processor: str
+    engine: str
     iterations: list[int]
     products: list[float]  # with single blocks of M; Mᵢ and Mᵢᵀ count one each
     seconds: list[float]
@@ -69,6 +76,11 @@ class Record:
     reference: tuple[float, float]  # stationarity and feasibility of (x*, y*)
     condition: float  # L/μ
     coupling_condition: float  # s_max²/s_min²
+    block_ratio: float | None  # s̄_max/s_max; None if there are no blocks
+    inner: int  # CAPD's inner iterations; 1 for the other methods
+    Pi: float | None  # of the theorem, per iteration (CAPD: per outer one)
+    counted: theory.Counts
+    predicted: theory.Counts  # by `theory.counts`, so without the start
 
 
 def title(method: str) -> str:
@@ -109,9 +121,9 @@ def compute(run: Run, experiment: Experiment, show: Callable[[float], None] | No
     spent = result.block_products or experiment.blocks * result.products
     return Record(
         run=run,
-        version=dapd.__version__,
-        sources=sources.digest(),
+        made_by=made_by(),
         processor=processor(),
+        engine=result.engine.name,
         iterations=history.iterations.tolist(),
         products=(history.iterations * (spent / max(1, result.iterations))).tolist(),
         seconds=history.time.tolist(),
@@ -121,7 +133,30 @@ def compute(run: Run, experiment: Experiment, show: Callable[[float], None] | No
         reference=(kkt.stationarity, kkt.feasibility),
         condition=(problem.f.L or math.nan) / problem.f.mu,
         coupling_condition=(result.spectrum.s_max / result.spectrum.s_min) ** 2,
+        block_ratio=_block_ratio(problem, result.spectrum),
+        inner=result.parameters.N if isinstance(result.parameters, theory.Capd) else 1,
+        Pi=getattr(result.parameters, "Pi", None),
+        counted=theory.Counts(result.gradients, result.products, result.block_products),
+        predicted=theory.counts(result.parameters, result.iterations, **options),
     )
+
+
+@cache
+def made_by() -> str:
+    """What defines a result: the versions of the libraries, the build of the core, the digest of the sources."""
+    core = native.load()
+    build = core.__name__.rpartition("_")[2] if core else "none"
+    return (
+        f"dapd {dapd.__version__} (sources {sources.digest()}, core {build}), numpy {np.__version__}, "
+        f"scipy {scipy.__version__}"
+    )
+
+
+def _block_ratio(problem: Problem, spectrum: dapd.Spectrum) -> float | None:
+    """s̄_max/s_max, if the problem has blocks."""
+    if problem.blocks is None:
+        return None
+    return float(with_block_norm(spectrum, problem.M, problem.blocks).s_bar_max or math.nan) / spectrum.s_max
 
 
 def save(record: Record, folder: Path) -> None:
@@ -130,16 +165,17 @@ def save(record: Record, folder: Path) -> None:
 
 
 def load(run: Run, folder: Path) -> Record | None:
-    """Read a record; None if there is none, or if it belongs to another version or other sources."""
+    """Read a record; None if there is none, or if something that defines the result has changed since."""
     try:
         fields = json.loads((folder / f"{run.name}.json").read_text(encoding="utf-8"))
         fields["run"] = Run(**fields["run"])
         fields["reference"] = tuple(fields["reference"])
+        for name in ("counted", "predicted"):
+            fields[name] = theory.Counts(*fields[name])
         record = Record(**fields)
     except (OSError, ValueError, KeyError, TypeError):  # absent, cut short, or of another layout
         return None
-    made_by = record.version, record.sources
-    return record if made_by == (dapd.__version__, sources.digest()) and record.run == run else None
+    return record if record.made_by == made_by() and record.run == run else None
 
 
 def write(path: Path, text: str) -> None:

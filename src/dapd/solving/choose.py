@@ -12,6 +12,7 @@ from dapd.engines.protocol import Runner
 from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
 from dapd.methods.x_sbc import XSBC
+from dapd.methods.x_sbc_nonseparable import XSBCNonseparable
 from dapd.methods.y_sbc import YSBC
 from dapd.model.problem import Problem
 from dapd.model.smooth import Function
@@ -60,8 +61,7 @@ def compare_blocks(problem: Problem, spectrum: Spectrum | None, engine: str, dea
     side = theory.favoured(L=problem.f.L, mu=problem.f.mu, s_max=spectrum.s_max, s_min=spectrum.s_min)
     method = METHODS[side.method].from_theory(problem, spectrum=spectrum)
     spectrum = with_block_norm(spectrum, problem.M, problem.blocks or [], deadline=deadline)
-    sides: tuple[type[BlockMethod], ...] = (XSBC, YSBC)
-    settings = [(side, side.by_theory(problem, spectrum, sharp=True)) for side in sides]
+    settings = [(side, side.by_theory(problem, spectrum, sharp=True)) for side in _candidates(problem)]
     by_blocks, parameters = min(settings, key=lambda pair: pair[1].Pi)
     rounds = parameters.Pi / len(problem.blocks or [])
     # a round of block iterations reads M no fewer times than an iteration of the whole, so this cannot pay off
@@ -92,7 +92,18 @@ def _has_blocks(problem: Problem) -> bool:
     """Whether a block-coordinate method may run."""
     if problem.blocks is None or len(problem.blocks) == 1 or not problem.phi.is_zero:
         return False
-    return problem.parts is not None and problem.M.divides(problem.blocks)
+    return problem.M.divides(problem.blocks) and bool(_candidates(problem))
+
+
+def _candidates(problem: Problem) -> tuple[type[BlockMethod], ...]:
+    """The block-coordinate methods for this f: if it is not separable, it must have partial gradients."""
+    if problem.parts is not None:
+        return XSBC, YSBC
+    try:
+        XSBCNonseparable.check(problem)
+    except TypeError:  # there is no block_grad
+        return ()
+    return (XSBCNonseparable,)
 
 
 def _cost(runner: Runner, steps: int, deadline: float) -> float:

@@ -2,7 +2,8 @@
 
 The source is Li and Grigas, "Direct Spectral Acceleration of First-Order Methods for Saddle Point Problems with
 Bilinear Coupling" (2026), whose appendix holds the full settings. Every record that belongs to a theorem has its Pi:
-Ψ shrinks by the factor 1 − 1/Pi per iteration (in expectation for the block-coordinate methods).
+Ψ shrinks by the factor 1 − 1/Pi per iteration (in expectation for the block-coordinate methods; CAPD: per outer one).
+`counts` predicts the products and gradients of a number of iterations.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from dapd.arguments import named, number, whole
 from dapd.arrays import Array
-from dapd.theory.sharp import x_constants, y_constants
+from dapd.theory.sharp import x_alpha, x_constants, x_rounds, y_constants
 
 
 class SaddlePoint:
@@ -189,12 +190,24 @@ class CondatVu(NamedTuple):
 
 
 class Apapc(NamedTuple):
-    """Accelerated PAPC (Salim et al. 2022, Algorithm 3)."""
+    """Accelerated PAPC (Salim et al. 2022, Algorithm 3), with a prox in the dual step if φ is not zero.
+
+    The rate 1/(1 + min(1/√(κχ), 1/χ)/4) of its Proposition 1 holds for every φ: the prox adds the scalar product of
+    y⁺ − y* with a difference of subgradients, which is not negative. As for x-DAPD, M then needs full row rank.
+    """
 
     tau: float
     eta: float  # primal step
     theta: float  # dual step
     alpha: float  # μ
+    Pi: float
+
+    def lyapunov(self, at: SaddlePoint, x: Array, x_f: Array, y: Array) -> Any:
+        """Ψ at (x, x_f, y)."""
+        coupled = self.eta / (1 + self.eta * self.alpha) - min(self.eta / 4, self.tau * self.eta / 2)
+        dual = at.dual(y, coupled * self.theta) / self.theta
+        primal = (1 / self.eta + self.alpha) * at.primal(x)
+        return primal + dual + (2 - self.tau) / self.tau * at.bregman_f(x_f)
 
 
 class Capd(NamedTuple):
@@ -207,6 +220,7 @@ class Capd(NamedTuple):
     N: int  # inner Chebyshev iterations
     rho: float  # (λmax − λmin)²/16 of MᵀM's positive spectrum
     nu: float  # (λmax + λmin)/2
+    Pi: float  # of outer iterations
 
 
 class HasPi(Protocol):
@@ -218,15 +232,48 @@ class HasPi(Protocol):
 
 
 def iterations(parameters: HasPi, accuracy: float) -> float:
-    """The number of iterations after which the theorem guarantees Ψ ≤ accuracy·Ψ⁰."""
+    """The number of iterations (CAPD: inner ones) after which the theorem guarantees Ψ ≤ accuracy·Ψ⁰."""
     accuracy = number("accuracy", accuracy, above=0.0)
+    inner = parameters.N if isinstance(parameters, Capd) else 1
     if accuracy >= 1:
         return 0.0
     if math.isinf(parameters.Pi):
         return math.inf
     if parameters.Pi <= 1:  # one step suffices
-        return 1.0
-    return float(math.ceil(math.log(accuracy) / math.log1p(-1 / parameters.Pi)))
+        return float(inner)
+    return float(inner * math.ceil(math.log(accuracy) / math.log1p(-1 / parameters.Pi)))
+
+
+class Counts(NamedTuple):
+    """What a method asks of a problem, as a `Result` counts it."""
+
+    gradients: float  # of f, or of one block
+    products: float  # with M and with Mᵀ, each counted
+    block_products: float  # with one block of M or its transpose
+
+
+@named
+def counts(parameters: Any, iterations: float, *, stored_gram: bool = True, shared_sample: bool = False) -> Counts:
+    """Predict the gradients and products of a number of iterations, without those of the start.
+
+    Parameters
+    ----------
+    parameters : record of `dapd.theory`
+    iterations : float
+        For CAPD inner ones, as everywhere.
+    stored_gram : bool
+        Whether y-SBC-DAPD stores MMᵀ, so moving its anchor takes no product. Otherwise that takes 2N of them with
+        probability 1/N: the paper counts 6 per iteration instead of 4.
+    shared_sample : bool
+        Whether both steps of a block-coordinate method draw the same block.
+    """
+    k = number("iterations", iterations, least=0.0)
+    if isinstance(parameters, XSbcNonseparable):  # one partial gradient if both steps draw the same block, else two
+        return Counts(k if shared_sample else (2 - 1 / parameters.N) * k, 0, 4 * k)
+    if isinstance(parameters, XSbc | YSbc):
+        anchor = 0 if stored_gram or isinstance(parameters, XSbc) else 2
+        return Counts(k, 0, (4 + anchor) * k)
+    return Counts(k / parameters.N if isinstance(parameters, Capd) else k, 2 * k, 0)
 
 
 class Side(NamedTuple):
@@ -249,14 +296,15 @@ def favoured(*, L: float, mu: float, s_max: float, s_min: float) -> Side:
 
 
 @named
-def x_dapd(*, L: float, mu: float, s_max: float, s_min: float) -> XDapd:
-    """Parameters of x-DAPD."""
+def x_dapd(*, L: float, mu: float, s_max: float, s_min: float, sharp: bool = False) -> XDapd:
+    """Parameters of x-DAPD: those of the theorem or, with `sharp`, those with the smallest Pi that its proof allows."""
     L, mu, s_max, s_min = _constants(L, mu, s_max, s_min)
     ratio = s_max / s_min
     s_hat = 1 / s_max**2
-    alpha = min(1 / 5, ratio * math.sqrt(mu / (8 * L)))
+    alpha = x_alpha(ratio**2, L / mu) if sharp else min(1 / 5, ratio * math.sqrt(mu / (8 * L)))
     t = (1 - 4 * alpha) / (L + 4 * L * alpha)
-    Pi = max(ratio**2 / (2 * alpha), math.sqrt(1 / (mu * t)) + L / mu * 4 * alpha)
+    smooth = x_rounds(alpha, L / mu) if sharp else math.sqrt(1 / (mu * t)) + L / mu * 4 * alpha
+    Pi = max(ratio**2 / (2 * alpha), smooth)
     return XDapd(alpha=alpha, Pi=Pi, Xi_f=1.0, **_x_side(t, s_hat, Pi, 4 * L * alpha * t))
 
 
@@ -291,17 +339,24 @@ def x_sbc(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int, sharp:
 
 
 @named
-def x_sbc_nonseparable(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int) -> XSbcNonseparable:
+def x_sbc_nonseparable(
+    *, L: float, mu: float, s_bar_max: float, s_min: float, N: int, sharp: bool = False
+) -> XSbcNonseparable:
     """Parameters of x-SBC-DAPD for a nonseparable f.
 
-    The paper leaves alpha, beta and s_hat free here. We use those of the separable case, which satisfy its conditions.
+    The paper leaves alpha, beta and s_hat free here. We use those of the separable case, which satisfy its conditions,
+    or with `sharp` those with the smallest Pi.
     """
     L, mu, s_bar_max, s_min, N = _block_constants(L, mu, s_bar_max, s_min, N)
     ratio = s_bar_max / s_min
-    alpha = min(1 / 10, math.sqrt(4 / 7) * ratio * math.sqrt(mu / L))
-    s_hat = 7 / 32 / s_bar_max**2
-    t = (1 / 2 - 4 * alpha) / (L + 4 * L * alpha / N)
-    Pi = N * max(ratio**2 * 16 / (7 * alpha), math.sqrt(1 / (mu * t)) + L / mu * 4 * alpha)
+    if sharp:
+        best = x_constants(ratio**2, L / mu, N)
+        alpha, s_hat, t, Pi = best.alpha, best.a / s_bar_max**2, best.Lt / L, N * best.rounds
+    else:
+        alpha = min(1 / 10, math.sqrt(4 / 7) * ratio * math.sqrt(mu / L))
+        s_hat = 7 / 32 / s_bar_max**2
+        t = (1 / 2 - 4 * alpha) / (L + 4 * L * alpha / N)
+        Pi = N * max(ratio**2 * 16 / (7 * alpha), math.sqrt(1 / (mu * t)) + L / mu * 4 * alpha)
     side = _x_side(t, s_hat, Pi, 4 * L * alpha / N * t)
     # v moves N times as far as in the separable case, and only one block of x moves
     Xi_v = N**2 * side.pop("Xi_v")
@@ -349,7 +404,8 @@ def apapc(*, L: float, mu: float, s_max: float, s_min: float) -> Apapc:
     L, mu, s_max, s_min = _constants(L, mu, s_max, s_min)
     tau = min(1.0, 0.5 * s_max / s_min * math.sqrt(mu / L))
     eta = 1 / (4 * tau * L)
-    return Apapc(tau=tau, eta=eta, theta=1 / (eta * s_max**2), alpha=mu)
+    Pi = 1 + 4 * s_max / s_min * max(math.sqrt(L / mu), s_max / s_min)
+    return Apapc(tau=tau, eta=eta, theta=1 / (eta * s_max**2), alpha=mu, Pi=Pi)
 
 
 @named
@@ -358,10 +414,16 @@ def capd(*, L: float, mu: float, s_max: float, s_min: float) -> Capd:
     L, mu, s_max, s_min = _constants(L, mu, s_max, s_min)
     tau = min(1.0, 0.5 * math.sqrt(19 / 15 * mu / L))
     eta = 1 / (4 * tau * L)
-    # the margin keeps a ratio of 1000 that is accurate to 12 digits from giving 1001 iterations
-    N = max(1, math.ceil(s_max / s_min * (1 - 1e-9)))
-    rho = (s_max**2 - s_min**2) ** 2 / 16
-    return Capd(tau=tau, eta=eta, theta=15 / (19 * eta), alpha=mu, N=N, rho=rho, nu=(s_max**2 + s_min**2) / 2)
+    # the margin keeps the 1000 of a ratio that is a bound, 1.1e-7 too large, from becoming 1001. N may be 0.17 % less
+    # than the ratio: the positive eigenvalues of the polynomial then still lie in [11/15, 19/15]
+    N = max(1, math.ceil(s_max / s_min * (1 - 1e-6)))
+    theta, high, low = 15 / (19 * eta), s_max**2, s_min**2
+    least = 1 - 1 / math.cosh(min(700.0, N * math.acosh((high + low) / (high - low)))) if high > low else 1.0
+    # how much each term of Ψ shrinks, as for accelerated PAPC with this polynomial instead of MᵀM
+    shrink = min(eta * mu, tau / (2 - 2 * tau), theta * least * eta * min(1 / 4, tau / 2))
+    return Capd(
+        tau=tau, eta=eta, theta=theta, alpha=mu, N=N, rho=(high - low) ** 2 / 16, nu=(high + low) / 2, Pi=1 + 1 / shrink
+    )
 
 
 def _x_side(t: float, s_hat: float, Pi: float, excess: float) -> dict[str, float]:

@@ -1,6 +1,6 @@
-"""The free constants of the block-coordinate theorems, chosen to minimise Π rather than as in the corollaries.
+"""The free constants of the theorems, chosen to minimise Π rather than as in the paper.
 
-Rounds are Π/N, for r² = (s_bar_max/s_min)² and κ = L/μ.
+Rounds are Π/N, for r² = (s_bar_max/s_min)² (s_max if there are no blocks) and κ = L/μ.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class XConstants(NamedTuple):
 
     alpha: float
     a: float  # ŝ·s_bar_max²
-    Lt: float  # L·t = (1 − 4α − 2(1 + 1/β)a)/(1 + 4α)
+    Lt: float  # L·t = (1 − 4α − 2(1 + 1/β)a)/(1 + 4α/n), with n = N if f is not separable, otherwise 1
     rounds: float  # max(r²/(2αa), √(κ/(Lt)) + 4ακ)
 
 
@@ -27,7 +27,26 @@ class YConstants(NamedTuple):
     rounds: float  # max((1 + 1/β)r²/(ξ(1−α)), 2ξκ/α)
 
 
-def x_constants(r2: float, kappa: float) -> XConstants:
+def x_rounds(alpha: float, kappa: float) -> float:
+    """The least Π for which the proof of x-DAPD's theorem has Πξμt ≥ 1."""
+    Lt = (1 - 4 * alpha) / (1 + 4 * alpha)
+    excess, mu_t = 4 * alpha * Lt, Lt / kappa
+    return (excess + math.sqrt(excess**2 + 4 * mu_t * (1 + excess))) / (2 * mu_t * (1 + excess))
+
+
+def x_alpha(r2: float, kappa: float) -> float:
+    """The α of x-DAPD at which both terms of Π are equal, or the largest that keeps the primal step from vanishing."""
+    from scipy.optimize import brentq  # slow to import, and rarely needed
+
+    def excess(log: float) -> float:
+        alpha = math.exp(log)
+        return math.log(x_rounds(alpha, kappa)) - math.log(r2 / (2 * alpha))
+
+    most = math.log(0.9 / 4)
+    return math.exp(most if excess(most) < 0 else brentq(excess, -200.0, most, xtol=1e-12))
+
+
+def x_constants(r2: float, kappa: float, n: int = 1) -> XConstants:
     """Minimise the rounds: for each a take the α at which both terms are equal, then the best a."""
     from scipy.optimize import brentq, minimize_scalar  # slow to import, and rarely needed
 
@@ -37,7 +56,7 @@ def x_constants(r2: float, kappa: float) -> XConstants:
 
     def at(a: float) -> XConstants:
         def Lt(alpha: float) -> float:
-            return (room(a) - 4 * alpha) / (1 + 4 * alpha)
+            return (room(a) - 4 * alpha) / (1 + 4 * alpha / n)
 
         def excess(alpha: float) -> float:
             return math.sqrt(kappa / Lt(alpha)) + 4 * alpha * kappa - r2 / (2 * alpha * a)
