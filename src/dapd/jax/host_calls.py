@@ -44,5 +44,5 @@ def on_host(
 
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         return tuple(map(jax.numpy.asarray, one(*map(np.asarray, leaves))[1]))
-    shapes = tuple(jax.ShapeDtypeStruct((n,), dtype) for n in lengths)  # type: ignore[no-untyped-call]
+    shapes = tuple(jax.ShapeDtypeStruct((n,), dtype) for n in lengths)
     return jax.pure_callback(many, shapes, *leaves, vmap_method="expand_dims")

@@ -101,8 +101,8 @@ _GUROBI = (
     "that is exact to rounding, so the error can keep falling."
 )
 _SLOWER = (
-    "By the theorems it is 5.4 times slower here: if the conditioning of f dominates, Π is N·4ξL/μ, and the corollary of "
-    "y-SBC-DAPD needs ξ ≥ 5.45, where y-DAPD has ξ = 1"
+    "By the theorems it is 5.4 times slower here: if the conditioning of f dominates, Π is N·4ξL/μ, and the corollary "
+    "of y-SBC-DAPD needs ξ ≥ 5.45, where y-DAPD has ξ = 1"
 )
 _APART = (
     "The paper's own table separates them too: after 500,000 iterations PAPC is at 4.0e-2 … 8.4e-2 and y-DAPD at "
