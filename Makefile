@@ -9,7 +9,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # With a compiler, an error in the core stops the build; without one, the package is pure Python.
 export DAPD_REQUIRE_CORE ?= $(if $(shell command -v c++ || command -v g++ || command -v clang++),1,0)
 
-.PHONY: setup demo test lint sanitize clean
+.PHONY: setup demo test lint docs sanitize clean
 
 setup: $(VENV)/.ready
 
@@ -27,6 +27,12 @@ demo: setup
 
 test: setup
 	$(ONE_THREAD) $(RUN) -m pytest -n auto --dist loadfile
+
+# Warnings are errors; then every link is followed and, if there is a Chromium, every page opened.
+docs: setup
+	rm -rf docs/gallery docs/_build
+	$(RUN) -m sphinx -q -W --keep-going -b html docs docs/_build
+	$(RUN) tests/check_site.py docs/_build
 
 lint: setup
 	$(VENV)/bin/ruff check .

@@ -13,7 +13,6 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
 ]
-myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 root_doc = "index"
 exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py"]
@@ -28,7 +27,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": "/plot_",
-    "ignore_pattern": r"(__init__|common|gallery)\.py",
+    "ignore_pattern": r"run\.py$",
+    "write_computation_times": False,
     "download_all_examples": False,
     "show_memory": False,
     "remove_config_comments": True,
