@@ -22,6 +22,8 @@ NEARLY = (
     1e-4  # an answer stopped by rounding or Ctrl-C counts as inaccurate up to this relative error, then as an error
 )
 
+FOR_CVXPY = ("use_quad_obj",)  # options that CVXPY reads itself
+
 STATUSES = {
     Status.optimal: s.OPTIMAL,
     Status.iteration_limit: s.USER_LIMIT,
@@ -113,7 +115,8 @@ class DAPD(QpSolver):  # type: ignore[misc]  # CVXPY has no types
         known: tuple[Solver, Model] | None = cache.get(self.name()) if warm_start else None
         solver = known[0] if known is not None and _update(*known, model) else _solver(model)
         cache[self.name()] = solver, model
-        result = solver.solve(**{"tol": TOL, "progress": verbose, **solver_opts})
+        options = {name: value for name, value in solver_opts.items() if name not in FOR_CVXPY}
+        result = solver.solve(**{"tol": TOL, "progress": verbose, **options})
         attributes = {
             s.SOLVE_TIME: result.solve_time,
             s.SETUP_TIME: result.setup_time,
