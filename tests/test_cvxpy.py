@@ -295,3 +295,13 @@ def test_attributes_of_cvxpy(attribute, instead):
 @pytest.mark.parametrize("name", ["attr_power_canon", "attr_quad_form_canon", "symmetric_mixed_dpp"])
 def test_quadratic_objectives_of_cvxpy(name, instead):
     getattr(cvxpy_tests, f"test_quad_obj_{name}")(cp.OSQP)
+
+
+@pytest.mark.parametrize("cones", ["exponential", "psd", "soc"])
+def test_cones_are_refused_as_cvxpy_expects(cones, monkeypatch):
+    class WithNameOfOsqp(dapd.cvxpy.DAPD):
+        def name(self):
+            return cp.OSQP
+
+    monkeypatch.setattr("cvxpy.reductions.solvers.qp_solvers.osqp_qpif.OSQP", WithNameOfOsqp)
+    getattr(cvxpy_tests.TestQpSolverValidation(), f"test_qp_solver_rejects_{cones}_cones")()
