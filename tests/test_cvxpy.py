@@ -12,7 +12,8 @@ import dapd
 
 SOLVER = dapd.cvxpy.DAPD()
 TIGHT = {"tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-11}
-WAYS = ({}, {"direct": False}, {"engine": "native"})  # as it likes, without Clarabel, first-order only
+# as it likes, without Clarabel, and by first-order steps only, which takes longest
+WAYS = ({}, {"direct": False}, {}, {"direct": False}, {"engine": "native"})
 FEASIBLE, CHUNK = 200, 20
 
 
@@ -77,7 +78,7 @@ def test_agrees_with_clarabel(first):
     compared = 0
     for seed in range(first, first + CHUNK):
         problem = random_problem(seed)
-        problem.solve(solver=SOLVER, **WAYS[seed // 5 % 3])
+        problem.solve(solver=SOLVER, **WAYS[seed // 5 % 5])
         assert problem.status == cp.OPTIMAL, seed
         value, duals = problem.value, [c.dual_value for c in problem.constraints]
         unique = duals_are_unique(problem, problem.solver_stats.extra_stats.x)
@@ -204,7 +205,7 @@ def test_limits_statistics_and_options(capsys):
         problem.solve(solver=SOLVER, engine="native", max_iterations=20)
     assert problem.status == cp.USER_LIMIT
     assert np.isfinite(problem.value)
-    problem.solve(solver=SOLVER, tol=1e-5, verbose=True, warm_start=False)
+    problem.solve(solver=SOLVER, tol=1e-5, verbose=True, warm_start=False, use_quad_obj=True)
     stats = problem.solver_stats
     assert stats.solver_name == "DAPD"
     assert stats.extra_stats.converged
@@ -294,3 +295,13 @@ def test_attributes_of_cvxpy(attribute, instead):
 @pytest.mark.parametrize("name", ["attr_power_canon", "attr_quad_form_canon", "symmetric_mixed_dpp"])
 def test_quadratic_objectives_of_cvxpy(name, instead):
     getattr(cvxpy_tests, f"test_quad_obj_{name}")(cp.OSQP)
+
+
+@pytest.mark.parametrize("cones", ["exponential", "psd", "soc"])
+def test_cones_are_refused_as_cvxpy_expects(cones, monkeypatch):
+    class WithNameOfOsqp(dapd.cvxpy.DAPD):
+        def name(self):
+            return cp.OSQP
+
+    monkeypatch.setattr("cvxpy.reductions.solvers.qp_solvers.osqp_qpif.OSQP", WithNameOfOsqp)
+    getattr(cvxpy_tests.TestQpSolverValidation(), f"test_qp_solver_rejects_{cones}_cones")()

@@ -70,6 +70,8 @@ __all__ = [
     "experiments",
     "explain",
     "lower_bounds",
+    "lsq_linear",
+    "minimize",
     "problems",
     "solve",
     "testing",

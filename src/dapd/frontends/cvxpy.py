@@ -18,9 +18,9 @@ from dapd.solving.result import Result, Status
 from dapd.solving.solver import Solver
 
 TOL = 1e-8  # as tight as CVXPY's other accurate solvers; pass tol= to change it
-NEARLY = (
-    1e-4  # an answer stopped by rounding or Ctrl-C counts as inaccurate up to this relative error, then as an error
-)
+NEARLY = 1e-4  # up to this relative error, an answer that rounding or Ctrl-C stopped counts as inaccurate
+
+FOR_CVXPY = ("use_quad_obj",)  # options that CVXPY reads itself
 
 STATUSES = {
     Status.optimal: s.OPTIMAL,
@@ -40,7 +40,7 @@ CITATION = """@article{LiGrigas2026,
 class Model(NamedTuple):
     """½xᵀPx + qᵀx subject to lower ≤ Mx ≤ upper and least ≤ x ≤ most, from the rows Ax = b and Fx ≤ g.
 
-    The rows of F with one entry are bounds. Each bound is that of one row.
+    The rows of F with one entry are bounds; of several for one bound, the tightest has its multiplier.
     """
 
     P: Any
@@ -80,8 +80,8 @@ class DAPD(QpSolver):  # type: ignore[misc]  # CVXPY has no types
     are used again, unless `warm_start=False`.
     """
 
-    # CVXPY 1.9.3 gives a solver that takes bounds false ones: from 0·inf = nan it concludes that −y·(Xw) is 0 for every
-    # free w. So bounds arrive as rows, and become bounds again here.
+    # CVXPY 1.9.3 may give false bounds on its auxiliary variables to a solver that takes bounds: the range of Xw for a
+    # free w is nan there, since 0·inf is, and a multiple of it 0. So bounds come as rows, and become bounds again here.
     BOUNDED_VARIABLES = False
 
     def __eq__(self, other: object) -> bool:
@@ -113,7 +113,8 @@ class DAPD(QpSolver):  # type: ignore[misc]  # CVXPY has no types
         known: tuple[Solver, Model] | None = cache.get(self.name()) if warm_start else None
         solver = known[0] if known is not None and _update(*known, model) else _solver(model)
         cache[self.name()] = solver, model
-        result = solver.solve(**{"tol": TOL, "progress": verbose, **solver_opts})
+        options = {name: value for name, value in solver_opts.items() if name not in FOR_CVXPY}
+        result = solver.solve(**{"tol": TOL, "progress": verbose, **options})
         attributes = {
             s.SOLVE_TIME: result.solve_time,
             s.SETUP_TIME: result.setup_time,
