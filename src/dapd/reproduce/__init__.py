@@ -1,9 +1,21 @@
 """The paper's figures and tables, computed again and compared with the published ones."""
 
-from dapd.reproduce.catalogue import ITEMS, Figure, Table, choose
+from dapd.reproduce.catalogue import ITEMS, Figure, Item, Table, choose
 from dapd.reproduce.outcome import Outcome
 from dapd.reproduce.report import is_full, write_report
 from dapd.reproduce.runs import title
 from dapd.reproduce.schedule import Progress, complete
 
-__all__ = ["ITEMS", "Figure", "Outcome", "Progress", "Table", "choose", "complete", "is_full", "title", "write_report"]
+__all__ = [
+    "ITEMS",
+    "Figure",
+    "Item",
+    "Outcome",
+    "Progress",
+    "Table",
+    "choose",
+    "complete",
+    "is_full",
+    "title",
+    "write_report",
+]
