@@ -22,8 +22,7 @@ $(VENV)/.ready: pyproject.toml $(CORE)
 	touch $@
 
 demo: setup
-	$(RUN) examples/compressed_sensing.py --out report
-	$(VENV)/bin/dapd reproduce all --quick --out report
+	$(RUN) examples/demo.py --out report
 
 test: setup
 	$(ONE_THREAD) $(RUN) -m pytest -n auto --dist loadfile

@@ -2,7 +2,9 @@ r"""
 Compressed sensing by four methods
 ==================================
 
-A sparse signal is recovered from a quarter as many measurements as it has entries,
+A sparse signal is recovered from a quarter as many measurements as it has entries.
+
+The problem is
 
 .. math:: \min_x \ \sum_i \sqrt{x_i^2 + e^2} + \tfrac e2 x_i^2 \quad\text{subject to}\quad Mx = b,
 
@@ -30,7 +32,7 @@ for name, run in runs.items():
     print(f"{name}: error {run.history.error[-1]:.1e} after {run.iterations:,} iterations, {run.solve_time:.1f} s")
 
 # %%
-# `auto` solves it too, and Clarabel needs a second-order cone for each entry of x.
+# ``auto`` solves it too, and Clarabel needs a second-order cone for each entry of x.
 began = perf_counter()
 result = dapd.solve(problem, tol=1e-8)
 seconds = perf_counter() - began

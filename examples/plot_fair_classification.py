@@ -2,9 +2,11 @@ r"""
 Fair logistic regression
 ========================
 
-A classifier should not lean on an attribute that must not matter. With :math:`z` that attribute and :math:`a_i`
-the features, the covariance between :math:`z` and the score :math:`a_i^T x` is linear in :math:`x`, so fairness is
-one constraint:
+A classifier should not lean on an attribute that must not matter. That is one linear constraint, and this is what
+it costs.
+
+With :math:`z` that attribute and :math:`a_i` the features, the covariance between :math:`z` and the score
+:math:`a_i^T x` is linear in :math:`x`, so fairness is one constraint:
 
 .. math:: \min_x \ \sum_i \log(1 + e^{-\ell_i a_i^T x}) + \tfrac{w}{2} \|x\|^2
    \quad\text{subject to}\quad \Big| \tfrac1n \sum_i (z_i - \bar z)\, a_i^T x \Big| \le c.

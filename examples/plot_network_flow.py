@@ -2,8 +2,10 @@ r"""
 Flow through a network with capacities
 ======================================
 
-Goods enter a country in the west and leave it in the east, by road and by air. A link costs :math:`\tfrac12 r_e
-x_e^2` and carries at most its capacity, in either direction:
+Goods enter a country in the west and leave it in the east, by road and by air. Roads and flights have capacities,
+and a river with five bridges is in the way.
+
+A link costs :math:`\tfrac12 r_e x_e^2` and carries at most its capacity, in either direction:
 
 .. math:: \min_x \ \tfrac12 \sum_e r_e x_e^2 \quad\text{subject to}\quad Mx = s, \quad |x_e| \le c_e,
 

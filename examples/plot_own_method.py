@@ -2,13 +2,14 @@ r"""
 A method of one's own, measured against the lower bound
 =======================================================
 
-How good is a new method? On the paper's hard instance no method that multiplies with :math:`M` and :math:`M^T` can
-be faster than the bound, so the distance from the bound is all that there is to gain. Here PAPC gets
-over-relaxation,
+How good is a new method? The paper's hard instances tell how far it is from the best possible.
+
+On the paper's hard instance no method that multiplies with :math:`M` and :math:`M^T` can be faster than the bound,
+so the distance from the bound is all that there is to gain. Here PAPC gets over-relaxation,
 
 .. math:: (x, y) \leftarrow (x, y) + \rho \, \big( \mathrm{PAPC}(x, y) - (x, y) \big), \qquad \rho = 1.45 .
 
-A method is one pure function `step`. Once it is registered, it runs in the native core, and every report knows it.
+A method is one pure function ``step``. Once it is registered, it runs in the native core, and every report knows it.
 """
 
 from time import perf_counter

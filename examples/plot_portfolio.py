@@ -2,7 +2,9 @@ r"""
 A portfolio with factor risk and trading costs
 ==============================================
 
-How much of each asset to hold, given what one holds now:
+How much of each asset to hold, given what one holds now and what it costs to trade.
+
+The problem is
 
 .. math:: \min_x \ \tfrac{\gamma}{2} x^T (FF^T + D) x - \mu^T x + c \|x - x_0\|_1
    \quad\text{subject to}\quad \textstyle\sum_i x_i = 1, \quad 0 \le x \le 0.05 .

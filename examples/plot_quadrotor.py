@@ -2,14 +2,16 @@ r"""
 Receding-horizon control of a quadrotor
 =======================================
 
-A quadrotor near hover has twelve states (position, velocity, attitude and its rates) and four inputs (thrust and
-three torques). At each instant the controller plans the next second and a half,
+A quadrotor flies to four corners in gusty wind. Each of its 160 steps is a quadratic program.
+
+Near hover it has twelve states (position, velocity, attitude and its rates) and four inputs (thrust and three
+torques). At each instant the controller plans the next second and a half,
 
 .. math:: \min_{s, u} \ \tfrac12 \sum_t (s_t - r)^T Q (s_t - r) + u_t^T R u_t
    \quad\text{subject to}\quad s_{t+1} = As_t + Bu_t, \quad |u_t| \le u_{\max}, \quad |s_t| \le s_{\max},
 
-applies the first input, and plans again from where the wind has carried it. Only :math:`b` changes from step to
-step, so a :class:`dapd.Solver` keeps its factorisation and starts from the last plan.
+applies the first input, and plans again from where the wind has carried it. Only the linear terms change from step to
+step, so a ``dapd.Solver`` keeps its factorisation and starts from the last plan.
 """
 
 from time import perf_counter

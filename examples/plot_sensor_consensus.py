@@ -3,7 +3,10 @@ Sensors that agree
 ==================
 
 Around a lake stand 160 sensors. Each has forty noisy readings of the temperature of the shore around itself, knows
-nothing of the rest, and talks to its two neighbours only:
+nothing of the rest, and talks to its two neighbours only. Still all of them come to know the temperature
+everywhere.
+
+The problem is
 
 .. math:: \min_{x_1, \ldots, x_N} \ \sum_i \tfrac12 \|A_i x_i - d_i\|^2 + \tfrac{w}{2} \|x_i\|^2
    \quad\text{subject to}\quad x_i = x_j \ \text{ for neighbours } i, j .
@@ -54,7 +57,7 @@ reference = cp.Problem(cp.Minimize(cost), [problem.M.sparse() @ x == 0])
 reference.solve(solver=cp.CLARABEL)
 
 # %%
-# Four methods with the parameters of their theorems, and `auto`, which prefers to factorise a ring.
+# Four methods with the parameters of their theorems, and ``auto``, which prefers to factorise a ring.
 problem = problem.with_solution(np.tile(central, N))
 began = perf_counter()
 result = dapd.solve(problem, tol=1e-8)

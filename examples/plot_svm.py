@@ -2,6 +2,8 @@ r"""
 A support vector machine
 ========================
 
+A spiral border between two classes, found by a linear machine in random features.
+
 Two classes that no line separates become nearly separable after :math:`a = \cos(Wp + c)` with random :math:`W`,
 and then a linear machine finds the border:
 

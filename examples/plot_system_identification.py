@@ -2,9 +2,11 @@ r"""
 A system identified in spite of attacks
 =======================================
 
-A linear system :math:`s_{t+1} = X s_t + w_t` is watched for a while. Mostly :math:`w_t = 0`, but now and then
-someone kicks it hard. Least squares spreads the kicks over all of :math:`X`; a sum of norms, which is not squared,
-ignores them:
+A linear system is identified from a trajectory, although someone kicked it hard in a third of all instants.
+
+The system :math:`s_{t+1} = X s_t + w_t` is watched for a while. Mostly :math:`w_t = 0`, but now and then someone
+kicks it hard. Least squares spreads the kicks over all of :math:`X`; a sum of norms, which is not squared, ignores
+them:
 
 .. math:: \min_X \ \sum_t \| s_{t+1} - X s_t \|_2 + \tfrac{w}{2} \|X\|_F^2 .
 

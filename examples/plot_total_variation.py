@@ -2,7 +2,9 @@ r"""
 A photograph without its noise
 ==============================
 
-Total variation removes noise and keeps edges:
+Total variation removes noise and keeps edges.
+
+The problem is
 
 .. math:: \min_x \ \tfrac12 \|x - z\|^2 + w \sum_{\text{pixels}} \|(\nabla x)_{ij}\|_2
    \quad\text{subject to}\quad 0 \le x \le 1 .

@@ -2,7 +2,9 @@ r"""
 Transport, regularised by a square
 ==================================
 
-How to move one pile of sand into the shape of another:
+How to move one pile of sand into the shape of another, with a plan that is sparse.
+
+The problem is
 
 .. math:: \min_X \ \sum_{ij} C_{ij} X_{ij} + \tfrac{w}{2} \|X\|_F^2
    \quad\text{subject to}\quad X \ge 0, \quad X1 = p, \quad X^T 1 = q .

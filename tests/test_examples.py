@@ -1,5 +1,8 @@
 """Every example runs, agrees with an independent solver and draws a picture."""
 
+import dataclasses
+import importlib
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -7,6 +10,8 @@ from types import SimpleNamespace
 
 import matplotlib.image
 import pytest
+
+from dapd.reproduce import catalogue
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 run = SimpleNamespace(**runpy.run_path(str(EXAMPLES / "run.py")))
@@ -19,7 +24,8 @@ def test_example_agrees_and_draws(name, tmp_path):
     assert 0 <= outcome.difference < 1e-4
     assert outcome.times["dapd"] > 0
     assert outcome.other != "dapd"
-    assert outcome.text
+    assert outcome.text.endswith(".")
+    assert ":math:" not in outcome.text  # the page of the demo shows it as it is
     assert outcome.pictures == [tmp_path / f"{name}.png"]
     picture = matplotlib.image.imread(outcome.pictures[0])[..., :3]
     assert min(picture.shape[:2]) > 300
@@ -41,3 +47,29 @@ def test_runner_names_its_examples(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         runpy.run_path(str(EXAMPLES / "run.py"), run_name="__main__")
     assert "unknown example nothing; known: " in capsys.readouterr().err
+
+
+def test_demo_makes_one_page_with_the_pictures_first(tmp_path, monkeypatch, capsys):
+    figure = catalogue.ITEMS["figure-qp"]
+    panels = tuple(dataclasses.replace(panel, quick=200) for panel in figure.panels)
+    monkeypatch.setitem(catalogue.ITEMS, "figure-qp", dataclasses.replace(figure, panels=panels))
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.setattr(sys, "argv", ["demo.py", "--out", str(tmp_path)])
+    demo = importlib.import_module("demo")
+    for name in ("demo", "run"):
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(demo, "NAMES", ["portfolio", "fair_classification"])
+    monkeypatch.setattr(demo, "ITEMS", ["figure-qp"])
+    demo.main()
+    page = (tmp_path / "demo.html").read_text(encoding="utf-8")
+    assert str(tmp_path / "demo.html") in capsys.readouterr().out
+    places = [
+        page.index(part) for part in ("data:image/png", "Beside other solvers", "objectives differ by", "figure-qp")
+    ]
+    assert places == sorted(places)
+    assert page.count("data:image/png") == 2
+    assert 'src="data:image/svg' in page
+    sources = re.findall(r"(?:src|href)=\"([^\"]{1,40})", page)
+    assert all(source.startswith(("data:", "#")) for source in sources)  # self-contained
+    inner = {source[1:] for source in sources if source.startswith("#")}
+    assert inner <= set(re.findall(r"id=\"([^\"]+)\"", page))

@@ -50,7 +50,19 @@ def reproduce(
         raise typer.BadParameter(
             f"needs {' and '.join(missing)}; run pip install 'dapd[experiments]'", param_hint="reproduce"
         )
-    console = Console()
+    make_report(items, Console(), out, full=full, seeds=seeds, jobs=jobs)
+
+
+def make_report(
+    items: list[paper.Item],
+    console: Console,
+    out: Path,
+    *,
+    full: bool,
+    seeds: int | None = None,
+    jobs: int | None = None,
+) -> Path:
+    """Compute what is missing, write the report, and return the path of its page."""
     seeds = seeds or (FULL_SEEDS if full else QUICK_SEEDS)
     jobs = jobs or machine.cores()
     runs = [run for item in items for run in item.runs(quick=not full, seeds=seeds)]
@@ -79,6 +91,7 @@ def reproduce(
     page = paper.write_report(outcome, place)
     _summary(console, outcome)
     console.print(f"Took {monotonic() - began:.0f} s. Report: {page}", highlight=False, soft_wrap=True)
+    return page
 
 
 def _summary(console: Console, outcome: paper.Outcome) -> None:
