@@ -244,6 +244,20 @@ def test_float32_is_solved_in_float64_and_the_configuration_stays():
         assert not jax.config.jax_enable_x64
 
 
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_rows_of_any_scale_are_told_apart_in_float32(scale):
+    (b, c, H, M), _, _ = problem_for("l1")
+
+    def loss(b):  # the rows that bind are those with y ≠ 0, however small y is beside Mx
+        phi = dj.L1(jnp.asarray(scale * 0.3, jnp.float32))
+        return jnp.sum(dj.solve(dj.Quadratic(H, c), jnp.asarray(scale * M), b, phi).x ** 2)
+
+    expected = np.asarray(jax.grad(loss)(jnp.asarray(scale * b)))
+    with jax.enable_x64(False):
+        found = jax.jit(jax.grad(loss))(jnp.asarray(scale * b, jnp.float32))
+    assert np.allclose(found, expected, rtol=1e-3, atol=1e-3 * abs(expected).max())
+
+
 def test_classes_of_dapd_are_constants_and_give_the_same_answer_as_solve():
     (b, c, H, M), _, _ = problem_for("l1")
     f, phi = dapd.Quadratic(H, c), dapd.L1(0.3)

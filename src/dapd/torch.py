@@ -138,13 +138,13 @@ def _tensors(data: Data) -> Data:
 
 def _one(settings: Settings, data: Data) -> Solution:
     check_shapes(data)
-    x, w = _Solve.apply(settings, data, *(tensor for tensor, _ in leaves(data)))
+    x, w, _ = _Solve.apply(settings, data, *(tensor for tensor, _ in leaves(data)))
     rows = data.b.shape[0]
     return Solution(x, w[:rows], w[rows:] if data.lower is not None else torch.zeros_like(x))
 
 
 class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not look into torch
-    """X and w, which is y, or (y, z) if x has bounds."""
+    """The point (x, w) and the steps of the prox; w is y, or (y, z) if x has bounds."""
 
     @staticmethod
     def forward(settings: Settings, data: Data, *tensors: Any) -> Any:
@@ -154,22 +154,23 @@ class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not lo
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         _, ctx.data, *tensors = inputs
+        ctx.mark_non_differentiable(output[2])
         ctx.save_for_backward(*output, *tensors)
 
     @staticmethod
     def backward(ctx: Any, *slopes: Any) -> Any:
         if torch.is_grad_enabled():  # by create_graph=True; the result would silently count as constant
             raise RuntimeError("dapd.torch.solve has no second derivatives; dapd.jax.solve has")
-        x, w, *tensors = ctx.saved_tensors
+        x, w, steps, *tensors = ctx.saved_tensors
         wanted = ctx.needs_input_grad[2:]
         if torch.isnan(x).any():
             lost = (torch.full_like(tensor, torch.nan) for tensor in tensors)
             return None, None, *(nan if want else None for nan, want in zip(lost, wanted, strict=True))
-        linear = host.linearised(_numbers(ctx.data, tensors), *(part.cpu().numpy() for part in (x, w)))
-        weights = linear.solve_transpose(*(slope.cpu().double().numpy() for slope in slopes))
+        linear = host.linearised(_numbers(ctx.data, tensors), *(part.cpu().numpy() for part in (x, w, steps)))
+        weights = linear.solve_transpose(*(slope.cpu().double().numpy() for slope in slopes[:2]))
         with torch.enable_grad():
             inputs = [tensor.detach().requires_grad_(want) for tensor, want in zip(tensors, wanted, strict=True)]
-            left = torch.cat(residual(torch, with_leaves(ctx.data, inputs), x, w))
+            left = torch.cat(residual(torch, with_leaves(ctx.data, inputs), x, w, steps))
             total = -(left @ torch.cat([torch.as_tensor(part).to(x) for part in weights]))
         by = [tensor for tensor in inputs if tensor.requires_grad]
         gradients = iter(torch.autograd.grad(total, by, allow_unused=True))

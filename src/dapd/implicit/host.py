@@ -32,20 +32,23 @@ def problem_of(data: Data) -> Problem:
     return Problem(data.f.model(), M.astype(np.float64), data.b.astype(np.float64), data.phi.model(), bounds=bounds)
 
 
-def solution(data: Data, settings: Settings) -> Point:
-    """The point (x, w), or NaN if the solve fails and the settings say so."""
+def solution(data: Data, settings: Settings) -> tuple[Array, Array, Array]:
+    """The point (x, w) and prox steps that suit it, or NaN if the solve fails and the settings say so."""
+    problem = problem_of(data)
+    conditions = Conditions(problem, _hessian(data))
     try:
-        return _solution(problem_of(data), dict(settings.options), _hessian(data))
+        x, w = _solution(problem, conditions, dict(settings.options))
     except NotSolved:
         if settings.failures == "raise":
             raise
         x, w = (np.full(n, np.nan) for n in data.lengths)
-        return x, w
+        return x, w, w
+    return x, w, conditions.steps(x, w)
 
 
-def linearised(data: Data, x: Array, w: Array) -> Linearised:
+def linearised(data: Data, x: Array, w: Array, steps: Array) -> Linearised:
     """The derivative of the optimality conditions by (x, w)."""
-    return Conditions(problem_of(data), _hessian(data)).at(x.astype(np.float64), w.astype(np.float64))
+    return Conditions(problem_of(data), _hessian(data)).at(*(part.astype(np.float64) for part in (x, w, steps)))
 
 
 def _hessian(data: Data) -> Hessian | None:
@@ -53,7 +56,7 @@ def _hessian(data: Data) -> Hessian | None:
     return getattr(data.f, "hessian", None)
 
 
-def _solution(problem: Problem, options: dict[str, Any], hessian: Hessian | None) -> Point:
+def _solution(problem: Problem, conditions: Conditions, options: dict[str, Any]) -> Point:
     """The point (x, w): by Newton steps from zero if they get there, else by `dapd.solve` and Newton steps from there.
 
     Raises
@@ -63,7 +66,7 @@ def _solution(problem: Problem, options: dict[str, Any], hessian: Hessian | None
     """
     tolerances = options.get("tol") or 0.0, options.get("tol_absolute") or 0.0
     if options.keys() <= {"tol", "tol_absolute"} and problem.columns + problem.stacked.rows <= SMALL:
-        found = _newton(problem, np.zeros(problem.columns), np.zeros(problem.stacked.rows), hessian, FROM_ZERO)
+        found = _newton(conditions, np.zeros(problem.columns), np.zeros(problem.stacked.rows), FROM_ZERO)
         if found is not None and _certificate(problem, *found).meets(*tolerances):
             return found
     result = solve(problem, **options)
@@ -71,7 +74,7 @@ def _solution(problem: Problem, options: dict[str, Any], hessian: Hessian | None
         raise NotSolved(f"the solve ended with the status {result.status}: {result.message}")
     x, y, z = (np.asarray(part, np.float64) for part in (result.x, result.y, result.z))
     w = y if problem.lower is None else np.concatenate([y, z])
-    closer = _newton(problem, x, w, hessian, POLISHES)
+    closer = _newton(conditions, x, w, POLISHES)
     return closer if closer is not None and _certificate(problem, *closer).error < result.certificate.error else (x, w)
 
 
@@ -79,11 +82,11 @@ def _certificate(problem: Problem, x: Array, w: Array) -> Certificate:
     return certify(problem, x, w[: problem.rows], w[problem.rows :] if problem.lower is not None else None)
 
 
-def _newton(problem: Problem, x: Array, w: Array, hessian: Hessian | None, steps: int) -> Point | None:
+def _newton(conditions: Conditions, x: Array, w: Array, count: int) -> Point | None:
     """Newton's method on the optimality conditions; None if it has not converged after so many steps."""
-    last, conditions = np.inf, Conditions(problem, hessian)
-    for _ in range(steps):
-        dx, dw = conditions.at(x, w).newton_step()
+    last, steps = np.inf, conditions.steps(x, w)
+    for _ in range(count):
+        dx, dw = conditions.at(x, w, steps).newton_step()
         x, w = x + dx, w + dw
         step = float(np.linalg.norm(dx) + np.linalg.norm(dw))
         size = float(np.linalg.norm(x) + np.linalg.norm(w))

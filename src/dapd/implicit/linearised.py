@@ -18,6 +18,7 @@ from dapd.model.terms import Terms
 from dapd.second_order.curvature import Curvature
 from dapd.second_order.matrices import Matrix, explicit
 from dapd.second_order.rows import Rows
+from dapd.solving.certificate import balanced_step
 
 Point = tuple[Array, Array]  # x, and y or (y, z)
 Hessian = Callable[[Array], Array]
@@ -39,31 +40,36 @@ class Conditions:
         self.M = explicit(problem.M, np.inf)
         self.hessian = _hessian_of(problem) if hessian is None else hessian
 
-    def at(self, x: Array, w: Array) -> Linearised:
+    def steps(self, x: Array, w: Array) -> Array:
+        """The prox steps at which w and Mx − b count alike near (x, w), equal in the rows of a group."""
+        problem = self.problem
+        return np.full(w.size, balanced_step(problem, x, w, problem.M.forward(x)).steps)
+
+    def at(self, x: Array, w: Array, steps: Array) -> Linearised:
         """Their derivative at (x, w)."""
-        size = x.size + w.size
-        with single_blas(size**3, MANY):
-            return Linearised(self, x, w)
+        with single_blas((x.size + w.size) ** 3, MANY):
+            return Linearised(self, x, w, steps)
 
 
 class Linearised:
     """The derivative J of the optimality conditions at (x, w), w the multipliers of all rows, bounds included.
 
-    With D the derivative of the prox at w + Mx − b, J(dx, dw) = (∇²f·dx + Mᵀdw, dw − D(dw + M·dx)). To solve
-    J(dx, dw) = (r, q), set dw = q + Du. Then
+    With S the steps and D the derivative of the prox at w + S(Mx − b), J(dx, dw) = (∇²f·dx + Mᵀdw, dw − D(dw + SM·dx)).
+    To solve J(dx, dw) = (r, q), set dw = q + Du. Then, since S and D commute,
 
-        [ ∇²f     MᵀD     ] [dx]   [r − Mᵀq]
-        [ DM    −D(I − D) ] [u ] = [  −Dq  ],
+        [ ∇²f       MᵀD      ] [dx]   [r − Mᵀq]
+        [ DM    −S⁻¹D(I − D) ] [u ] = [ −S⁻¹Dq ],
 
     which is symmetric, so the transpose of J needs no other factorisation. Rows with D = 0 are left out.
     """
 
-    def __init__(self, conditions: Conditions, x: Array, w: Array) -> None:
-        problem, self.M = conditions.problem, conditions.M
-        v = w + self.M @ x - problem.b
-        self.slope, self.shift = problem.f.grad(x) + self.M.T @ w, problem.phi.prox(v, 1.0) - w
-        self.D = _ProxDerivative(conditions.rows, v)
-        self.system = _Symmetric(conditions.hessian(x), *self.D.coupling(self.M))
+    def __init__(self, conditions: Conditions, x: Array, w: Array, steps: Array) -> None:
+        problem, self.M, self.steps = conditions.problem, conditions.M, steps
+        v = w + steps * (self.M @ x - problem.b)
+        self.slope = problem.f.grad(x) + self.M.T @ w
+        self.shift = conditions.rows.prox(v, steps) - w
+        self.D = _ProxDerivative(conditions.rows, v, steps)
+        self.system = _Symmetric(conditions.hessian(x), *self.D.coupling(self.M, steps))
 
     def newton_step(self) -> Point:
         """The step to the root of the linearised conditions."""
@@ -71,20 +77,20 @@ class Linearised:
 
     def solve(self, r: Array, q: Array) -> Point:
         """J⁻¹(r, q); if J is singular, from the least-squares solution of least norm of the symmetric system."""
-        dx, u = self.system.solve(r - self.M.T @ q, -self.D.times(q)[self.D.active])
+        dx, u = self.system.solve(r - self.M.T @ q, -(self.D.times(q) / self.steps)[self.D.active])
         return dx, q + self.D.spread(u)
 
     def solve_transpose(self, r: Array, q: Array) -> Point:
         """J⁻ᵀ(r, q)."""
         dx, u = self.system.solve(r, self.D.times(q)[self.D.active])
-        return dx, q - self.M @ dx - self.D.spread(u)
+        return dx, q - self.M @ dx - self.D.spread(u) / self.steps
 
 
 class _ProxDerivative:
     """D of the prox at v: 0 or 1 in rows by themselves, symmetric with eigenvalues in [0, 1] in groups."""
 
-    def __init__(self, rows: Rows, v: Array) -> None:
-        found = rows.derivative(v, np.ones(v.size))
+    def __init__(self, rows: Rows, v: Array, steps: Array) -> None:
+        found = rows.derivative(v, steps)
         self.across = found.across
         self.active = np.flatnonzero(self.across)
         self.units: Any = None  # the direction v̂ of each group
@@ -105,13 +111,14 @@ class _ProxDerivative:
         whole[self.active] = u
         return self.times(whole)
 
-    def coupling(self, M: Matrix) -> tuple[Matrix, Matrix]:
-        """DM and D(I − D) of the active rows, the latter with 1 in the directions that D maps to zero."""
+    def coupling(self, M: Matrix, steps: Array) -> tuple[Matrix, Matrix]:
+        """DM and S⁻¹D(I − D) of the active rows, the latter made regular in the directions that D maps to zero."""
         if self.units is None:
             return M[self.active], sp.csr_array((self.active.size,) * 2)
         units = self.units[self.active]
         D = sp.diags_array(self.across[self.active]) + units @ sp.diags_array(self.extra) @ units.T
-        return D @ M[self.active], D - D @ D + units @ sp.diags_array(self.lost) @ units.T
+        regular = D - D @ D + units @ sp.diags_array(self.lost) @ units.T
+        return D @ M[self.active], sp.csr_array(sp.diags_array(1 / steps[self.active]) @ regular)
 
 
 def _hessian_of(problem: Problem) -> Callable[[Array], Matrix]:

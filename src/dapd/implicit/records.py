@@ -186,8 +186,8 @@ class Separable(FunctionRecord):
 class PhiRecord(Record):
     """φ."""
 
-    def prox(self, xp: Any, v: Array) -> Array:
-        """argmin_y φ(y) + ½‖y − v‖²."""
+    def prox(self, xp: Any, v: Array, step: Any) -> Array:
+        """argmin_y φ(y) + Σ (yᵢ − vᵢ)²/(2·stepᵢ), steps equal in the rows of a group."""
         raise NotImplementedError
 
     def model(self) -> proximal.Phi:
@@ -199,7 +199,7 @@ class PhiRecord(Record):
 class Zero(PhiRecord):
     """φ ≡ 0: Mx = b."""
 
-    def prox(self, xp: Any, v: Array) -> Array:
+    def prox(self, xp: Any, v: Array, step: Any) -> Array:
         """The identity."""
         return v
 
@@ -212,7 +212,7 @@ class Zero(PhiRecord):
 class NonNegative(PhiRecord):
     """Indicator of y ≥ 0: Mx ≤ b."""
 
-    def prox(self, xp: Any, v: Array) -> Array:
+    def prox(self, xp: Any, v: Array, step: Any) -> Array:
         """max(v, 0), with slope 0 at 0."""
         return xp.where(v > 0, v, 0 * v)
 
@@ -228,7 +228,7 @@ class Box(PhiRecord):
     lower: Any
     upper: Any
 
-    def prox(self, xp: Any, v: Array) -> Array:
+    def prox(self, xp: Any, v: Array, step: Any) -> Array:
         """Clip v, with slope 0 at the bounds."""
         return xp.where(v <= self.lower, self.lower, xp.where(v >= self.upper, self.upper, v))
 
@@ -244,10 +244,11 @@ class Interval(PhiRecord):
     lower: Any
     upper: Any
 
-    def prox(self, xp: Any, v: Array) -> Array:
+    def prox(self, xp: Any, v: Array, step: Any) -> Array:
         """Shrink v, with slope 0 at the ends unless they are equal."""
-        above = (v > self.upper) | (self.lower == self.upper)
-        return xp.where(above, v - self.upper, xp.where(v < self.lower, v - self.lower, 0 * v))
+        low, high = step * self.lower, step * self.upper
+        above = (v > high) | (self.lower == self.upper)
+        return xp.where(above, v - high, xp.where(v < low, v - low, 0 * v))
 
     def model(self) -> proximal.Phi:
         """With its numbers checked."""
@@ -260,9 +261,9 @@ class L1(PhiRecord):
 
     nu: Any
 
-    def prox(self, xp: Any, v: Array) -> Array:
+    def prox(self, xp: Any, v: Array, step: Any) -> Array:
         """Soft thresholding."""
-        return Interval(-self.nu, self.nu).prox(xp, v)
+        return Interval(-self.nu, self.nu).prox(xp, v, step)
 
     def model(self) -> proximal.Phi:
         """With its numbers checked."""
@@ -287,7 +288,7 @@ class GroupBall(PhiRecord):
         sizes = [stop - start for start, stop in self.groups]
         return np.repeat(np.arange(len(sizes)), sizes)
 
-    def prox(self, xp: Any, v: Array) -> Array:
+    def prox(self, xp: Any, v: Array, step: Any) -> Array:
         """Scale each group back to its ball; the sphere counts as inside."""
         owner = self._owner(v.shape[0])
         owner, count = xp.asarray(owner), int(owner[-1]) + 1
@@ -308,9 +309,9 @@ class Conjugate(PhiRecord):
 
     g: PhiRecord
 
-    def prox(self, xp: Any, v: Array) -> Array:
-        """V − prox_g(v)."""
-        return v - self.g.prox(xp, v)
+    def prox(self, xp: Any, v: Array, step: Any) -> Array:
+        """By Moreau: v − step·prox_{g/step}(v/step)."""
+        return v - step * self.g.prox(xp, v / step, 1 / step)
 
     def model(self) -> proximal.Phi:
         """Of g's class."""
@@ -328,10 +329,10 @@ class Stack(PhiRecord):
     def __post_init__(self) -> None:
         _with_sizes(self, "parts")
 
-    def prox(self, xp: Any, v: Array) -> Array:
+    def prox(self, xp: Any, v: Array, step: Any) -> Array:
         """Part by part."""
         pieces = zip(self.parts, consecutive(self.sizes), strict=True)
-        return xp.concatenate([part.prox(xp, v[piece]) for part, piece in pieces])
+        return xp.concatenate([part.prox(xp, v[piece], step[piece]) for part, piece in pieces])
 
     def model(self) -> proximal.Phi:
         """Of the parts' classes."""

@@ -62,7 +62,7 @@ def solve(
     settings = check_settings(failures, options)
     data = _arrays(data_of(f, M, b, phi, bounds))
     _check(data)
-    x, w = _solution(settings, data)
+    x, w, _ = _solution(settings, data)
     rows = data.b.shape[0]
     return Solution(x, w[:rows], w[rows:] if data.lower is not None else jnp.zeros_like(x))
 
@@ -91,9 +91,9 @@ def _check(data: Data) -> None:
     check_shapes(data)
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(data)):
         return  # the classes of `dapd` say it better
-    x, w = (np.zeros(n, data.b.dtype) for n in data.lengths)
+    x, w = (np.ones(n, data.b.dtype) for n in data.lengths)
     try:
-        found = jax.eval_shape(partial(residual, jnp), data, x, w)
+        found = jax.eval_shape(partial(residual, jnp), data, x, w, w)
     except (TypeError, ValueError) as error:
         raise ValueError(f"f or phi does not fit M of shape {data.M.shape}: {error}") from error
     if (found[0].shape, found[1].shape) != (x.shape, w.shape):
@@ -102,52 +102,57 @@ def _check(data: Data) -> None:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _solution(settings: Settings, data: Data) -> Any:
-    """The point (x, w); w is y, or (y, z) if x has bounds."""
-    return on_host(lambda data: host.solution(data, settings), data.lengths, data.b.dtype, (data,))
+    """The point (x, w) and the steps of the prox; w is y, or (y, z) if x has bounds."""
+    x, w = data.lengths
+    return on_host(lambda data: host.solution(data, settings), (x, w, w), data.b.dtype, (data,))
 
 
 @_solution.defjvp
 def _tangent(settings: Settings, primals: tuple[Data], tangents: tuple[Data]) -> Any:
     (data,) = primals
-    x, w = _solution(settings, data)
+    x, w, steps = _solution(settings, data)
     leaves, tree = jax.tree.flatten(data)
     moved = [k for k, leaf in enumerate(leaves) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
     moves = jax.tree.leaves(tangents)
-    return (x, w), _move(tree, tuple(moved), leaves, [moves[k] for k in moved], x, w)
+    # the solution is the root for all steps, so they count as constant
+    point = x, w, lax.stop_gradient(steps)
+    return (x, w, steps), (*_move(tree, tuple(moved), leaves, [moves[k] for k in moved], point), jnp.zeros_like(steps))
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _move(tree: Any, moved: tuple[int, ...], leaves: list[Any], moves: list[Any], x: jax.Array, w: jax.Array) -> Any:
+def _move(tree: Any, moved: tuple[int, ...], leaves: list[Any], moves: list[Any], point: Any) -> Any:
     """How (x, w) moves if these leaves of the data do; compiled, so it is fast outside jit too."""
 
     def conditions(*some: jax.Array) -> jax.Array:
         others = dict(zip(moved, some, strict=True))
         data = jax.tree.unflatten(tree, [others.get(k, leaf) for k, leaf in enumerate(leaves)])
-        return jnp.concatenate(residual(jnp, data, x, w))
+        return jnp.concatenate(residual(jnp, data, *point))
 
     data = jax.tree.unflatten(tree, leaves)
     _, change = jax.jvp(conditions, [leaves[k] for k in moved], moves)
     # one vector: JAX does not transpose a linear solve if only a part of its right-hand side is linear
-    found = _linear_solve(data, x, w, -change)
-    return found[: x.size], found[x.size :]
+    found, size = _linear_solve(data, point, -change), point[0].size
+    return found[:size], found[size:]
 
 
-def _linear_solve(data: Data, x: jax.Array, w: jax.Array, rhs: jax.Array) -> Any:
+def _linear_solve(data: Data, point: Any, rhs: jax.Array) -> Any:
     """J⁻¹ of the right-hand side, J the derivative of the conditions by (x, w)."""
+    x, w, steps = point
 
     def times(d: jax.Array) -> jax.Array:
-        return jnp.concatenate(jax.jvp(partial(residual, jnp, data), (x, w), (d[: x.size], d[x.size :]))[1])
+        moves = d[: x.size], d[x.size :]
+        return jnp.concatenate(jax.jvp(lambda x, w: residual(jnp, data, x, w, steps), (x, w), moves)[1])
 
     def by(transpose: bool) -> Callable[[Any, jax.Array], jax.Array]:
-        return lambda _, r: on_host(partial(_solved_linear, transpose), (r.size,), r.dtype, (data, x, w), r)[0]
+        return lambda _, r: on_host(partial(_solved_linear, transpose), (r.size,), r.dtype, (data, *point), r)[0]
 
     return lax.custom_linear_solve(times, rhs, by(False), by(True))
 
 
-def _solved_linear(transpose: bool, data: Data, x: Any, w: Any) -> Callable[[Any], Any]:
+def _solved_linear(transpose: bool, data: Data, x: Any, w: Any, steps: Any) -> Callable[[Any], Any]:
     """What solves with right-hand sides."""
     if np.isnan(x).any():
         return lambda rhs: [np.full(rhs.shape, np.nan)]
-    linear = host.linearised(data, x, w)
+    linear = host.linearised(data, x, w, steps)
     solve = linear.solve_transpose if transpose else linear.solve
     return lambda rhs: [np.concatenate(solve(rhs[: x.size], rhs[x.size :]))]
