@@ -101,8 +101,8 @@ _GUROBI = (
     "that is exact to rounding, so the error can keep falling."
 )
 _SLOWER = (
-    "By the theorems it is 5.4 times slower here: if the conditioning of f dominates, Π is N·4ξL/μ, and the corollary of "
-    "y-SBC-DAPD needs ξ ≥ 5.45, where y-DAPD has ξ = 1"
+    "By the theorems it is 5.4 times slower here: if the conditioning of f dominates, Π is N·4ξL/μ, and the corollary "
+    "of y-SBC-DAPD needs ξ ≥ 5.45, where y-DAPD has ξ = 1"
 )
 _APART = (
     "The paper's own table separates them too: after 500,000 iterations PAPC is at 4.0e-2 … 8.4e-2 and y-DAPD at "
@@ -189,7 +189,7 @@ FIGURES = (
                 "nse-1",
                 _NSE_METHODS,
                 1_000_000,
-                50_000,
+                100_000,
                 (
                     First("If L/μ is far above s_max²/s_min², x-DAPD is first.", "x-dapd", 3e-1, 1e-2),
                     Order("In order: x-DAPD, PAPC, y-DAPD.", (("x-dapd",), ("papc",), ("y-dapd",)), 3e-1),
@@ -201,7 +201,7 @@ FIGURES = (
                 "nse-2",
                 _NSE_METHODS,
                 1_000_000,
-                20_000,
+                40_000,
                 (
                     First("If s_max²/s_min² is larger, y-DAPD is first by far.", "y-dapd", 3e-1, 1e-2, factor=FAR),
                     Order(_Y_THEN_BOTH, (("y-dapd",), ("x-dapd", "papc")), 3e-1),
