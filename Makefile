@@ -9,7 +9,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # With a compiler, an error in the core stops the build; without one, the package is pure Python.
 export DAPD_REQUIRE_CORE ?= $(if $(shell command -v c++ || command -v g++ || command -v clang++),1,0)
 
-.PHONY: setup demo test lint docs sanitize clean
+.PHONY: setup demo reproduction test lint docs sanitize clean
 
 setup: $(VENV)/.ready
 
@@ -23,6 +23,12 @@ $(VENV)/.ready: pyproject.toml $(CORE)
 
 demo: setup
 	$(RUN) examples/demo.py --out report
+
+# The paper's budgets, about half an hour on two cores; what is kept of it is docs/reproduction.
+reproduction: setup
+	$(VENV)/bin/dapd reproduce all --full --out report
+	rm -rf docs/reproduction
+	cp -r report/outcome docs/reproduction
 
 test: setup
 	$(ONE_THREAD) $(RUN) -m pytest -n auto --dist loadfile

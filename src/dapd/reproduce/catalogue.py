@@ -189,7 +189,7 @@ FIGURES = (
                 "nse-1",
                 _NSE_METHODS,
                 1_000_000,
-                50_000,
+                100_000,
                 (
                     First("If L/μ is far above s_max²/s_min², x-DAPD is first.", "x-dapd", 3e-1, 1e-2),
                     Order("In order: x-DAPD, PAPC, y-DAPD.", (("x-dapd",), ("papc",), ("y-dapd",)), 3e-1),
@@ -201,7 +201,7 @@ FIGURES = (
                 "nse-2",
                 _NSE_METHODS,
                 1_000_000,
-                20_000,
+                40_000,
                 (
                     First("If s_max²/s_min² is larger, y-DAPD is first by far.", "y-dapd", 3e-1, 1e-2, factor=FAR),
                     Order(_Y_THEN_BOTH, (("y-dapd",), ("x-dapd", "papc")), 3e-1),

@@ -73,7 +73,8 @@ def summary(outcome: Outcome) -> list[str]:
         f"{claims[None]} are undecided.",
         f"Intervals of its tables: {intervals[Comparison.overlaps]} overlap ours, {intervals[Comparison.better]} are "
         f"better here, {intervals[Comparison.worse]} worse, {intervals[Comparison.undecided]} undecided.",
-        f"Checks of our own references, predictions and clock: {own[True]} of {own.total()} hold.",
+        f"Checks of our own references, predictions and clock: {own[True]} hold, {own[False]} do not, {own[None]} are "
+        "undecided.",
     ]
 
 

@@ -7,12 +7,14 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("dapd", "numpy", "scipy", "jax", "clarabel", "matplotlib")
+import dapd
+
+PACKAGES = ("numpy", "scipy", "jax", "clarabel", "matplotlib")
 
 
 def versions() -> dict[str, str]:
     """The versions of Python and of the packages; "not installed" if a package is missing."""
-    found = {"Python": platform.python_version()}
+    found = {"Python": platform.python_version(), "dapd": dapd.__version__}
     for name in PACKAGES:
         try:
             found[name] = version(name)

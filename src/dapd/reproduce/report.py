@@ -91,7 +91,11 @@ def _head(outcome: Outcome) -> str:
             f"{tally.intervals[Comparison.better]} are better, {tally.intervals[Comparison.worse]} worse, "
             f"{tally.intervals[Comparison.undecided]} undecided",
         ),
-        (f"{tally.own[True]} of {tally.own.total()}", "checks of our own references, predictions and clock hold"),
+        (
+            f"{tally.own[True]}",
+            "checks of our own references, predictions and clock hold, "
+            f"{tally.own[False]} do not, {tally.own[None]} are undecided",
+        ),
         (f"{seconds:,.0f} s", "of computing, one core per run"),
     ]
     return (
