@@ -8,6 +8,7 @@ from typing import Any
 
 from dapd import theory
 from dapd.arrays import Dual, Primal
+from dapd.batch import BatchResult, solve_batch
 from dapd.methods import METHODS, Method
 from dapd.model.composed import Conjugate, Stack
 from dapd.model.problem import Problem
@@ -31,6 +32,7 @@ LAZY = ("experiments", "lower_bounds", "reproduce", "testing")  # imported on fi
 __all__ = [
     "L1",
     "METHODS",
+    "BatchResult",
     "BlockDiagonal",
     "Box",
     "Certificate",
@@ -69,6 +71,7 @@ __all__ = [
     "explain",
     "lower_bounds",
     "solve",
+    "solve_batch",
     "testing",
     "theory",
 ]

@@ -109,8 +109,8 @@ _forward = jax.jit(lambda M, x: M.forward(x))
 _adjoint = jax.jit(lambda M, y: M.adjoint(y))
 
 
-@jax.jit
-def _certificate(measured: Measured, x: Array, y: Array) -> Array:
+def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
+    """The numbers of a `Certificate`, but for the distance."""
     problem = measured.placed
     M, f, phi, b = problem.M, problem.f, problem.phi, problem.b
     grad, Mx, Mty = f.grad(x), M.forward(x), M.adjoint(y)
@@ -138,6 +138,9 @@ def _certificate(measured: Measured, x: Array, y: Array) -> Array:
             jnp.maximum(_greatest(slope), _greatest(y - near)),
         ]
     )
+
+
+_certificate = jax.jit(certificate_of)
 
 
 def _worst(errors: Array, sizes: Array) -> Array:
