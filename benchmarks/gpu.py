@@ -324,7 +324,7 @@ def control(quick: bool) -> None:
             batch = dapd.solve_batch(problem, b=some, engine=engine, tol=TOL)
             whole = time.perf_counter() - began
             say(f"control x {len(some)}: {engine} (CPU, threads): {batch}, {1e3 * whole / len(some):.2f} ms each")
-        except ValueError as error:
+        except (ValueError, ImportError) as error:
             say(f"control: {engine}: {error}")
     _osqp(problem, some)
 
@@ -375,9 +375,8 @@ def cst(quick: bool) -> None:
     say(f"CST x {count}: y-dapd: {once * 1e6:.0f} us per iteration of all, {rate:.2f} TB/s of M")
     for k in range(2):
         batch = dapd.solve_batch(problems, engine="jax", tol=TOL)
-        say(
-            f"CST x {count}: run {k + 1}: {batch}, set-up {batch.setup_time:.1f} s, most iterations {max(batch.iterations)}"
-        )
+        most = batch.iterations.max()
+        say(f"CST x {count}: run {k + 1}: {batch}, set-up {batch.setup_time:.1f} s, most iterations {most}")
 
 
 PARTS: dict[str, Callable[[bool], None]] = {

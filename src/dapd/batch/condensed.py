@@ -7,6 +7,7 @@ D·M_I·W with rows of norm one. All of that is computed once, and per problem i
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from dapd.presolve.functions import is_quadratic, parts_of
 from dapd.presolve.rows import Rows
 
 WIDEST = 2_000  # variables and equations up to which the dense factorisations are made
+RANK = 1e-8  # least pivot of the equations, relative to the greatest, from which they count as independent
 SINGULAR = 1e-10  # least squared pivot of R, relative to the greatest, from which the Hessian counts as regular
 NOTHING = 1e-10  # norm of a row of M_I·W, relative to the row of M_I, that counts as zero
 
@@ -77,7 +79,7 @@ def condensed(family: Family) -> Condensed | None:
     if len(equations) > WIDEST or len(others) == 0:
         return None
     E, M_I = M[equations], M[others]
-    Z = scipy.linalg.null_space(E) if len(equations) else np.eye(n)
+    Z, inverse = _null_space(E)
     if Z.shape[1] == 0:
         return None
     try:
@@ -88,13 +90,12 @@ def condensed(family: Family) -> Condensed | None:
     if not pivots.min() > SINGULAR * pivots.max():
         return None
     W = scipy.linalg.solve_triangular(R, Z.T, trans=1).T
-    inverse = np.linalg.pinv(E) if len(equations) else np.zeros((n, 0))
     e = (b[:, equations] + np.atleast_2d(lower)[:, equations]) @ inverse.T
     at = e - ((e @ H - c) @ W) @ W.T
     if at.shape[0] == 1:
         at = np.broadcast_to(at, (len(family), n))
     image = M_I @ W
-    norms, sizes = np.linalg.norm(image, axis=1), np.linalg.norm(M_I, axis=1) * np.linalg.norm(W, 2)
+    norms, sizes = np.linalg.norm(image, axis=1), np.linalg.norm(M_I, axis=1) * _norm(W)
     image[norms <= NOTHING * sizes] = 0.0
     rest = table.take(others)
     pooled = rest.pooled(np.where(norms > NOTHING * sizes, norms, 0.0))
@@ -107,7 +108,7 @@ def condensed(family: Family) -> Condensed | None:
         b=(b[:, others] - at @ M_I.T) * D,
         lower=lower[..., others] * factor,
         upper=upper[..., others] * factor,
-        s_max=float(np.linalg.norm(scaled, 2)) * (1 + 1e-10) or 1.0,
+        s_max=_norm(scaled) * (1 + 1e-10) or 1.0,
         at=at,
         W=W,
         D=D,
@@ -118,6 +119,25 @@ def condensed(family: Family) -> Condensed | None:
         equations=equations,
         others=others,
     )
+
+
+def _norm(matrix: Array) -> float:
+    """‖matrix‖₂."""
+    small = matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T
+    return math.sqrt(max(float(scipy.linalg.eigvalsh(small, check_finite=False)[-1]), 0.0))
+
+
+def _null_space(E: Array) -> tuple[Array, Array]:
+    """An orthonormal basis of the null space of E, and its pseudoinverse."""
+    rows, columns = E.shape
+    if rows == 0:
+        return np.eye(columns), np.zeros((columns, 0))
+    if rows <= columns:
+        Q, R = scipy.linalg.qr(E.T, check_finite=False)
+        pivots = abs(R.diagonal())
+        if pivots.min() > RANK * pivots.max():
+            return Q[:, rows:], scipy.linalg.solve_triangular(R[:rows], Q[:, :rows].T, check_finite=False).T
+    return scipy.linalg.null_space(E), np.linalg.pinv(E)
 
 
 def stacked_rows(family: Family, table: Rows) -> tuple[Array, Array, Array]:

@@ -18,7 +18,8 @@ class Family:
 
     def __init__(self, first: Problem, count: int, b: Array | None, c: Array | None, bounds: Any) -> None:
         self.first, self.count, self.b, self.c = first, count, b, c
-        self.lower, self.upper = (None, None) if bounds is None else bounds
+        self.lower: Array | None = None if bounds is None else bounds[0]
+        self.upper: Array | None = None if bounds is None else bounds[1]
 
     def __len__(self) -> int:
         return self.count

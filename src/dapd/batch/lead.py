@@ -62,11 +62,11 @@ def on_device(batch: Family | list[Problem], settings: Settings, began: float) -
     setup_time = perf_counter() - began
     if plan is not None and any(settings.tolerances):
         x, dual, numbers, iterations = _run(plan, settings, deadline)
-    certificates = [Certificate(*row, math.inf) for row in numbers.tolist()]
+    certificates = _certificates(numbers)
     own: dict[int, Result] = {}
     rest = [k for k, one in enumerate(certificates) if not one.meets(*settings.tolerances)]
     if rest:
-        usable = np.isfinite(x).all(axis=1) & np.isfinite(dual).all(axis=1)
+        usable = [bool(np.isfinite(v).all() and np.isfinite(w).all()) for v, w in zip(x, dual, strict=True)]
 
         def start(k: int) -> tuple[Array, Array, Array]:
             point = x[k] if usable[k] else np.zeros_like(x[k])
@@ -101,6 +101,10 @@ def on_device(batch: Family | list[Problem], settings: Settings, began: float) -
     )
 
 
+def _certificates(numbers: Array) -> list[Certificate]:
+    return [Certificate(*[*row, math.inf]) for row in numbers.tolist()]
+
+
 def _run(plan: Plan, settings: Settings, deadline: float) -> tuple[Array, Array, Array, Array]:
     """The points, the numbers of their certificates, and the iterations of each problem."""
     lockstep = plan.lockstep
@@ -113,7 +117,7 @@ def _run(plan: Plan, settings: Settings, deadline: float) -> tuple[Array, Array,
         taken = taken + found.iterations
         x, dual = plan.back(found.x, found.y)
         numbers = plan.certify(x, dual)
-        good = np.array([Certificate(*row, math.inf).meets(*settings.tolerances) for row in numbers.tolist()])
+        good = np.array([one.meets(*settings.tolerances) for one in _certificates(numbers)])
         if good.all() or taken.max() >= limit or perf_counter() >= deadline:
             break
         at = found.x, found.y
@@ -134,10 +138,10 @@ def _of_family(family: Family) -> Plan | None:
 def _of_list(problems: list[Problem], deadline: float) -> Plan | None:
     """By a presolve of each problem; None if that leaves problems of different structures."""
     stacked = [problem.stacked for problem in problems]
-    transforms = []
+    transforms: list[Presolve] = []
     for problem in stacked:
-        known = transforms[-1].again(problem) if transforms else None
-        transforms.append(known or Presolve.apply(problem, TRANSFORMS, deadline))
+        again = transforms[-1].again(problem) if transforms else None
+        transforms.append(again or Presolve.apply(problem, TRANSFORMS, deadline))
     simple = [transform.problem for transform in transforms]
     together = stacked_list(simple)
     if together is None or any(not problem.f.L for problem in simple):

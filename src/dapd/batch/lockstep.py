@@ -125,7 +125,7 @@ class Lockstep:
         own = np.arange(len(x))  # the problem of each place
         data = (self.measured, Constants(*map(jnp.asarray, self.known)))
         axes = (self.axes, Constants(*(0 for _ in self.known)))
-        begin, advance = programs(self.method, Axes(axes))
+        begin, advance = programs(self.method.name, Axes(axes))
         walk = begin(data, jnp.asarray(x), jnp.asarray(y), jnp.asarray(tol))
         done, looks = 0, 1
         while True:
@@ -168,10 +168,11 @@ class Axes:
         return hash(self.key)
 
 
-@functools.cache
-def programs(method: type[Method], axes: Axes) -> tuple[Callable[..., Any], Callable[..., Any]]:
+@functools.lru_cache(maxsize=64)
+def programs(name: str, axes: Axes) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The first walk, and `looks` looks of all problems, compiled for problems of one structure."""
-    grid = table(method.name)
+    grid = table(name)
+    method: type[Method] = XDAPD if name == XDAPD.name else YDAPD
 
     def parameters(known: Constants, mu: Array, s: Array) -> Any:
         by_L, by_s = (type(grid.parameters)(*part) for part in zip(*grid.powers, strict=True))
