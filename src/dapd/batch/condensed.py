@@ -14,8 +14,9 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from dapd.arrays import Array
+from dapd.arrays import Array, namespace
 from dapd.batch.family import Family
+from dapd.blas import MANY, single_blas
 from dapd.model.lowered import SHRINK_BALL
 from dapd.presolve.functions import is_quadratic, parts_of
 from dapd.presolve.rows import Rows
@@ -50,20 +51,21 @@ class Condensed(NamedTuple):
         x = self.at + v @ self.W.T
         y_I = y * self.D
         y_E = (x @ self.H - self.c + y_I @ self.M_I) @ self.to_y
-        return x, _joined(self, y_E, y_I)
-
-
-def _joined(self: Condensed, y_E: Array, y_I: Array) -> Array:
-    full = np.empty((len(y_I), len(self.equations) + len(self.others)))
-    full[:, self.equations], full[:, self.others] = y_E, y_I
-    return full
+        place = np.argsort(np.concatenate([self.equations, self.others]))
+        return x, namespace(y).concat([y_E, y_I], axis=1)[:, place]
 
 
 def condensed(family: Family) -> Condensed | None:
     """The change of variables; None if f is not quadratic, or too large, or not strongly convex on the equations."""
+    n = family.first.columns
+    with single_blas(float(n) ** 3, MANY):
+        return _condensed(family) if n <= WIDEST else None
+
+
+def _condensed(family: Family) -> Condensed | None:
     first = family.first.stacked
     n, parts, table = first.columns, parts_of(first), Rows.of(first)
-    if n > WIDEST or parts is None or len(parts) > 1 or table is None or first.M.probes:
+    if parts is None or len(parts) > 1 or table is None or first.M.probes:
         return None
     terms = parts[0].terms
     if not is_quadratic(terms):

@@ -71,6 +71,20 @@ def stacked_condensed(form: Condensed) -> Stacked:
     return Stacked(measured, Measured(axes, 0, None, None, None))
 
 
+def way_back(form: Condensed) -> Any:
+    """`form.back`, computed on the device."""
+    numbers = ("at", "W", "D", "H", "c", "M_I", "to_y")
+    with jax.enable_x64(True):
+        placed = form._replace(**{name: jnp.asarray(getattr(form, name)) for name in numbers})
+
+    def back(v: Array, y: Array) -> tuple[Array, Array]:
+        with jax.enable_x64(True):
+            x, dual = placed.back(jnp.asarray(v), jnp.asarray(y))
+            return np.array(x), np.array(dual)
+
+    return back
+
+
 def stacked_family(family: Family) -> Stacked | None:
     """The family as it is given; None if groups of rows stand in the way."""
     first = family.first.stacked

@@ -13,7 +13,7 @@ from dapd.arguments import TimeUp
 from dapd.arrays import Array
 from dapd.batch.alone import one_by_one
 from dapd.batch.condensed import condensed
-from dapd.batch.device import stacked_condensed, stacked_family, stacked_list
+from dapd.batch.device import stacked_condensed, stacked_family, stacked_list, way_back
 from dapd.batch.family import Family, family_of_list
 from dapd.batch.lockstep import Constants, Lockstep
 from dapd.batch.result import BatchResult
@@ -132,7 +132,7 @@ def _of_family(family: Family) -> Plan | None:
         return None
     one = np.ones(len(family))
     known = Constants(L=one, mu=one, s_max=form.s_max * one, s_min=0 * one)
-    return Plan(stacked_condensed(form).lockstep(known), form.back, given.certify)
+    return Plan(stacked_condensed(form).lockstep(known), way_back(form), given.certify)
 
 
 def _of_list(problems: list[Problem], deadline: float) -> Plan | None:
