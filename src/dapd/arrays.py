@@ -32,9 +32,15 @@ def on_device(v: Array) -> bool:
 
 def owned(v: Array) -> Array:
     """A copy of `v` as a NumPy array."""
-    return np.array(v)
+    return np.array(on_host(v))
 
 
 def on_host(v: Array) -> Array:
-    """`v` as a NumPy array; a copy only if it is not one."""
-    return v if isinstance(v, np.ndarray) else np.asarray(v)
+    """`v` as a NumPy array; a copy only if it is not one. What other processes hold of it is fetched."""
+    if isinstance(v, np.ndarray):
+        return v
+    if getattr(v, "is_fully_addressable", True) or v.is_fully_replicated:
+        return np.asarray(v)
+    from jax.experimental import multihost_utils
+
+    return np.asarray(multihost_utils.process_allgather(v, tiled=True))

@@ -75,7 +75,8 @@ def way_back(form: Condensed) -> Any:
     """`form.back`, computed on the device."""
     numbers = ("at", "W", "D", "H", "c", "M_I", "to_y")
     with jax.enable_x64(True):
-        placed = form._replace(**{name: jnp.asarray(getattr(form, name)) for name in numbers})
+        moved: dict[str, Any] = {name: jnp.asarray(getattr(form, name)) for name in numbers}
+        placed = form._replace(**moved)
 
     def back(v: Array, y: Array) -> tuple[Array, Array]:
         with jax.enable_x64(True):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import jax
@@ -16,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dapd.arrays import Array
+from dapd.clock import perf_counter
 from dapd.engines.jax_functions import place_function, place_phi
 from dapd.engines.jax_maps import place_map, pytree
 from dapd.engines.protocol import NotNative, check_same

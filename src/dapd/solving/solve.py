@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from dapd.arguments import TimeUp, named
 from dapd.arrays import Array
+from dapd.clock import perf_counter
 from dapd.engines import bind, precision
 from dapd.engines.protocol import Runner
 from dapd.methods import METHODS
