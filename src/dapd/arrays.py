@@ -26,8 +26,8 @@ def in_dtype(array: Array, shape: tuple[int, ...], source: str, dtype: np.dtype[
 
 
 def on_device(v: Array) -> bool:
-    """Whether `v` is a JAX array, perhaps in the memory of an accelerator."""
-    return hasattr(v, "sharding") and hasattr(v, "__array_namespace__")
+    """Whether `v` is a JAX array, perhaps in the memory of an accelerator, or a symbol for one."""
+    return type(v).__module__.partition(".")[0] in ("jax", "jaxlib") and hasattr(v, "__array_namespace__")
 
 
 def owned(v: Array) -> Array:

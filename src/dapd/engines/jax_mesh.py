@@ -25,6 +25,13 @@ from dapd.engines.protocol import NotNative
 from dapd.operators.base import Dense, Operator
 from dapd.operators.scaled import ScaledMap
 
+# what XLA's collectives say when a process has gone
+LOST = ("Gloo", "closed by peer", "Connection reset", "NCCL", "UNAVAILABLE", "heartbeat")
+LOST_PEER = (
+    "a process of this solve was lost, so the others cannot go on; start all of them again. With checkpoint=path the "
+    "solve goes on from the last point that was saved"
+)
+
 _layout: ContextVar[Layout | None] = ContextVar("layout", default=None)
 
 
@@ -76,7 +83,12 @@ def using(mesh: Any, shape: tuple[int, int]) -> Iterator[None]:
     try:
         if jax.process_count() > 1:
             with agreeing(Agreed().read):
-                yield
+                try:
+                    yield
+                except (RuntimeError, ValueError) as error:
+                    if not any(word in str(error) for word in LOST):
+                        raise
+                    raise RuntimeError(LOST_PEER) from error
         else:
             yield
     finally:
