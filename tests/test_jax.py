@@ -217,7 +217,9 @@ class Counting(Operator):
 def test_what_jax_cannot_trace_is_refused_with_the_reason():
     M, b = matrix(np.random.default_rng(1), 2.0), np.ones(ROWS)
     f = dapd.Smooth(lambda x: 0.0, lambda x: np.asarray(x) * 1.0, 1.0, 1.0)
-    with pytest.raises(ValueError, match=r"engine='jax' cannot run this: f = Smooth has .*from_jax.*'auto' or 'python'"):
+    with pytest.raises(
+        ValueError, match=r"engine='jax' cannot run this: f = Smooth has .*from_jax.*'auto' or 'python'"
+    ):
         dapd.solve(dapd.Problem(f, M, b), engine="jax")
     with pytest.raises(ValueError, match="engine='jax' cannot run this: M is Counting, whose products JAX cannot"):
         dapd.solve(dapd.Problem(FUNCTIONS["diagonal"], Counting(M), b), engine="jax")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,8 @@ PROBES = 3  # products by which problems are told apart
 class Checkpoint:
     """A file with a point of one problem."""
 
-    def __init__(self, path: Any, problem: Problem, *, every: float = EVERY) -> None:
-        self.path, self.every = Path(path), every
+    def __init__(self, path: Any, problem: Problem) -> None:
+        self.path = Path(path)
         self.problem, self.mark = problem, fingerprint(problem)
         self.last, self.least = perf_counter(), np.inf
 
@@ -51,7 +51,7 @@ class Checkpoint:
 
         def watch(info: Info) -> object:
             now = perf_counter()
-            if now - self.last >= self.every and info.certificate.error < self.least:
+            if now - self.last >= EVERY and info.certificate.error < self.least:
                 dual = info.y if info.z is None else np.concatenate([info.y, info.z])
                 self.write(info.x, dual)
                 self.last, self.least = now, info.certificate.error
@@ -64,22 +64,16 @@ class Checkpoint:
         if _process() != 0 or not (np.isfinite(x).all() and np.isfinite(y).all()):
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, mark=np.array(self.mark), x=np.asarray(x), y=np.asarray(y))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, self.path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        part = self.path.with_name(self.path.name + ".part")
+        with open(part, "wb") as file:
+            np.savez(file, mark=np.array(self.mark), x=np.asarray(x), y=np.asarray(y))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, self.path)
 
 
 def _process() -> int:
     """The number of this process in a solve by several."""
-    import sys
-
     jax = sys.modules.get("jax")
     return 0 if jax is None else int(jax.process_index())
 
