@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 import time
 import types
@@ -29,6 +30,8 @@ except ImportError:  # it limits the threads of BLAS, and these measurements do 
     limits = types.SimpleNamespace(restore_original_limits=lambda: None)
     controller = types.SimpleNamespace(limit=lambda **_: limits)
     sys.modules["threadpoolctl"] = types.SimpleNamespace(ThreadpoolController=lambda: controller)  # type: ignore
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # PyTorch and CuPy need memory too
 
 import jax
 import jax.numpy as jnp
@@ -140,17 +143,12 @@ def _torch_steps(method: dapd.Method) -> Callable[[int], Any] | None:
         import torch
     except ImportError:
         return None
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    kind = torch.float64 if method.problem.dtype == np.float64 else torch.float32
-
-    def to(v: Any) -> Any:
-        return torch.as_tensor(np.array(v), dtype=kind, device=device)
-
-    step = _plain_step(method, to, torch)
+    cuda = on_gpu() and torch.cuda.is_available()
+    step = _plain_step(method, torch.from_dlpack, torch)
 
     def run(steps: int) -> None:
         step(steps)
-        if device == "cuda":
+        if cuda:
             torch.cuda.synchronize()
 
     return run
@@ -161,7 +159,9 @@ def _cupy_steps(method: dapd.Method) -> Callable[[int], Any] | None:
         import cupy
     except ImportError:
         return None
-    step = _plain_step(method, lambda v: cupy.asarray(v, method.problem.dtype), cupy)
+    if not on_gpu():
+        return None
+    step = _plain_step(method, cupy.from_dlpack, cupy)
 
     def run(steps: int) -> None:
         step(steps)
@@ -171,11 +171,14 @@ def _cupy_steps(method: dapd.Method) -> Callable[[int], Any] | None:
 
 
 def _plain_step(method: dapd.Method, to: Callable[[Any], Any], xp: Any) -> Callable[[int], Any]:
-    """y-DAPD with φ = 0 written out for a library that runs one operation after another."""
+    """y-DAPD with φ = 0 written out for a library that runs one operation after another, on the same arrays."""
     p, problem = method.parameters, method.problem
-    M, b, e = to(problem.M.matrix), to(problem.b), problem.f.e
+    with jax.enable_x64(True):
+        b, x0, y0 = (
+            to(jnp.asarray(v, problem.dtype)) for v in (problem.b, np.zeros(problem.columns), np.zeros(problem.rows))
+        )
+        M, e = to(problem.M.memory["on the device"]), problem.f.e
     Mt = M.T
-    x0, y0 = to(np.zeros(problem.columns)), to(np.zeros(problem.rows))
 
     def run(steps: int) -> Any:
         x, y, w, Mty, Mtw = x0, y0, y0, x0, x0
@@ -351,7 +354,8 @@ def _osqp(problem: dapd.Problem, b: Any) -> None:
 def cst(quick: bool) -> None:
     """256 compressed-sensing problems of 250 × 1000, each with its own M: time per iteration, and to 1e-6."""
     count = 256 if on_gpu() else 4
-    problems = [dapd.experiments.compressed_sensing(seed=k % 8) for k in range(count)]
+    different = [dapd.experiments.compressed_sensing(seed=k) for k in range(min(count, 8))]
+    problems = [different[k % len(different)] for k in range(count)]
     from dapd.batch.device import stacked_list
     from dapd.engines.jax import Oracle
 

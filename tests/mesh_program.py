@@ -71,7 +71,7 @@ def iterates():
 def program():
     """One sum over the devices per iteration, and no other exchange."""
     for rows, columns in ((20, 64), (64, 20)):
-        f, M, b, phi = instance(rows, columns, dapd.L1(0.1))
+        _, M, b, phi = instance(rows, columns, dapd.L1(0.1))
         problem = dapd.Problem(dapd.PseudoHuber(0.1), M, b, phi)
         for name in ("x-dapd", "y-dapd", "papc", "condat-vu"):
             with precision("jax"), on_mesh(MESH, problem.M.shape):

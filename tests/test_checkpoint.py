@@ -22,7 +22,8 @@ import dapd.solving.checkpoint
 dapd.solving.checkpoint.EVERY = 0.0
 rng = np.random.default_rng(0)
 M = rng.standard_normal((30, 40))
-problem = dapd.Problem(dapd.Quadratic(np.geomspace(1e-4, 1, 40), rng.standard_normal(40)), M, M @ rng.standard_normal(40))
+f = dapd.Quadratic(np.geomspace(1e-4, 1, 40), rng.standard_normal(40))
+problem = dapd.Problem(f, M, M @ rng.standard_normal(40))
 print("started", flush=True)
 slowly = lambda info: time.sleep(0.02)
 result = dapd.solve(problem, "papc", tol=1e-7, checkpoint=sys.argv[1], callback=slowly)

@@ -23,6 +23,7 @@ from dapd.engines.protocol import NotNative, check_same
 from dapd.methods.base import Method
 from dapd.model.problem import Problem
 
+TOGETHER = 32  # steps of an accelerator in a loop of known length
 PULSE = 0.1  # seconds of steps between two looks at the clock
 LARGE = 1 << 20  # multiplications of a step from which points stay on the device
 PER_ENTRY = 16  # multiplications that an entry of x or y counts for
@@ -94,7 +95,14 @@ def compiled(update: Callable[..., Any]) -> Callable[..., Any]:
     """`steps` steps of a method: a function of the placed problem, the parameters, the state and their number."""
 
     def chunk(placed: Placed, p: Any, state: Any, steps: Any) -> Any:
-        return jax.lax.fori_loop(0, steps, lambda _, s: update(p, Oracle(placed), s), state)
+        def some(count: Any, state: Any) -> Any:
+            return jax.lax.fori_loop(0, count, lambda _, s: update(p, Oracle(placed), s), state)
+
+        if jax.default_backend() != "cpu":
+            # a loop of known length runs without asking the host after each step whether to go on
+            state = jax.lax.fori_loop(0, steps // TOGETHER, lambda _, s: some(TOGETHER, s), state)
+            steps = steps % TOGETHER
+        return some(steps, state)
 
     return jax.jit(chunk)
 
