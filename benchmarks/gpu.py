@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 import time
 import types
@@ -20,6 +21,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 
 try:
@@ -28,6 +30,8 @@ except ImportError:  # it limits the threads of BLAS, and these measurements do 
     limits = types.SimpleNamespace(restore_original_limits=lambda: None)
     controller = types.SimpleNamespace(limit=lambda **_: limits)
     sys.modules["threadpoolctl"] = types.SimpleNamespace(ThreadpoolController=lambda: controller)  # type: ignore
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # PyTorch and CuPy need memory too
 
 import jax
 import jax.numpy as jnp
@@ -139,17 +143,12 @@ def _torch_steps(method: dapd.Method) -> Callable[[int], Any] | None:
         import torch
     except ImportError:
         return None
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    kind = torch.float64 if method.problem.dtype == np.float64 else torch.float32
-
-    def to(v: Any) -> Any:
-        return torch.as_tensor(np.array(v), dtype=kind, device=device)
-
-    step = _plain_step(method, to, torch)
+    cuda = on_gpu() and torch.cuda.is_available()
+    step = _plain_step(method, torch.from_dlpack, torch)
 
     def run(steps: int) -> None:
         step(steps)
-        if device == "cuda":
+        if cuda:
             torch.cuda.synchronize()
 
     return run
@@ -160,7 +159,9 @@ def _cupy_steps(method: dapd.Method) -> Callable[[int], Any] | None:
         import cupy
     except ImportError:
         return None
-    step = _plain_step(method, lambda v: cupy.asarray(v, method.problem.dtype), cupy)
+    if not on_gpu():
+        return None
+    step = _plain_step(method, cupy.from_dlpack, cupy)
 
     def run(steps: int) -> None:
         step(steps)
@@ -170,11 +171,14 @@ def _cupy_steps(method: dapd.Method) -> Callable[[int], Any] | None:
 
 
 def _plain_step(method: dapd.Method, to: Callable[[Any], Any], xp: Any) -> Callable[[int], Any]:
-    """y-DAPD with φ = 0 written out for a library that runs one operation after another."""
+    """y-DAPD with φ = 0 written out for a library that runs one operation after another, on the same arrays."""
     p, problem = method.parameters, method.problem
-    M, b, e = to(problem.M.matrix), to(problem.b), problem.f.e
+    with jax.enable_x64(True):
+        b, x0, y0 = (
+            to(jnp.asarray(v, problem.dtype)) for v in (problem.b, np.zeros(problem.columns), np.zeros(problem.rows))
+        )
+        M, e = to(problem.M.memory["on the device"]), problem.f.e
     Mt = M.T
-    x0, y0 = to(np.zeros(problem.columns)), to(np.zeros(problem.rows))
 
     def run(steps: int) -> Any:
         x, y, w, Mty, Mtw = x0, y0, y0, x0, x0
@@ -280,7 +284,112 @@ def flows(quick: bool) -> None:
         restarts(f"flow with {nodes} nodes", lambda nodes=nodes: flow(nodes), limit=120)
 
 
-PARTS: dict[str, Callable[[bool], None]] = {"dense": dense, "flow": flows, "tv": tv}
+# ---------------------------------------------------------------- batches
+
+STATES, INPUTS, HORIZON = 12, 4, 30
+
+
+def control_problem(seed: int = 0) -> dapd.Problem:
+    """Linear–quadratic control with bounds: −x₀ = b and Ax_t + Bu_t − x_{t+1} = 0; only b changes."""
+    rng = np.random.default_rng(seed)
+    A = np.eye(STATES) + 0.1 * rng.standard_normal((STATES, STATES))
+    A *= 1.02 / abs(np.linalg.eigvals(A)).max()
+    B = 0.3 * rng.standard_normal((STATES, INPUTS))
+    Q, R = np.eye(STATES), 0.1 * np.eye(INPUTS)
+    last = scipy.linalg.solve_discrete_are(A, B, Q, R)
+    H = sp.block_diag([sp.kron(sp.eye_array(HORIZON), Q), (last + last.T) / 2, sp.kron(sp.eye_array(HORIZON), R)])
+    ones = sp.eye_array(HORIZON + 1)
+    states = sp.kron(ones, -sp.eye_array(STATES)) + sp.kron(sp.eye_array(HORIZON + 1, k=-1), A)
+    inputs = sp.kron(sp.vstack([sp.csr_array((1, HORIZON)), sp.eye_array(HORIZON)]), B)
+    M = sp.hstack([states, inputs]).tocsr()
+    most = np.r_[np.full((HORIZON + 1) * STATES, 4.0), np.full(HORIZON * INPUTS, 0.3)]
+    f = dapd.Quadratic(H.tocsr(), np.zeros(len(most)))
+    return dapd.Problem(f, M, np.zeros(M.shape[0]), bounds=(-most, most))
+
+
+def control(quick: bool) -> None:
+    problem = control_problem()
+    count = 10_000 if on_gpu() else 200
+    starts = np.random.default_rng(5).uniform(-1.0, 1.0, (count, STATES))
+    b = np.c_[-starts, np.zeros((count, HORIZON * STATES))]
+    for k in range(2 if quick else 3):
+        began = time.perf_counter()
+        batch = dapd.solve_batch(problem, b=b, engine="jax", tol=TOL)
+        whole = time.perf_counter() - began
+        say(
+            f"control x {count}: run {k + 1}: {batch}, whole call {whole:.2f} s, {1e3 * whole / count:.4f} ms each, "
+            f"iterations median {np.median(batch.iterations):.0f}, most {batch.iterations.max()}"
+        )
+    some = b[: min(count, 200)]
+    for engine in ("native", "auto"):
+        try:
+            began = time.perf_counter()
+            batch = dapd.solve_batch(problem, b=some, engine=engine, tol=TOL)
+            whole = time.perf_counter() - began
+            say(f"control x {len(some)}: {engine} (CPU, threads): {batch}, {1e3 * whole / len(some):.2f} ms each")
+        except (ValueError, ImportError) as error:
+            say(f"control: {engine}: {error}")
+    _osqp(problem, some)
+
+
+def _osqp(problem: dapd.Problem, b: Any) -> None:
+    try:
+        import osqp
+    except ImportError:
+        return
+    n, work = problem.columns, osqp.OSQP()
+    A = sp.csc_matrix(sp.vstack([problem.M.matrix, sp.eye_array(n)]))
+    lower, upper = problem.bounds
+    options = {"eps_abs": TOL, "eps_rel": TOL, "max_iter": 100_000, "verbose": False}
+    P = sp.csc_matrix(sp.triu(problem.f.H))
+    work.setup(P, np.zeros(n), A, np.r_[b[0], lower], np.r_[b[0], upper], **options)
+    began = time.perf_counter()
+    for own in b:
+        work.update(l=np.r_[own, lower], u=np.r_[own, upper])
+        work.warm_start(np.zeros(n), np.zeros(A.shape[0]))
+        work.solve(raise_error=False)
+    say(f"control x {len(b)}: OSQP, one core: {1e3 * (time.perf_counter() - began) / len(b):.2f} ms each")
+
+
+def cst(quick: bool) -> None:
+    """256 compressed-sensing problems of 250 × 1000, each with its own M: time per iteration, and to 1e-6."""
+    count = 256 if on_gpu() else 4
+    different = [dapd.experiments.compressed_sensing(seed=k) for k in range(min(count, 8))]
+    problems = [different[k % len(different)] for k in range(count)]
+    from dapd.batch.device import stacked_list
+    from dapd.engines.jax import Oracle
+
+    method = dapd.METHODS["y-dapd"].from_theory(problems[0])
+    with jax.enable_x64(True):
+        together = stacked_list(problems)
+        placed, axes = together.measured.placed, together.axes.placed
+
+        def steps(placed: Any, state: Any, number: Any) -> Any:
+            oracle, p = Oracle(placed), method.parameters
+            return jax.lax.fori_loop(0, number, lambda _, s: type(method).update(p, oracle, s), state)
+
+        rows, columns = problems[0].M.shape
+        x, y = jnp.zeros((count, columns)), jnp.zeros((count, rows))
+        first = jax.vmap(lambda placed, x, y: type(method).first(method.parameters, Oracle(placed), x, y), (axes, 0, 0))
+        state = jax.jit(first)(placed, x, y)
+        run = jax.jit(jax.vmap(steps, (axes, 0, None)))
+        number = 200
+        once = seconds(lambda: jax.block_until_ready(run(placed, state, number)), 2) / number
+    rate = 2 * count * rows * columns * 8 / once / 1e12
+    say(f"CST x {count}: y-dapd: {once * 1e6:.0f} us per iteration of all, {rate:.2f} TB/s of M")
+    for k in range(2):
+        batch = dapd.solve_batch(problems, engine="jax", tol=TOL)
+        most = batch.iterations.max()
+        say(f"CST x {count}: run {k + 1}: {batch}, set-up {batch.setup_time:.1f} s, most iterations {most}")
+
+
+PARTS: dict[str, Callable[[bool], None]] = {
+    "dense": dense,
+    "flow": flows,
+    "tv": tv,
+    "control": control,
+    "cst": cst,
+}
 
 
 def chosen(name: str) -> Iterator[Callable[[bool], None]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from dapd import theory
 from dapd.arrays import Dual, Primal
+from dapd.batch import BatchResult, solve_batch
 from dapd.methods import METHODS, Method
 from dapd.model.composed import Conjugate, Stack
 from dapd.model.problem import Problem
@@ -33,6 +34,7 @@ FRONT_ENDS = ("cvxpy", "qpsolvers", "sklearn", *SCIPY)
 __all__ = [
     "L1",
     "METHODS",
+    "BatchResult",
     "BlockDiagonal",
     "Box",
     "Certificate",
@@ -74,6 +76,7 @@ __all__ = [
     "minimize",
     "problems",
     "solve",
+    "solve_batch",
     "testing",
     "theory",
 ]

@@ -29,6 +29,15 @@ def precision(engine: str) -> AbstractContextManager[Any]:
     return _import_jax().enable_x64(True) if engine == "jax" else nullcontext()
 
 
+def on_mesh(mesh: Any, shape: tuple[int, int]) -> AbstractContextManager[Any]:
+    """The context of a solve on several devices."""
+    if mesh is None:
+        return nullcontext()
+    from dapd.engines.jax_mesh import using
+
+    return using(mesh, shape)
+
+
 def _import_jax() -> Any:
     try:
         return importlib.import_module("jax")

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dapd.arrays import Array
+from dapd.arrays import Array, on_device
+from dapd.clock import perf_counter
 from dapd.engines.jax_functions import place_function, place_phi
 from dapd.engines.jax_maps import place_map, pytree
+from dapd.engines.jax_mesh import layout, mesh_map, put
 from dapd.engines.protocol import NotNative, check_same
 from dapd.methods.base import Method
 from dapd.model.problem import Problem
@@ -40,18 +41,20 @@ class Placed:
 
 def place(problem: Problem, dtype: Any = None) -> Placed:
     """The problem on the default device, in its own dtype unless another is given."""
-    dtype = np.dtype(dtype or problem.dtype)
+    dtype, mesh = np.dtype(dtype or problem.dtype), layout()
     with jax.enable_x64(True):
         return Placed(
-            M=place_map(problem.M, dtype),
+            M=place_map(problem.M, dtype) if mesh is None else mesh_map(problem.M, dtype, mesh),
             f=place_function(problem, dtype),
             phi=place_phi(problem, dtype),
-            b=jnp.asarray(problem.b, dtype),
+            b=put(problem.b, dtype, dual=True),
         )
 
 
 def is_large(problem: Problem) -> bool:
     """Whether points should stay on the device, and be judged there."""
+    if layout() is not None:
+        return True
     return problem.M.work + problem.f.work + PER_ENTRY * (problem.rows + problem.columns) >= LARGE
 
 
@@ -189,7 +192,7 @@ class JaxRunner:
     def _begin(self) -> None:
         method = self.method
         with jax.enable_x64(True):
-            x, y = (jnp.asarray(part, self.dtype) for part in (method.x0, method.y0))
+            x, y = put(method.x0, self.dtype, dual=False), put(method.y0, self.dtype, dual=True)
             self._state = compiled_first(type(method).first)(self.placed, method.parameters, x, y)
             self.counts.products += int(bool(jnp.any(y != 0)))
 
@@ -201,14 +204,14 @@ class JaxRunner:
     @state.setter
     def state(self, state: Any) -> None:
         with jax.enable_x64(True):
-            self._state = type(state)(*(jnp.asarray(part, self.dtype) for part in state))
+            self._state = type(state)(*(v if on_device(v) else jnp.asarray(v, self.dtype) for v in state))
 
     def advance(self, steps: int, deadline: float) -> int:
         """Take `steps` steps, or fewer if the deadline comes first; return how many."""
         run, p, done = compiled(type(self.method).update), self.method.parameters, 0
         with jax.enable_x64(True):
             while done < steps and (perf_counter() < deadline or not done):
-                some = min(steps - done, max(1, int(self.pace)))
+                some = min(steps - done, max(1, int(self.pace)))  # the same in all processes, as their clock is
                 began = perf_counter()
                 state = run(self.placed, p, self._state, some)
                 jax.block_until_ready(state)

@@ -12,6 +12,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
 from dapd.engines.jax_maps import check_traced, place_map, pytree
+from dapd.engines.jax_mesh import put
 from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, Piece, has_valid_lowering, pieces_of
 from dapd.model.phi import Phi
 from dapd.model.problem import Problem
@@ -97,19 +98,24 @@ def _terms(terms: Terms, size: int, dtype: Any) -> TermsOf:
     if sp.issparse(terms.H) or isinstance(terms.H, LinearOperator):
         H = place_map(as_operator(terms.H), dtype, "H")
     elif terms.H is not None and terms.H.ndim == 1:
-        diagonal = jnp.asarray(terms.H, dtype)
+        diagonal = put(terms.H, dtype, dual=False)
     elif terms.H is not None:
         H = place_map(as_operator(terms.H), dtype, "H")
     return TermsOf(
         loss=terms.loss,
         A=None if terms.A is None else place_map(terms.A, dtype, "A"),
-        d=None if terms.d is None else jnp.asarray(terms.d, dtype),
+        d=None if terms.d is None else (jnp.asarray if terms.A is not None else _as_x)(terms.d, dtype),
         e=jnp.asarray(terms.e, dtype),
         ridge=jnp.asarray(terms.ridge, dtype),
         diagonal=diagonal,
         H=H,
-        c=None if terms.c is None else jnp.asarray(terms.c, dtype),
+        c=None if terms.c is None else _as_x(terms.c, dtype),
     )
+
+
+def _as_x(v: Array, dtype: Any) -> Array:
+    """A vector as long as x, where x is."""
+    return put(v, dtype, dual=False)
 
 
 @pytree("code", "rows")
@@ -310,7 +316,8 @@ def _rows(pieces: list[tuple[Piece, int]], dtype: Any) -> list[RowsOf]:
         return [RowsOf(p.code, n, None, jnp.asarray(p.lower, dtype), jnp.asarray(p.upper, dtype)) for p, n in pieces]
     codes = np.concatenate([np.full(n, p.code, np.uint8) for p, n in pieces])
     lower, upper = (np.concatenate([np.broadcast_to(np.asarray(p[k], dtype), n) for p, n in pieces]) for k in (1, 2))
-    return [RowsOf(None, total, jnp.asarray(codes), jnp.asarray(lower), jnp.asarray(upper))]
+    table = put(codes, np.uint8, dual=True), put(lower, dtype, dual=True), put(upper, dtype, dual=True)
+    return [RowsOf(None, total, *table)]
 
 
 def _balls(piece: Piece, rows: int, dtype: Any) -> BallsOf:

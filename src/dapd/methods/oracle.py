@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array, in_dtype
+from dapd.clock import perf_counter
 from dapd.model import ask
 from dapd.model.problem import Problem
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from time import perf_counter
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
+from dapd.clock import perf_counter
 from dapd.model.problem import Problem
 from dapd.presolve.transform import ForAnyB, OnDevice, Transform
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from dapd.arrays import Array
+from dapd.clock import perf_counter
 from dapd.model.problem import Problem
 from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.symbolic import cost

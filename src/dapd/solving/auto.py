@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from dapd.arguments import TimeUp
 from dapd.arrays import Array, namespace, on_host, owned
 from dapd.blas import MANY, single_blas
+from dapd.clock import perf_counter
 from dapd.model.problem import Problem
 from dapd.solving.certificate import blame, objective
 from dapd.solving.choose import Comparison, compare_blocks

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any, NamedTuple
 
 from dapd import theory
 from dapd.arguments import TimeUp
+from dapd.clock import perf_counter
 from dapd.engines import bind
 from dapd.engines.protocol import Runner
 from dapd.methods import METHODS

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from dapd import theory
 from dapd.arrays import Array, namespace, on_device, on_host
+from dapd.clock import perf_counter
 from dapd.engines import bind
 from dapd.engines.protocol import Engine, RestartedRunner
 from dapd.methods.base import Method

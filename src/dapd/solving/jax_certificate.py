@@ -14,10 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dapd.arrays import Array, on_host
+from dapd.arrays import Array, on_device, on_host
 from dapd.engines.jax import Placed, place
 from dapd.engines.jax_functions import PhiOf
 from dapd.engines.jax_maps import pytree
+from dapd.engines.jax_mesh import put
 from dapd.model.problem import Problem
 from dapd.operators.base import Operator
 from dapd.presolve import Presolve
@@ -72,21 +73,22 @@ class Device(Operator):
     def forward(self, x: Array) -> Array:
         """Mx, to and from NumPy."""
         with jax.enable_x64(True):
-            return np.asarray(_forward(self.placed.M, x))
+            return on_host(_forward(self.placed.M, put(x, np.float64, dual=False)))
 
     def adjoint(self, y: Array) -> Array:
         """Mᵀy, to and from NumPy."""
         with jax.enable_x64(True):
-            return np.asarray(_adjoint(self.placed.M, y))
+            return on_host(_adjoint(self.placed.M, put(y, np.float64, dual=True)))
 
     def way_back(self, transform: Presolve) -> Callable[[Array, Array], tuple[Array, Array]]:
         """`transform.back` on the device if every transform has a form for it."""
+        rows, columns = self.shape
 
-        def put(v: Array) -> Array:
+        def moved(v: Array) -> Array:
             with jax.enable_x64(True):
-                return jnp.asarray(v)
+                return put(v, np.float64, dual=len(v) == rows and (rows != columns or bool(np.any(v != 1))))
 
-        placed = transform.placed(put)
+        placed = transform.placed(moved)
         if placed is not None:
             return placed.back
         return lambda x, y: transform.back(on_host(x), on_host(y))
@@ -94,23 +96,28 @@ class Device(Operator):
     @cached_property
     def _measured(self) -> Measured:
         sizes = self.problem.sizes
-        rows, duals, columns, unit = (jnp.asarray(part, np.float64) for part in sizes)
+        rows, duals = (put(part, np.float64, dual=True) for part in (sizes.rows, sizes.duals))
+        columns, unit = put(sizes.columns, np.float64, dual=False), put(sizes.unit, np.float64, dual=False)
         return Measured(self.placed, rows, duals, columns, unit)
 
     def certify(self, x: Array, y: Array, spectrum: Spectrum | None) -> Certificate:
         """Measure (x, y) in float64. `distance` is not computed."""
         with jax.enable_x64(True):
-            x, y = (jnp.asarray(part, np.float64) for part in (x, y))
+            x, y = _put(x, dual=False), _put(y, dual=True)
             numbers = np.asarray(_certificate(self._measured, x, y))
         return Certificate(*map(float, [*numbers, math.inf]))
+
+
+def _put(v: Array, *, dual: bool) -> Array:
+    return v.astype(np.float64) if on_device(v) else put(v, np.float64, dual=dual)
 
 
 _forward = jax.jit(lambda M, x: M.forward(x))
 _adjoint = jax.jit(lambda M, y: M.adjoint(y))
 
 
-@jax.jit
-def _certificate(measured: Measured, x: Array, y: Array) -> Array:
+def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
+    """The numbers of a `Certificate`, but for the distance."""
     problem = measured.placed
     M, f, phi, b = problem.M, problem.f, problem.phi, problem.b
     grad, Mx, Mty = f.grad(x), M.forward(x), M.adjoint(y)
@@ -138,6 +145,9 @@ def _certificate(measured: Measured, x: Array, y: Array) -> Array:
             jnp.maximum(_greatest(slope), _greatest(y - near)),
         ]
     )
+
+
+_certificate = jax.jit(certificate_of)
 
 
 def _worst(errors: Array, sizes: Array) -> Array:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
 from dapd.arrays import Array, on_host, owned
+from dapd.clock import perf_counter
 from dapd.engines.protocol import Runner
 from dapd.solving.certificate import Certificate, blame, objective
 from dapd.solving.device import certifier

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dapd.arrays import Array, owned
 from dapd.blas import single_blas
+from dapd.clock import perf_counter
 from dapd.engines import precision
 from dapd.engines.protocol import Engine, Runner
 from dapd.methods.block import BlockMethod

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from dapd.arrays import Array, on_host
+from dapd.clock import perf_counter
 from dapd.model.problem import Problem
 from dapd.solving.device import certifier
 from dapd.solving.loop import Info

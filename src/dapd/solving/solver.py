@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from dapd.arguments import bounds_of, named, near_miss, vector
 from dapd.arrays import Array
+from dapd.clock import perf_counter
 from dapd.model.composed import Conjugate, Stack
 from dapd.model.phi import Called, Phi, as_phi
 from dapd.model.problem import Problem

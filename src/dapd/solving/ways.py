@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterator
-from time import perf_counter
 from typing import NamedTuple
 
 from dapd import theory
 from dapd.arrays import Array
 from dapd.blas import MANY
+from dapd.clock import perf_counter
 from dapd.engines.native import MISSING, load
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
