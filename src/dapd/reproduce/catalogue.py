@@ -167,7 +167,7 @@ def _blocks(
 
 # the errors between which the sides are compared on the two instances in blocks
 _LEFT = {"x": (3e-1, 1e-2), "y": (NEAR_START, NEAR_START)}
-_RIGHT = {"x": (3e-1, 1e-1), "y": (3e-2, 1e-4)}
+_RIGHT = {"x": (3e-1, 5e-2), "y": (3e-2, 1e-3)}
 
 FIGURES = (
     Figure(
