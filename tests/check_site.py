@@ -25,11 +25,12 @@ QUIET = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update", "--enable-logging=stderr", "--v=0"),
 ]
-PROBE = """<!doctype html><title>waiting</title><iframe src="{page}" style="width:{width}px;height:900px"></iframe><script>
+PROBE = """<!doctype html><title>waiting</title>
+<iframe src="{page}" style="width:{width}px;height:900px"></iframe><script>
 addEventListener('load', () => {{ const d = document.querySelector('iframe').contentDocument;
 const missing = [...d.images].filter(i => i.loading !== 'lazy' && !(i.complete && i.naturalWidth)).length;
-const root = d.documentElement;
-document.title = `missing ${{missing}}, wider by ${{Math.max(0, root.scrollWidth - root.clientWidth)}}`; }});</script>"""
+const root = d.documentElement, wider = Math.max(0, root.scrollWidth - root.clientWidth);
+document.title = `missing ${{missing}}, wider by ${{wider}}`; }});</script>"""
 
 
 class Page(HTMLParser):
@@ -80,7 +81,14 @@ def complaints(root: Path) -> list[str]:
                     probe.write_text(PROBE.format(page=page, width=width), encoding="utf-8")
                     url = f"http://localhost:{server.server_port}/_probe.html"
                     shown = subprocess.run(
-                        [BROWSER or "", *QUIET, f"--user-data-dir={folder}", "--window-size=1400,1000", "--dump-dom", url],
+                        [
+                            BROWSER or "",
+                            *QUIET,
+                            f"--user-data-dir={folder}",
+                            "--window-size=1400,1000",
+                            "--dump-dom",
+                            url,
+                        ],
                         capture_output=True,
                         text=True,
                         timeout=60,
