@@ -70,4 +70,4 @@ define sanitized
 endef
 
 clean:
-	rm -rf $(VENV) build report
+	rm -rf $(VENV) build report examples/out

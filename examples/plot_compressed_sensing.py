@@ -27,7 +27,7 @@ import dapd
 problem = dapd.experiments.compressed_sensing(seed=0, n=100, m=400, nonzeros=20)
 problem = dapd.experiments.newton(problem)
 methods = ("y-dapd", "x-dapd", "papc", "capd")
-runs = {name: dapd.solve(problem, name, tol=0, max_iterations=40_000, history=True) for name in methods}
+runs = {name: dapd.solve(problem, name, tol=0, max_iterations=30_000, history=True) for name in methods}
 for name, run in runs.items():
     print(f"{name}: error {run.history.error[-1]:.1e} after {run.iterations:,} iterations, {run.solve_time:.1f} s")
 

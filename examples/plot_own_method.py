@@ -55,7 +55,7 @@ print(found)
 
 # %%
 # And on instances that get harder: a method is optimal if its line stays level.
-conditions = np.geomspace(4, 4000, 6)
+conditions = np.geomspace(4, 1000, 5)
 factors = {name: [] for name in methods}
 for kappa in conditions:
     harder = dapd.lower_bounds.affine(L=kappa, mu=1.0, s_max=5.0**0.5, s_min=1.0)

@@ -111,9 +111,10 @@ def test_every_kind_of_file_gives_the_same_problem(kind, tmp_path):
     assert loaded.objective(dapd.solve(problem)) == pytest.approx(OPTIMUM, rel=1e-6)
 
 
-def test_maximisation_is_the_minimisation_of_the_negative(tmp_path):
+@pytest.mark.parametrize("indent", ["    ", ""])
+def test_maximisation_is_the_minimisation_of_the_negative(indent, tmp_path):
     path = tmp_path / "max.qps"
-    negative = QPS.replace("ROWS\n", "OBJSENSE\n    MAX\nROWS\n", 1)
+    negative = QPS.replace("ROWS\n", f"OBJSENSE\n{indent}MAX\nROWS\n", 1)
     for old, new in (("obj       1.5", "obj       -1.5"), ("obj       -2.0", "obj       2.0"), ("-4.0", "4.0")):
         negative = negative.replace(old, new)
     for old in ("x1        8.0", "x2        2.0\n    x2", "x2        10.0"):
@@ -122,6 +123,15 @@ def test_maximisation_is_the_minimisation_of_the_negative(tmp_path):
     loaded = files.load(path)
     assert loaded.sign == -1.0
     assert loaded.objective(dapd.solve(loaded.problem)) == pytest.approx(-OPTIMUM, rel=1e-6)
+
+
+@pytest.mark.parametrize("section", ["QMATRIX", "QSECTION      obj", "QUADOBJ"])
+def test_every_section_for_the_quadratic_part_is_read(section, tmp_path):
+    path = tmp_path / "tiny.qps"
+    both = "    x2        x1        2.0\n" if section == "QMATRIX" else ""
+    path.write_text(QPS.replace("QUADOBJ\n", f"{section}\n{both}"))
+    x = np.array([0.3, 0.2, 0.8])
+    assert files.load(path).problem.f.value(x) == pytest.approx(0.5 * x @ P @ x + Q @ x)
 
 
 def test_limits_may_be_numbers_and_absent(tmp_path):
@@ -153,6 +163,7 @@ BAD_LINES = [  # (what, instead of what, line, message)
     ("    M1  'MARKER'  'INTORG'", "    x1        r2        -1.0", 10, "integer variables are not supported"),
     ("", "ENDATA\n", 26, "ends without ENDATA"),
     ("OBJSENSE MOST", "* a comment", 1, "MIN or MAX"),
+    ("QCMATRIX r1", "* a comment", 1, "quadratic constraints are not supported"),
     ("hello world", "* a comment", 1, "unknown section 'hello'"),
     ("COLUMNS", "* a comment", 1, "comes before any row"),
 ]

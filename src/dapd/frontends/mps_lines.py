@@ -13,6 +13,13 @@ SECTIONS = (
 )  # fmt: skip
 COLUMNS = ((1, 3), (4, 12), (14, 22), (24, 36), (39, 47), (49, 61))  # of the fixed format
 WITHOUT_VALUE, WITH_VALUE, INTEGER = {"FR", "MI", "PL"}, {"UP", "LO", "FX"}, {"BV", "LI", "UI", "SC", "SI"}
+SENSES = ("MAX", "MIN", "MAXIMIZE", "MINIMIZE")
+OUTSIDE = {  # sections of other classes of problems
+    "QCMATRIX": "quadratic constraints are not supported",
+    "CSECTION": "cones are not supported",
+    "SOS": "special ordered sets are not supported, since dapd solves convex problems",
+    "INDICATORS": "indicator constraints are not supported, since dapd solves convex problems",
+}
 NOT_CONVEX = "integer variables are not supported, since dapd solves convex problems"
 
 
@@ -75,6 +82,10 @@ class _Checker:
             if name == "OBJSENSE" and len(words) > 1:
                 self._objsense(words[1:])
             return True
+        if name in OUTSIDE:
+            raise _Mistake(f"section {name}: {OUTSIDE[name]}")
+        if self.section == "OBJSENSE" and name in SENSES:
+            return False
         if len(words) == 1 or not self.section or self.section == "NAME":
             raise _Mistake(f"unknown section {words[0]!r}{near_miss(name, SECTIONS)}")
         return False
@@ -96,7 +107,7 @@ class _Checker:
         readers[self.section](words)
 
     def _objsense(self, words: list[str]) -> None:
-        if words[0].upper() not in ("MAX", "MIN", "MAXIMIZE", "MINIMIZE"):
+        if words[0].upper() not in SENSES:
             raise _Mistake(f"OBJSENSE is MIN or MAX, found {words[0]!r}")
 
     def _row(self, words: list[str]) -> None:
