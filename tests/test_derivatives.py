@@ -211,6 +211,24 @@ def test_dependent_rows_have_the_derivative_of_independent_ones(sparse, monkeypa
     assert jnp.all(jnp.abs(slope) < 1e3)  # of the multiplier of least norm, not infinite
 
 
+@pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-3, 0.0])
+@pytest.mark.parametrize("small", [0, 100])
+def test_linear_systems_have_the_solution_of_least_norm_whatever_their_condition(apart, small, monkeypatch):
+    monkeypatch.setattr(linearised, "SMALL", small)
+    draw = np.random.default_rng(1)
+    H, B = np.diag([1.0, 0.5, 2.0, 0.0, 1.0]), draw.standard_normal((4, 5))
+    B[:, 3] = 0.0
+    B[3] = B[2] + apart * B[3]
+    C = np.diag([0.0, 0.1, 0.0, 0.0])
+    system = linearised._Symmetric(*map(sp.csr_array, (H, B, C)))
+    K, scale = np.block([[H, B.T], [B, -C]]), system.scale
+    inverse = scale[:, None] * np.linalg.pinv(scale[:, None] * K * scale, rcond=1e-12) * scale
+    rhs = draw.standard_normal(9)  # not in the range
+    expected = inverse @ rhs
+    found = np.concatenate(system.solve(rhs[:5], rhs[5:]))
+    assert np.linalg.norm(found - expected) <= 1e-6 * np.linalg.norm(expected)
+
+
 def test_failures_raise_with_the_message_or_give_nan():
     M, inconsistent = np.ones((2, 3)), jnp.array([0.0, 1.0])
     f = dj.Quadratic(np.ones(3))
