@@ -91,23 +91,26 @@ def dj_model(kind):
 def check(solution, parameters):
     """Compare each parameter by itself with central differences, and reverse with forward mode; return the slopes."""
     parameters = [jnp.asarray(p, float) for p in parameters]
-    solution = jax.jit(solution)
-    forward = jax.jit(lambda p, d: jax.jvp(solution, tuple(p), tuple(d))[1])
     draw = np.random.default_rng(0)
     moves = [jnp.asarray(draw.standard_normal(p.shape)) for p in parameters]
+    weights = jnp.asarray(draw.standard_normal(jax.eval_shape(solution, *parameters).shape))
+
+    @jax.jit  # all at once, since compiling takes longest
+    def evaluate(parameters, moves):
+        value, slope = jax.jvp(solution, parameters, moves)
+        return value, slope, jax.vjp(solution, *parameters)[1](weights)
+
     slopes = []
     for k, move in enumerate(moves):
-        ends = [
-            solution(*(p + (step * move if j == k else 0) for j, p in enumerate(parameters))) for step in (STEP, -STEP)
-        ]
-        expected = (ends[0] - ends[1]) / (2 * STEP)
-        slope = forward(parameters, [d * (j == k) for j, d in enumerate(moves)])
+        only = [d * (j == k) for j, d in enumerate(moves)]
+        ahead, behind = (
+            evaluate([p + step * d for p, d in zip(parameters, only, strict=True)], only)[0] for step in (STEP, -STEP)
+        )
+        expected = (ahead - behind) / (2 * STEP)
+        _, slope, gradients = evaluate(parameters, only)
         assert jnp.linalg.norm(slope - expected) <= 1e-5 * jnp.linalg.norm(expected) + 1e-8, k
+        assert jnp.vdot(weights, slope) == pytest.approx(float(jnp.vdot(gradients[k], move)), rel=1e-8, abs=1e-10)
         slopes.append(slope)
-    weights = jnp.asarray(draw.standard_normal(slopes[0].shape))
-    gradients = jax.jit(lambda p, g: jax.vjp(solution, *p)[1](g))(parameters, weights)
-    for slope, gradient, move in zip(slopes, gradients, moves, strict=True):
-        assert jnp.vdot(weights, slope) == pytest.approx(float(jnp.vdot(gradient, move)), rel=1e-8, abs=1e-10)
     return slopes
 
 
