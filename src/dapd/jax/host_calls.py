@@ -22,6 +22,7 @@ def on_host(
     leaves, tree = jax.tree.flatten((system, rhs))
     of_system = len(jax.tree.leaves(system))
     ranks = [leaf.ndim for leaf in leaves]
+    wide = [leaf.dtype == jnp.float64 for leaf in leaves]
 
     def one(arrays: Sequence[Any], made: Any = None) -> tuple[Any, list[Any]]:
         own, right = jax.tree.unflatten(tree, arrays)
@@ -30,7 +31,7 @@ def on_host(
         return made, [np.asarray(part, dtype) for part in answer]
 
     def many(*words: Any) -> Any:
-        arrays = [_from_words(word) for word in words]
+        arrays = [_from_words(word) if long else np.asarray(word) for word, long in zip(words, wide, strict=True)]
         leading = [array.shape[: array.ndim - rank] for array, rank in zip(arrays, ranks, strict=True)]
         batch = np.broadcast_shapes(*leading)
         out = [np.empty((*batch, n), dtype) for n in lengths]
@@ -48,7 +49,8 @@ def on_host(
         return tuple(map(jnp.asarray, one([np.asarray(leaf) for leaf in leaves])[1]))
     count = np.dtype(dtype).itemsize // 4
     shapes = tuple(jax.ShapeDtypeStruct((n, count), np.uint32) for n in lengths)  # type: ignore[no-untyped-call]
-    found = jax.pure_callback(many, shapes, *map(_to_words, leaves), vmap_method="expand_dims")
+    given = [_to_words(leaf) if long else leaf for leaf, long in zip(leaves, wide, strict=True)]
+    found = jax.pure_callback(many, shapes, *given, vmap_method="expand_dims")
     return tuple(_join(part, dtype) for part in found)
 
 
@@ -57,12 +59,11 @@ def _to_words(array: jax.Array) -> jax.Array:
 
     JAX may call back in another thread, in which a local `jax.enable_x64` does not hold, and would round float64 there.
     """
-    return lax.bitcast_convert_type(array, jnp.uint32) if array.dtype == jnp.float64 else array
+    return lax.bitcast_convert_type(array, jnp.uint32)
 
 
-def _from_words(array: Any) -> Any:
-    array = np.asarray(array)
-    return np.ascontiguousarray(array).view(np.float64)[..., 0] if array.dtype == np.uint32 else array
+def _from_words(words: Any) -> Any:
+    return np.ascontiguousarray(words).view(np.float64)[..., 0]
 
 
 def _join(words: jax.Array, dtype: Any) -> jax.Array:
