@@ -260,6 +260,9 @@ def test_float32_is_solved_in_float64_and_the_configuration_stays():
             found = call(jnp.asarray(c, jnp.float32))
             assert found.dtype == jnp.float32
             assert jnp.allclose(found, np.asarray(expected, np.float32), rtol=1e-4, atol=1e-5)
+        short = [jnp.asarray(value, jnp.float32) for value in (H, c, M, b)]
+        solved = dj.solve(dj.Quadratic(*short[:2]), *short[2:], dj.NonNegative(), engine="native")
+        assert jnp.allclose(solved.x, np.asarray(dj.solve(dj.Quadratic(H, c), M, b, dj.NonNegative()).x), atol=1e-5)
         own = dj.solve(dj.Smooth(cosh, jnp.ones(COLUMNS)), M, b, dj.NonNegative(), tol=1e-6)
         assert own.x.dtype == jnp.float32
         assert not jax.config.jax_enable_x64
@@ -277,6 +280,19 @@ def test_rows_of_any_scale_are_told_apart_in_float32(scale):
     with jax.enable_x64(False):
         found = jax.jit(jax.grad(loss))(jnp.asarray(scale * b, jnp.float32))
     assert np.allclose(found, expected, rtol=1e-3, atol=1e-3 * abs(expected).max())
+
+
+@pytest.mark.parametrize("engine", ["auto", "native"])
+def test_infinite_bounds_are_none(engine):
+    (b, c, H, M), _, _ = problem_for("nonnegative")
+
+    def loss(c, bounds):
+        solved = dj.solve(dj.Quadratic(H, c), M, b, dj.NonNegative(), bounds=bounds, engine=engine)
+        return jnp.sum(solved.x**2) + jnp.sum(solved.z)
+
+    expected = jax.grad(loss)(jnp.asarray(c), None)
+    for bounds in ((None, None), (np.full(COLUMNS, -np.inf), np.inf)):
+        assert jnp.allclose(jax.grad(loss)(jnp.asarray(c), bounds), expected, atol=1e-9)
 
 
 def test_classes_of_dapd_are_constants_and_give_the_same_answer_as_solve():
