@@ -91,23 +91,26 @@ def dj_model(kind):
 def check(solution, parameters):
     """Compare each parameter by itself with central differences, and reverse with forward mode; return the slopes."""
     parameters = [jnp.asarray(p, float) for p in parameters]
-    solution = jax.jit(solution)
-    forward = jax.jit(lambda p, d: jax.jvp(solution, tuple(p), tuple(d))[1])
     draw = np.random.default_rng(0)
     moves = [jnp.asarray(draw.standard_normal(p.shape)) for p in parameters]
+    weights = jnp.asarray(draw.standard_normal(jax.eval_shape(solution, *parameters).shape))
+
+    @jax.jit  # all at once, since compiling takes longest
+    def evaluate(parameters, moves):
+        value, slope = jax.jvp(solution, parameters, moves)
+        return value, slope, jax.vjp(solution, *parameters)[1](weights)
+
     slopes = []
     for k, move in enumerate(moves):
-        ends = [
-            solution(*(p + (step * move if j == k else 0) for j, p in enumerate(parameters))) for step in (STEP, -STEP)
-        ]
-        expected = (ends[0] - ends[1]) / (2 * STEP)
-        slope = forward(parameters, [d * (j == k) for j, d in enumerate(moves)])
+        only = [d * (j == k) for j, d in enumerate(moves)]
+        ahead, behind = (
+            evaluate([p + step * d for p, d in zip(parameters, only, strict=True)], only)[0] for step in (STEP, -STEP)
+        )
+        expected = (ahead - behind) / (2 * STEP)
+        _, slope, gradients = evaluate(parameters, only)
         assert jnp.linalg.norm(slope - expected) <= 1e-5 * jnp.linalg.norm(expected) + 1e-8, k
+        assert jnp.vdot(weights, slope) == pytest.approx(float(jnp.vdot(gradients[k], move)), rel=1e-8, abs=1e-10)
         slopes.append(slope)
-    weights = jnp.asarray(draw.standard_normal(slopes[0].shape))
-    gradients = jax.jit(lambda p, g: jax.vjp(solution, *p)[1](g))(parameters, weights)
-    for slope, gradient, move in zip(slopes, gradients, moves, strict=True):
-        assert jnp.vdot(weights, slope) == pytest.approx(float(jnp.vdot(gradient, move)), rel=1e-8, abs=1e-10)
     return slopes
 
 
@@ -211,6 +214,24 @@ def test_dependent_rows_have_the_derivative_of_independent_ones(sparse, monkeypa
     assert jnp.all(jnp.abs(slope) < 1e3)  # of the multiplier of least norm, not infinite
 
 
+@pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-3, 0.0])
+@pytest.mark.parametrize("small", [0, 100])
+def test_linear_systems_have_the_solution_of_least_norm_whatever_their_condition(apart, small, monkeypatch):
+    monkeypatch.setattr(linearised, "SMALL", small)
+    draw = np.random.default_rng(1)
+    H, B = np.diag([1.0, 0.5, 2.0, 0.0, 1.0]), draw.standard_normal((4, 5))
+    B[:, 3] = 0.0
+    B[3] = B[2] + apart * B[3]
+    C = np.diag([0.0, 0.1, 0.0, 0.0])
+    system = linearised._Symmetric(*map(sp.csr_array, (H, B, C)))
+    K, scale = np.block([[H, B.T], [B, -C]]), system.scale
+    inverse = scale[:, None] * np.linalg.pinv(scale[:, None] * K * scale, rcond=1e-12) * scale
+    rhs = draw.standard_normal(9)  # not in the range
+    expected = inverse @ rhs
+    found = np.concatenate(system.solve(rhs[:5], rhs[5:]))
+    assert np.linalg.norm(found - expected) <= 1e-6 * np.linalg.norm(expected)
+
+
 def test_failures_raise_with_the_message_or_give_nan():
     M, inconsistent = np.ones((2, 3)), jnp.array([0.0, 1.0])
     f = dj.Quadratic(np.ones(3))
@@ -239,6 +260,9 @@ def test_float32_is_solved_in_float64_and_the_configuration_stays():
             found = call(jnp.asarray(c, jnp.float32))
             assert found.dtype == jnp.float32
             assert jnp.allclose(found, np.asarray(expected, np.float32), rtol=1e-4, atol=1e-5)
+        short = [jnp.asarray(value, jnp.float32) for value in (H, c, M, b)]
+        solved = dj.solve(dj.Quadratic(*short[:2]), *short[2:], dj.NonNegative(), engine="native")
+        assert jnp.allclose(solved.x, np.asarray(dj.solve(dj.Quadratic(H, c), M, b, dj.NonNegative()).x), atol=1e-5)
         own = dj.solve(dj.Smooth(cosh, jnp.ones(COLUMNS)), M, b, dj.NonNegative(), tol=1e-6)
         assert own.x.dtype == jnp.float32
         assert not jax.config.jax_enable_x64
@@ -256,6 +280,19 @@ def test_rows_of_any_scale_are_told_apart_in_float32(scale):
     with jax.enable_x64(False):
         found = jax.jit(jax.grad(loss))(jnp.asarray(scale * b, jnp.float32))
     assert np.allclose(found, expected, rtol=1e-3, atol=1e-3 * abs(expected).max())
+
+
+@pytest.mark.parametrize("engine", ["auto", "native"])
+def test_infinite_bounds_are_none(engine):
+    (b, c, H, M), _, _ = problem_for("nonnegative")
+
+    def loss(c, bounds):
+        solved = dj.solve(dj.Quadratic(H, c), M, b, dj.NonNegative(), bounds=bounds, engine=engine)
+        return jnp.sum(solved.x**2) + jnp.sum(solved.z)
+
+    expected = jax.grad(loss)(jnp.asarray(c), None)
+    for bounds in ((None, None), (np.full(COLUMNS, -np.inf), np.inf)):
+        assert jnp.allclose(jax.grad(loss)(jnp.asarray(c), bounds), expected, atol=1e-9)
 
 
 def test_classes_of_dapd_are_constants_and_give_the_same_answer_as_solve():

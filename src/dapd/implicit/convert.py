@@ -110,7 +110,10 @@ def check_shapes(data: Data) -> None:
         raise ValueError(f"M must be a matrix, found shape {tuple(data.M.shape)}")
     rows, columns = data.M.shape
     if tuple(data.b.shape) != (rows,):
-        raise ValueError(f"b has shape {tuple(data.b.shape)}, expected ({rows},), one entry for each row of M")
+        raise ValueError(
+            f"b has shape {tuple(data.b.shape)}, expected ({rows},), one entry for each row of M; "
+            "in JAX, use jax.vmap for a batch"
+        )
     for name, end in (("lower", data.lower), ("upper", data.upper)):
         if end is not None and tuple(end.shape) not in ((), (columns,)):
             raise ValueError(f"the {name} bound has shape {tuple(end.shape)}, expected a number or ({columns},)")

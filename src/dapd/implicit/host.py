@@ -29,7 +29,11 @@ def problem_of(data: Data) -> Problem:
     M = data.M.model() if isinstance(data.M, Sparse) else data.M
     bounds = None if data.lower is None else (data.lower, data.upper)
     # f stays in its own precision, which says how far from semidefinite an H may be by rounding
-    return Problem(data.f.model(), M.astype(np.float64), data.b.astype(np.float64), data.phi.model(), bounds=bounds)
+    problem = Problem(data.f.model(), M.astype(np.float64), data.b.astype(np.float64), data.phi.model(), bounds=bounds)
+    if bounds is None or problem.lower is not None:
+        return problem
+    free = np.full(problem.columns, np.inf)  # a Problem drops such bounds, but their multipliers are expected
+    return problem.replaced(limits=(-free, free))
 
 
 def solution(data: Data, settings: Settings) -> tuple[Array, Array, Array]:

@@ -25,6 +25,7 @@ Hessian = Callable[[Array], Array]
 
 SHIFT = 1e-9  # of the eigenvalues of the scaled system, which may be singular
 REFINEMENTS = 20
+ACCURATE, INCONSISTENT = 1e-15, 1e-7  # relative residuals, at which to stop, and which mean that there is no solution
 SMALL = 100  # systems up to this size are factorised as dense ones
 
 
@@ -162,34 +163,48 @@ class _Symmetric:
             K = np.block([[H, B.T], [B, -C]])
             greatest = abs(K).max(axis=0, initial=0.0)
         self.scale = 1 / np.sqrt(np.where(greatest > 0, greatest, 1.0))
-        signs = np.concatenate([np.ones(self.columns), -np.ones(size - self.columns)])
+        self.signs = np.concatenate([np.ones(self.columns), -np.ones(size - self.columns)])
         if sparse:
             around = sp.diags_array(self.scale)
             self.K = sp.csc_array(around @ K @ around)
             self._solve: Callable[[Array], Array] = qdldl.Solver(
-                sp.csc_matrix(self.K + SHIFT * sp.diags_array(signs))
+                sp.csc_matrix(self.K + SHIFT * sp.diags_array(self.signs))
             ).solve
         else:
             self.K = self.scale[:, None] * K * self.scale
-            factors = scipy.linalg.lu_factor(self.K + SHIFT * np.diag(signs), check_finite=False)
+            factors = scipy.linalg.lu_factor(self.K + SHIFT * np.diag(self.signs), check_finite=False)
             self._solve = lambda r: scipy.linalg.lu_solve(factors, r, check_finite=False)
 
     def solve(self, r: Array, q: Array) -> Point:
         """The solution of least norm, of the least-squares problem if there is none (in scaled variables)."""
         rhs = self.scale * np.concatenate([r, q])
-        size = float(np.linalg.norm(rhs))
-        if size == 0:
-            return np.zeros(r.size), np.zeros(q.size)
-        first = self._solve(rhs)
-        if SHIFT * np.linalg.norm(first) > 1e-5 * size:  # part of the right-hand side is in the null space
-            for _ in range(3):
-                rhs = self.K @ self._solve(rhs)
-        found, left, last = np.zeros(rhs.size), rhs, np.inf
-        for _ in range(REFINEMENTS):
-            norm = float(np.linalg.norm(left))
-            if norm <= 1e-15 * size or norm > 0.5 * last:
-                break
-            found, last = found + self._solve(left), norm
-            left = rhs - self.K @ found
+        found, left = self._refined(rhs)
+        if left > INCONSISTENT * np.linalg.norm(rhs):
+            for _ in range(3):  # again, for what rounding leaves
+                rhs = rhs - self._null_part(rhs)
+            found, _ = self._refined(rhs)
         found = self.scale * found
         return found[: self.columns], found[self.columns :]
+
+    def _null_part(self, rhs: Array) -> Array:
+        """The part in the null space, on which the factorised matrix is ±δ; elsewhere each pass divides by λ/δ."""
+        for _ in range(4):
+            rhs = SHIFT * self.signs * self._solve(rhs)
+        return rhs
+
+    def _refined(self, rhs: Array) -> tuple[Array, float]:
+        """The solution from zero on, and the norm of what is left of the right-hand side."""
+        found, left = np.zeros(rhs.size), rhs
+        norm = size = float(np.linalg.norm(rhs))
+        for _ in range(REFINEMENTS):
+            if norm <= ACCURATE * size:
+                break
+            more = found + self._solve(left)
+            left = rhs - self.K @ more
+            last, norm = norm, float(np.linalg.norm(left))
+            if not norm < last:
+                return found, last
+            found = more
+            if norm > 0.5 * last:
+                break
+        return found, norm
