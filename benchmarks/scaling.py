@@ -8,7 +8,7 @@ With M (n × m entries of s bytes) divided by columns over p devices, an iterati
 
 t₀ is what an iteration takes besides (kernel launches), B the bandwidth of a device's memory, k the vectors as long as
 x that an iteration reads and writes, λ the latency of a message and W the bandwidth of a link: R is the all-reduce of
-one vector of n entries. Host devices share one memory, so there B is divided by the number of devices that use it at once.
+one vector of n entries. Host devices share one memory, so there B is divided by p.
 """
 
 from __future__ import annotations
