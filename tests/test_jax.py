@@ -277,3 +277,17 @@ def test_a_user_may_stop_at_a_look(name):
     )
     assert result.status == "interrupted"
     assert result.iterations > 50
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_infeasible_is_found_for_a_problem_on_the_device(monkeypatch, bounded):
+    monkeypatch.setattr("dapd.engines.jax.LARGE", 0)
+    M = np.vstack([np.ones((1, 4)), np.ones((1, 4))])
+    if bounded:
+        problem = dapd.Problem(dapd.Quadratic(np.ones(4)), M[:1], [9.0], bounds=(-1.0, 1.0))
+    else:
+        problem = dapd.Problem(dapd.Quadratic(np.ones(4)), M, [1.0, 2.0], dapd.Interval(-0.1, 0.1))
+    for method in ("auto", "papc"):
+        result = dapd.solve(problem, method, engine="jax", max_iterations=20_000)
+        assert result.status == "infeasible", method
+        assert result.ray is not None

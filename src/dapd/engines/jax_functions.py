@@ -163,6 +163,11 @@ class RowsOf:
         """The point of dom φ nearest to y."""
         return self._by_code(y, jnp.clip(y, self.lower, self.upper), self._bounded(y))
 
+    def project_recession(self, d: Array) -> Array:
+        """The direction nearest to d along which φ stays finite."""
+        low, high = jnp.where(jnp.isinf(self.lower), -jnp.inf, 0.0), jnp.where(jnp.isinf(self.upper), jnp.inf, 0.0)
+        return self._by_code(d, jnp.clip(d, low, high), self._bounded(d))
+
     def project_conjugate(self, z: Array) -> Array:
         """The point of dom φ* nearest to z."""
         return self._by_code(0 * z, self._bounded(z), jnp.clip(z, self.lower, self.upper))
@@ -223,6 +228,10 @@ class BallsOf:
         """The point of dom φ nearest to y."""
         return self._inside(y) if self.inside else y
 
+    def project_recession(self, d: Array) -> Array:
+        """The direction nearest to d along which φ stays finite."""
+        return 0 * d if self.inside else d
+
     def project_conjugate(self, z: Array) -> Array:
         """The point of dom φ* nearest to z."""
         return z if self.inside else self._inside(z)
@@ -261,6 +270,10 @@ class PhiOf:
     def project(self, y: Array) -> Array:
         """The point of dom φ nearest to y."""
         return self.each(lambda part, own: part.project(own), y)
+
+    def project_recession(self, d: Array) -> Array:
+        """The direction nearest to d along which φ stays finite."""
+        return self.each(lambda part, own: part.project_recession(own), d)
 
     def project_conjugate(self, z: Array) -> Array:
         """The point of dom φ* nearest to z."""

@@ -271,10 +271,13 @@ def _ray(search: Search, moved: Moved | None, found_by: Way | None, far: float) 
     """A proof that there is no solution, if x or y runs away along a ray; `far` is where x counts as run away."""
     if moved is None:
         return None
-    x = namespace(search.point.x).clip(search.point.x, -far, far)
+    dy = None if moved.dy is None or not search.may_be_ray(moved.dy) else moved.dy
+    if dy is None and (moved.dx is None or search.problem.f.mu > 0):
+        return None
+    x = np.clip(on_host(search.point.x), -far, far)
     with np.errstate(all="ignore"):
-        if moved.dy is not None:
-            ray = proves_infeasible(search.problem, x, moved.dy)
+        if dy is not None:
+            ray = proves_infeasible(search.problem, x, dy)
             if ray is not None:
                 return Ended(Status.infeasible, ray, found_by, "")
         if moved.dx is not None:

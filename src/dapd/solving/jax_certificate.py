@@ -26,6 +26,8 @@ from dapd.solving.certificate import Certificate
 from dapd.solving.measure import EPSILON
 from dapd.spectrum.estimate import Spectrum
 
+ROUGH = 0.1  # part of the sizes of their terms up to which products may be left for a direction to be checked
+
 
 @pytree()
 class Measured:
@@ -100,6 +102,17 @@ class Device(Operator):
         columns, unit = put(sizes.columns, np.float64, dual=False), put(sizes.unit, np.float64, dual=False)
         return Measured(self.placed, rows, duals, columns, unit)
 
+    @cached_property
+    def _bounds(self) -> tuple[Array, Array]:
+        lower, upper = (put(side, np.float64, dual=False) for side in self.problem.bounds)
+        return lower, upper
+
+    def may_be_ray(self, direction: Array) -> bool:
+        """Whether a direction of y is worth the check that `ends.proves_infeasible` makes on the host."""
+        with jax.enable_x64(True):
+            d = _put(direction[: self.problem.rows], dual=True)
+            return bool(_may_be_ray(self.placed, self._bounds, d))
+
     def certify(self, x: Array, y: Array, spectrum: Spectrum | None) -> Certificate:
         """Measure (x, y) in float64. `distance` is not computed."""
         with jax.enable_x64(True):
@@ -148,6 +161,19 @@ def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
 
 
 _certificate = jax.jit(certificate_of)
+
+
+@jax.jit
+def _may_be_ray(problem: Placed, bounds: tuple[Array, Array], d: Array) -> Array:
+    """Whether −bᵀd − φ∞(d) exceeds the supremum of −(Mᵀd)ᵀx, if products that are small count as zero."""
+    d = problem.phi.project_recession(d)
+    image, entries = problem.M.adjoint(d), problem.M.magnitudes()
+    sizes = jnp.linalg.norm(d) if entries is None else _greatest(entries.adjoint(abs(d)))
+    ends = jnp.where(image < 0, bounds[1], bounds[0])
+    endless = jnp.isinf(ends)
+    supremum = jnp.sum(jnp.where(endless, 0.0, -image * jnp.where(endless, 0.0, ends)))
+    gain = -jnp.sum(problem.b * d) - problem.phi.value(d) - supremum
+    return (gain > 0) & (_greatest(jnp.where(endless, image, 0.0)) <= ROUGH * sizes)
 
 
 def _worst(errors: Array, sizes: Array) -> Array:

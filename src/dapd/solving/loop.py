@@ -13,7 +13,7 @@ from dapd.arrays import Array, on_host, owned
 from dapd.clock import perf_counter
 from dapd.engines.protocol import Runner
 from dapd.solving.certificate import Certificate, blame, objective
-from dapd.solving.device import certifier
+from dapd.solving.device import certifier, ray_filter
 from dapd.solving.ends import proves_infeasible, proves_unbounded
 from dapd.solving.progress import Display
 from dapd.solving.result import History, Status
@@ -68,6 +68,7 @@ class Loop:
         self.callback = callback
         self.spectrum = spectrum  # what the caller knows of M
         self.certify = certifier(self.method.problem, runner.engine)
+        self.may_be_ray = ray_filter(self.method.problem, runner.engine)
         self.iteration = 0
         self.seconds = 0.0
         self.reason = ""  # said instead of the status's own sentence
@@ -146,7 +147,8 @@ class Loop:
             return Status.diverged
         problem = self.method.problem
         if before is not None:
-            self.ray = proves_infeasible(problem, look.x, look.y - before.y)
+            away = look.y - before.y
+            self.ray = proves_infeasible(problem, look.x, away) if self.may_be_ray(away) else None
             if self.ray is not None:
                 return Status.infeasible
             if before.x is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from dapd.arrays import Array, on_host
 from dapd.clock import perf_counter
 from dapd.model.problem import Problem
-from dapd.solving.device import certifier
+from dapd.solving.device import certifier, ray_filter
 from dapd.solving.loop import Info
 from dapd.spectrum.estimate import Spectrum
 
@@ -33,7 +33,7 @@ class Search:
     ) -> None:
         self.problem, self.tolerances, self.limit, self.deadline = problem, tolerances, limit, deadline
         self.spectrum = spectrum
-        self.certify = certifier(problem, engine)
+        self.certify, self.may_be_ray = certifier(problem, engine), ray_filter(problem, engine)
         self.repeated = kept is not None  # whether there will be more solves of nearly the same problem
         self.kept = {} if kept is None else kept  # set-ups that these use again
         self.began = perf_counter()
