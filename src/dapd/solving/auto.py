@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dapd.arguments import TimeUp
-from dapd.arrays import Array, namespace, on_host, owned
+from dapd.arrays import Array, on_host, owned
 from dapd.blas import MANY, single_blas
 from dapd.clock import perf_counter
 from dapd.model.problem import Problem
