@@ -83,7 +83,8 @@ class Table(NamedTuple):
 @functools.cache
 def table(side: str) -> Table:
     """The grid of a side."""
-    settings: Callable[..., Any] = {"x-dapd": theory.x_dapd, "y-dapd": theory.y_dapd}[side]
+    sides: dict[str, Callable[..., Any]] = {"x-dapd": theory.x_dapd, "y-dapd": theory.y_dapd}
+    settings = sides[side]
 
     def at(L: float, s_max: float, mu: float, s: float) -> Any:
         return settings(L=L, mu=L * math.exp(-mu * MU_LEVEL), s_max=s_max, s_min=s_max * math.exp(-s * S_LEVEL))

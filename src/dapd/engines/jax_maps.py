@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar, dataclass_transform
 
@@ -34,7 +34,15 @@ def pytree(*static: str) -> Callable[[type[T]], type[T]]:
     def register(cls: type[T]) -> type[T]:
         made = dataclass(frozen=True)(cls)
         data = [field.name for field in fields(made) if field.name not in static]  # type: ignore[arg-type]
-        jax.tree_util.register_dataclass(made, data_fields=data, meta_fields=list(static))
+
+        def flatten(value: T) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+            return tuple(getattr(value, name) for name in data), tuple(getattr(value, name) for name in static)
+
+        def unflatten(own: tuple[Any, ...], leaves: Iterable[Any]) -> T:
+            return made(**dict(zip(static, own, strict=True)), **dict(zip(data, leaves, strict=True)))
+
+        # not `register_dataclass`: in JAX 0.10 the trees of two dataclasses with as many fields count as equal
+        jax.tree_util.register_pytree_node(made, flatten, unflatten)
         return made
 
     return register
