@@ -41,7 +41,7 @@ def agree(batch, problems, tol=1e-5):
         assert batch[k].objective == pytest.approx(alone.objective, abs=1e-4)
 
 
-@pytest.mark.parametrize("engine", ["auto", "jax"])
+@pytest.mark.parametrize("engine", ["auto", "python", "jax"])
 def test_a_family_is_solved_like_its_members(engine):
     rng = np.random.default_rng(0)
     problem = control(rng)
@@ -62,6 +62,7 @@ def test_stacked_bounds_and_the_same_problems_as_a_list():
     members = [problem.replaced(b=own, limits=(np.full(VARIABLES, -1.0), upper[k])) for k, own in enumerate(b)]
     agree(batch, members)
     agree(dapd.solve_batch(members, engine="jax"), members)
+    agree(dapd.solve_batch(members, engine="python"), members)
 
 
 def test_problems_with_their_own_matrices_run_in_lock_step():

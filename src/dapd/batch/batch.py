@@ -8,7 +8,8 @@ from typing import Any
 
 from dapd.arguments import named
 from dapd.batch.alone import joined, one_by_one
-from dapd.batch.family import Family, family_of
+from dapd.batch.condensed import condensed
+from dapd.batch.family import Family, family_of, family_of_list
 from dapd.batch.result import BatchResult
 from dapd.engines import precision
 from dapd.model.problem import Problem
@@ -85,6 +86,10 @@ def solve_batch(
 
             return on_device(batch, settings, began)
     problem_of = batch.problem if isinstance(batch, Family) else batch.__getitem__
+    form = None
+    if engine != "auto":  # first-order steps need good conditioning, and "auto" has others
+        family = batch if isinstance(batch, Family) else family_of_list(batch)
+        form = None if family is None else condensed(family)
     setup_time = perf_counter() - began
-    results = one_by_one(problem_of, range(len(batch)), settings, began)
+    results = one_by_one(problem_of, range(len(batch)), settings, began, form=form)
     return joined(results, perf_counter() - began - setup_time, setup_time)
