@@ -27,7 +27,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": "/plot_",
-    "ignore_pattern": r"run\.py$",
+    "ignore_pattern": r"(run|demo)\.py$",
     "write_computation_times": False,
     "download_all_examples": False,
     "show_memory": False,
