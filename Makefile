@@ -9,7 +9,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # With a compiler, an error in the core stops the build; without one, the package is pure Python.
 export DAPD_REQUIRE_CORE ?= $(if $(shell command -v c++ || command -v g++ || command -v clang++),1,0)
 
-.PHONY: setup demo reproduction test lint sanitize clean
+.PHONY: setup demo reproduction test lint docs sanitize clean
 
 setup: $(VENV)/.ready
 
@@ -22,8 +22,7 @@ $(VENV)/.ready: pyproject.toml $(CORE)
 	touch $@
 
 demo: setup
-	$(RUN) examples/compressed_sensing.py --out report
-	$(VENV)/bin/dapd reproduce all --quick --out report
+	$(RUN) examples/demo.py --out report
 
 # The paper's budgets, about half an hour on two cores; what is kept of it is docs/reproduction.
 reproduction: setup
@@ -33,6 +32,12 @@ reproduction: setup
 
 test: setup
 	$(ONE_THREAD) $(RUN) -m pytest -n auto --dist loadfile
+
+# Warnings are errors; then every link is followed and, if there is a Chromium, every page opened.
+docs: setup
+	rm -rf docs/gallery docs/_build
+	$(RUN) -m sphinx -q -W --keep-going -b html docs docs/_build
+	$(RUN) tests/check_site.py docs/_build
 
 lint: setup
 	$(VENV)/bin/ruff check .
@@ -65,4 +70,4 @@ define sanitized
 endef
 
 clean:
-	rm -rf $(VENV) build report
+	rm -rf $(VENV) build report examples/out

@@ -212,7 +212,7 @@ CASES = {
     "unknown engine": (
         lambda: dapd.solve(PROBLEM, engine="cuda"),
         ValueError,
-        r"engine must be one of auto, native, python, found 'cuda'",
+        r"engine must be one of auto, native, python, jax, found 'cuda'",
     ),
     "tol negative": (lambda: dapd.solve(PROBLEM, tol=-1.0), ValueError, r"tol must be >= 0, found -1"),
     "tol NaN": (lambda: dapd.solve(PROBLEM, tol=np.nan), ValueError, r"tol must be finite"),

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import dapd
 from cores import needs_core
-from dapd import cli
+from dapd.cli import app, paper
 from dapd.engines import ENGINES, native
 from dapd.engines.threads import available
 from dapd.reproduce import Progress, catalogue, sessions
@@ -33,7 +33,7 @@ def small(monkeypatch):
 
 
 def run(*words):
-    return CliRunner().invoke(cli.app, [str(word) for word in words])
+    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def test_reproduce_writes_a_report_and_does_not_repeat_itself(tmp_path):
@@ -163,7 +163,7 @@ def test_ctrl_c_stops_the_workers_and_says_how_to_continue(tmp_path):
 def test_bar_moves_with_the_work_done():
     with open("/dev/null", "w") as sink:
         console = rich.console.Console(force_terminal=True, width=120, file=sink)
-        with cli._display(console) as shown:
+        with paper._display(console) as shown:
             shown.show(Progress(None, 1, 4, 2.0, 8.0))
             task = shown.bar.tasks[0]
             assert (task.completed, task.total) == (2.0, 8.0)
@@ -171,7 +171,7 @@ def test_bar_moves_with_the_work_done():
 
 
 def test_few_progress_lines_are_printed(capsys):
-    lines = cli._Lines(rich.console.Console())
+    lines = paper._Lines(rich.console.Console())
     for k in range(100):
         lines.show(Progress(Run("qp-l1", "papc", k, 10), k + 1, 100, k + 1.0, 100.0))
     printed = capsys.readouterr().out.splitlines()

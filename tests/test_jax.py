@@ -1,61 +1,293 @@
-"""The same step runs inside jax.jit: an engine for accelerators needs no second definition."""
+"""The jax engine: the same step under jit gives the same iterates, and everything around it is that of the others."""
+
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import dapd
-from instances import PHIS, quadratic_problem
-from test_methods import PAIRS, close
+from dapd.engines import bind, precision
+from dapd.engines.jax_maps import LONGEST, gathered
+from dapd.operators.base import Operator
+from dapd.solving.certificate import certify
+from dapd.solving.jax_certificate import Device
+from instances import COLUMNS, DETERMINISTIC, PHIS, ROWS, hessian, matrix, quadratic_problem
+from test_methods import PAIRS
 
-STEPS = 200
+STEPS = 300
+RNG = np.random.default_rng(0)
+A = RNG.standard_normal((14, COLUMNS))
+LABELS = np.sign(RNG.standard_normal(14))
+FUNCTIONS = {
+    "pseudo-huber": dapd.PseudoHuber(0.3),
+    "diagonal": dapd.Quadratic(np.linspace(1, 5, COLUMNS), RNG.standard_normal(COLUMNS)),
+    "dense": dapd.Quadratic(hessian(RNG, 10.0), RNG.standard_normal(COLUMNS)),
+    "sparse": dapd.Quadratic(sp.csr_array(hessian(RNG, 10.0)), RNG.standard_normal(COLUMNS)),
+    "least squares": dapd.LeastSquares(A, LABELS, 0.1),
+    "sparse least squares": dapd.LeastSquares(sp.csr_array(A), LABELS, 0.1),
+    "logistic": dapd.Logistic(A, LABELS, 0.1),
+    "separable": dapd.Separable(
+        [dapd.PseudoHuber(0.3), dapd.Quadratic(np.linspace(1, 3, 6), RNG.standard_normal(6))], sizes=[4, 6]
+    ),
+    "from jax": dapd.Smooth.from_jax(lambda x: jnp.sum(jnp.cosh(0.1 * x)) + 0.5 * x @ x, mu=1.0, L=1.1),
+}
 
 
-class JaxOracle:
-    def __init__(self, problem):
-        self.phi, self.b = problem.phi, jnp.asarray(problem.b)
-        self.M, self.H, self.c = jnp.asarray(problem.M.matrix), jnp.asarray(problem.f.H), jnp.asarray(problem.f.c)
+def uneven(rng):
+    """Rows of very different lengths, one of them empty."""
+    M = sp.random_array((ROWS, COLUMNS), density=0.5, rng=rng).toarray()
+    M[0], M[1] = 0.0, 1.0
+    return sp.csr_array(M)
 
-    def grad(self, x):
-        return self.H @ x - self.c
 
-    def dual_step(self, v, base, step):
-        y = self.phi.prox(base + self.M @ v, step)
-        return y, y @ self.M
+MAPS = {
+    "dense": lambda rng: matrix(rng, 2.0),
+    "fortran": lambda rng: np.asfortranarray(matrix(rng, 2.0)),
+    "sparse": uneven,
+    "identity": lambda rng: dapd.Identity(COLUMNS, rows=ROWS, start=2),
+    "kronecker": lambda rng: dapd.Kronecker(matrix(rng, 2.0, 3, 5), 2),
+    "kronecker of two": lambda rng: dapd.Kronecker(matrix(rng, 2.0, 3, 5), matrix(rng, 2.0, 2, 2)),
+    "equal blocks": lambda rng: dapd.BlockDiagonal([matrix(rng, 2.0, 3, 5) for _ in range(2)]),
+    "unequal blocks": lambda rng: dapd.BlockDiagonal([matrix(rng, 2.0, 2, 4), matrix(rng, 2.0, 4, 6)]),
+    "rows": lambda rng: dapd.RowBlocks([matrix(rng, 2.0, 2), dapd.Identity(COLUMNS, rows=4, start=3)]),
+    "columns": lambda rng: dapd.ColumnBlocks([sp.csr_array(half) for half in np.hsplit(matrix(rng, 2.0), 2)]),
+    "written in jax": lambda rng: InJax(matrix(rng, 2.0)),
+}
 
-    def adjoint(self, y):
-        return y @ self.M
+
+class InJax:
+    """A matrix-free map whose products work on arrays of any kind."""
+
+    def __init__(self, entries):
+        self.entries, self.shape, self.dtype = entries, entries.shape, entries.dtype
+
+    def matvec(self, x):
+        return self.entries @ x
+
+    def rmatvec(self, y):
+        return y @ self.entries
+
+
+def apart(problem, name, parameters=None):
+    """How far the iterates of python and jax are from each other after each of some steps, relatively."""
+    kind = dapd.METHODS[name]
+    settings = {} if parameters is None else {"parameters": parameters}
+    method = kind(problem, **settings) if settings else kind.from_theory(problem, spectrum=dapd.Spectrum(3.0, 0.5))
+    with precision("jax"):
+        runners = [bind(method, engine) for engine in ("python", "jax")]
+        for runner in runners:
+            runner.start()
+        worst = 0.0
+        for _ in range(STEPS // 50):
+            for runner in runners:
+                runner.advance(50, np.inf)
+            for plain, traced in zip(*(runner.state for runner in runners), strict=True):
+                worst = max(worst, np.max(abs(np.asarray(traced) - plain)) / (1 + np.max(abs(plain))))
+    return worst
 
 
 @pytest.mark.parametrize(("name", "phi"), PAIRS)
-def test_step_under_jit_gives_the_same_iterates(name, phi):
-    problem = quadratic_problem(PHIS[phi])
-    method = dapd.METHODS[name].from_theory(problem)
-    with jax.enable_x64(True):
-        oracle = JaxOracle(problem)
-        step = jax.jit(lambda s: type(method).update(method.parameters, oracle, s))
-        x0, y0 = jnp.zeros(problem.columns), jnp.zeros(problem.rows)
-        traced = type(method).first(method.parameters, oracle, x0, y0)
-        plain = method.init()
-        for _ in range(STEPS):
-            traced, plain = step(traced), method.step(plain)
-            for a, b in zip(traced, plain, strict=True):
-                assert a.dtype == np.float64
-                assert close(np.asarray(a), b)
+def test_iterates_of_every_method_and_phi_are_those_of_python(name, phi):
+    assert apart(quadratic_problem(PHIS[phi]), name) < 1e-11
 
 
-def test_builtin_gradients_run_under_jit():
-    rng = np.random.default_rng(0)
-    A, x = rng.standard_normal((7, 4)), rng.standard_normal(4)
-    labels = np.sign(rng.standard_normal(7))
-    functions = [
-        dapd.PseudoHuber(0.3),
-        dapd.Quadratic(np.arange(1.0, 5.0), x),
-        dapd.LeastSquares(A, labels, 0.1),
-        dapd.Logistic(A, labels, 0.1),
-        dapd.Separable([dapd.PseudoHuber(0.3), dapd.Quadratic([1.0, 2.0])], sizes=[2, 2]),
-    ]
+@pytest.mark.parametrize("f", FUNCTIONS)
+def test_iterates_for_every_f_are_those_of_python(f):
+    M = matrix(np.random.default_rng(1), 2.0)
+    assert apart(dapd.Problem(FUNCTIONS[f], M, np.ones(ROWS), PHIS["stack"]), "y-dapd") < 1e-11
+
+
+@pytest.mark.parametrize("kind", MAPS)
+def test_iterates_for_every_M_are_those_of_python(kind):
+    M = MAPS[kind](np.random.default_rng(1))
+    assert apart(dapd.Problem(FUNCTIONS["diagonal"], M, np.ones(ROWS), PHIS["interval"]), "x-dapd") < 1e-11
+
+
+def test_rows_of_all_lengths_are_multiplied():
+    rng = np.random.default_rng(2)
+    dense = rng.standard_normal((40, 2 * LONGEST))
+    for k, row in enumerate(dense):  # from empty rows to rows that are longer than any padding
+        row[rng.permutation(row.size)[: row.size - k * row.size // 39]] = 0.0
+    x = rng.standard_normal(2 * LONGEST)
     with jax.enable_x64(True):
-        for f in functions:
-            assert close(np.asarray(jax.jit(f.grad)(jnp.asarray(x))), f.grad(x))
+        forms = [gathered(sp.csr_array(M), np.float64) for M in (dense, dense[:3], 0 * dense)]
+        for form, M in zip(forms, (dense, dense[:3], 0 * dense), strict=True):
+            image, sizes = jax.jit(lambda form, x: (form.apply(x), form.magnitudes().apply(abs(x))))(form, x)
+            np.testing.assert_allclose(image, M @ x, rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(sizes, abs(M) @ abs(x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("phi", [*PHIS, "conjugate of balls"])
+def test_the_certificate_on_the_device_is_that_of_the_host(phi):
+    phi = PHIS.get(phi) or dapd.Conjugate(dapd.GroupBall(0.8, 2))
+    problem = quadratic_problem(phi)
+    rng = np.random.default_rng(3)
+    for size in (1e-3, 1.0, 1e3):
+        x, y = size * rng.standard_normal(COLUMNS), size * rng.standard_normal(ROWS)
+        with precision("jax"):
+            found = Device(problem).certify(x, y, None)
+        np.testing.assert_allclose(found[:8], certify(problem, x, y)[:8], rtol=1e-12)
+
+
+def test_a_large_problem_stays_on_the_device_and_ends_like_a_small_one(monkeypatch):
+    problem = quadratic_problem(PHIS["stack"])
+    small = dapd.solve(problem, engine="jax")
+    monkeypatch.setattr("dapd.engines.jax.LARGE", 0)
+    large = dapd.solve(problem, engine="jax", history=True)
+    native = dapd.solve(problem, engine="python")
+    assert small.status == large.status == "optimal"
+    assert small.iterations == large.iterations == native.iterations
+    np.testing.assert_allclose(large.x, native.x, rtol=1e-9)
+    assert type(large.x) is np.ndarray
+    assert large.x.flags.writeable
+    assert large.history.iterations[-1] == large.iterations
+    named = dapd.solve(problem, "y-dapd", engine="jax")
+    assert named.status == "optimal"
+
+
+def test_float32_is_certified_in_float64():
+    problem = quadratic_problem(PHIS["l1"])
+    single = dapd.Problem(problem.f, problem.M.matrix.astype(np.float32), problem.b.astype(np.float32), problem.phi)
+    result = dapd.solve(single, "y-dapd", engine="jax", tol=1e-4)
+    assert result.x.dtype == np.float32
+    assert result.status == "optimal"
+    assert result.certificate[:8] == certify(single, result.x, result.y)[:8]
+
+
+def test_arrays_come_back_as_the_callers_kind():
+    problem = quadratic_problem(PHIS["zero"])
+    with jax.enable_x64(True):
+        M, b = jnp.asarray(problem.M.matrix), jnp.asarray(problem.b)
+    for engine in ("jax", "auto"):
+        result = dapd.solve(dapd.Problem(problem.f, M, problem.b), engine=engine)
+        assert isinstance(result.x, jax.Array)
+        assert isinstance(result.y, jax.Array)
+        assert result.x.dtype == np.float64
+    assert isinstance(dapd.solve(dapd.Problem(problem.f, problem.M, b), engine="jax").y, jax.Array)
+    assert isinstance(dapd.solve(problem, engine="jax").x, np.ndarray)
+
+
+def test_the_callers_precision_is_left_alone():
+    assert not jax.config.jax_enable_x64
+    seen = []
+    dapd.solve(quadratic_problem(PHIS["zero"]), engine="jax", callback=lambda info: seen.append(info.x.dtype))
+    assert set(seen) == {np.dtype(np.float64)}
+    assert not jax.config.jax_enable_x64
+    assert jnp.ones(1).dtype == np.float32
+
+
+def test_other_guesses_do_not_compile_again():
+    from dapd.engines.jax import compiled
+    from dapd.methods.y_dapd import step
+
+    problem = quadratic_problem(PHIS["zero"])
+    for s_min in (0.1, 0.11, 0.12):
+        dapd.solve(problem, "y-dapd", engine="jax", spectrum=dapd.Spectrum(1.0, s_min), tol=0, max_iterations=10)
+    before = compiled(step)._cache_size()
+    for s_min in (0.13, 0.14):
+        dapd.solve(problem, "y-dapd", engine="jax", spectrum=dapd.Spectrum(1.0, s_min), tol=0, max_iterations=10)
+    assert compiled(step)._cache_size() == before
+
+
+@pytest.mark.parametrize("engine", ["python", "jax"])
+def test_a_function_written_in_jax_runs_on_both_engines(engine):
+    problem = dapd.Problem(FUNCTIONS["from jax"], matrix(np.random.default_rng(1), 2.0), np.ones(ROWS))
+    result = dapd.solve(problem, engine=engine)
+    assert result.status == "optimal"
+    assert result.engine == engine
+
+
+class Counting(Operator):
+    """A map whose products make a NumPy array of their argument."""
+
+    def __init__(self, entries):
+        self.entries, self.shape, self.dtype = entries, entries.shape, entries.dtype
+
+    def forward(self, x):
+        return self.entries @ np.asarray(x)
+
+    def adjoint(self, y):
+        return np.asarray(y) @ self.entries
+
+
+def test_what_jax_cannot_trace_is_refused_with_the_reason():
+    M, b = matrix(np.random.default_rng(1), 2.0), np.ones(ROWS)
+    f = dapd.Smooth(lambda x: 0.0, lambda x: np.asarray(x) * 1.0, 1.0, 1.0)
+    with pytest.raises(
+        ValueError, match=r"engine='jax' cannot run this: f = Smooth has .*from_jax.*'auto' or 'python'"
+    ):
+        dapd.solve(dapd.Problem(f, M, b), engine="jax")
+    with pytest.raises(ValueError, match="engine='jax' cannot run this: M is Counting, whose products JAX cannot"):
+        dapd.solve(dapd.Problem(FUNCTIONS["diagonal"], Counting(M), b), engine="jax")
+    own = type("Own", (dapd.Phi,), {"prox": lambda self, v, step: np.maximum(np.asarray(v), 0)})()
+    with pytest.raises(ValueError, match="engine='jax' cannot run this: φ = Own has a prox that JAX cannot trace"):
+        dapd.solve(dapd.Problem(FUNCTIONS["diagonal"], M, b, own), engine="jax")
+
+
+def test_a_phi_of_plain_arithmetic_runs_on_jax():
+    class Half(dapd.Phi):
+        """½‖y‖²."""
+
+        def value(self, y):
+            return 0.5 * float(y @ y)
+
+        def prox(self, v, step):
+            return v / (1 + step)
+
+    problem = dapd.Problem(FUNCTIONS["diagonal"], matrix(np.random.default_rng(1), 2.0), np.ones(ROWS), Half())
+    results = [dapd.solve(problem, engine=engine) for engine in ("python", "jax")]
+    assert [result.engine for result in results] == ["python", "jax"]
+    np.testing.assert_allclose(results[0].x, results[1].x, rtol=1e-9)
+
+
+BLOCKED = """
+import sys
+import dapd
+assert not {"jax", "torch"} & set(sys.modules)
+sys.modules["jax"] = None
+import numpy as np
+problem = dapd.Problem(dapd.Quadratic(np.ones(2)), np.ones((1, 2)), np.ones(1))
+for call in (
+    lambda: dapd.solve(problem, engine="jax"),
+    lambda: dapd.solve_batch([problem], engine="jax"),
+    lambda: dapd.Smooth.from_jax(lambda x: x @ x),
+):
+    try:
+        call()
+    except ImportError as error:
+        assert "pip install jax" in str(error), error
+    else:
+        raise AssertionError("no error")
+assert dapd.solve(problem).converged
+"""
+
+
+def test_without_jax_the_error_says_what_to_install():
+    subprocess.run([sys.executable, "-c", BLOCKED], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("name", DETERMINISTIC)
+def test_a_user_may_stop_at_a_look(name):
+    result = dapd.solve(
+        quadratic_problem(PHIS["zero"]), name, engine="jax", tol=0, callback=lambda info: info.iteration > 50
+    )
+    assert result.status == "interrupted"
+    assert result.iterations > 50
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_infeasible_is_found_for_a_problem_on_the_device(monkeypatch, bounded):
+    monkeypatch.setattr("dapd.engines.jax.LARGE", 0)
+    M = np.vstack([np.ones((1, 4)), np.ones((1, 4))])
+    if bounded:
+        problem = dapd.Problem(dapd.Quadratic(np.ones(4)), M[:1], [9.0], bounds=(-1.0, 1.0))
+    else:
+        problem = dapd.Problem(dapd.Quadratic(np.ones(4)), M, [1.0, 2.0], dapd.Interval(-0.1, 0.1))
+    for method in ("auto", "papc"):
+        result = dapd.solve(problem, method, engine="jax", max_iterations=20_000)
+        assert result.status == "infeasible", method
+        assert result.ray is not None

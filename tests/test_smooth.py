@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 import dapd
+from cores import needs_core
 from dapd.testing import check_gradient, check_strong_convexity
 from instances import hessian
 
@@ -91,3 +92,19 @@ def test_separable_takes_its_sizes_from_the_problem():
 def test_separable_gives_the_problem_its_blocks():
     f = dapd.Separable([dapd.Quadratic(np.ones(2)), dapd.Quadratic(np.ones(3))])
     assert dapd.Problem(f, np.eye(3, 5), np.ones(3)).blocks == [slice(0, 2), slice(2, 5)]
+
+
+@needs_core
+def test_least_squares_of_x_itself_needs_no_matrix():
+    rng = np.random.default_rng(0)
+    d = rng.standard_normal(12)
+    f, plain = dapd.LeastSquares(dapd.Identity(12), d, 0.5), dapd.LeastSquares(np.eye(12), d, 0.5)
+    x = rng.standard_normal(12)
+    assert f.value(x) == pytest.approx(plain.value(x))
+    np.testing.assert_allclose(f.grad(x), plain.grad(x))
+    M, b = rng.standard_normal((4, 12)), rng.standard_normal(4)
+    result = dapd.solve(dapd.Problem(f, M, b), "y-dapd", tol=1e-10)
+    assert result.engine == "native"
+    np.testing.assert_allclose(result.x, dapd.solve(dapd.Problem(plain, M, b), tol=1e-10).x, atol=1e-8)
+    part = dapd.LeastSquares(dapd.Identity(12, rows=5), d[:5], 0.5)  # not all of x
+    np.testing.assert_allclose(part.grad(x)[5:], 0.5 * x[5:])

@@ -298,15 +298,6 @@ def test_summary_and_repr_are_readable():
             assert word in summary
 
 
-def test_plot_draws_the_history():
-    result = dapd.solve(quadratic_problem(dapd.NonNegative()), history=True)
-    ax = result.plot()
-    assert [line.get_label() for line in ax.get_lines()] == ["stationarity", "feasibility", "relative error"]
-    assert ax.get_yscale() == "log"
-    with pytest.raises(ValueError, match="history=True"):
-        dapd.solve(quadratic_problem(dapd.NonNegative())).plot()
-
-
 def test_progress_off_a_terminal_is_a_table(capsys):
     result = dapd.solve(slow_problem(), max_iterations=2_000, progress=True)
     lines = capsys.readouterr().out.splitlines()

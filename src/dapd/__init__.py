@@ -8,6 +8,7 @@ from typing import Any
 
 from dapd import theory
 from dapd.arrays import Dual, Primal
+from dapd.batch import BatchResult, solve_batch
 from dapd.methods import METHODS, Method
 from dapd.model.composed import Conjugate, Stack
 from dapd.model.problem import Problem
@@ -26,11 +27,14 @@ from dapd.spectrum.estimate import Spectrum, SpectrumWarning, estimate_spectrum
 
 __version__ = "0.1.0"
 
-LAZY = ("experiments", "lower_bounds", "reproduce", "testing")  # imported on first use
+LAZY = ("experiments", "jax", "lower_bounds", "problems", "reproduce", "testing", "torch")  # imported on first use
+SCIPY = ("lsq_linear", "minimize")
+FRONT_ENDS = ("cvxpy", "qpsolvers", "sklearn", *SCIPY)
 
 __all__ = [
     "L1",
     "METHODS",
+    "BatchResult",
     "BlockDiagonal",
     "Box",
     "Certificate",
@@ -68,7 +72,11 @@ __all__ = [
     "experiments",
     "explain",
     "lower_bounds",
+    "lsq_linear",
+    "minimize",
+    "problems",
     "solve",
+    "solve_batch",
     "testing",
     "theory",
 ]
@@ -77,8 +85,22 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in LAZY:
         return import_module(f"dapd.{name}")
+    if name in FRONT_ENDS:
+        return _front_end(name)
     raise AttributeError(f"module 'dapd' has no attribute {name!r}")
 
 
+def _front_end(name: str) -> Any:
+    """The module dapd.frontends.<name>, or the function of that name in dapd.frontends.scipy."""
+    if name in SCIPY:
+        return getattr(import_module("dapd.frontends.scipy"), name)
+    try:
+        return import_module(f"dapd.frontends.{name}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != name:
+            raise
+        raise ModuleNotFoundError(f"dapd.{name} needs {name}: pip install 'dapd[{name}]'", name=name) from None
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *LAZY})
+    return sorted({*globals(), *LAZY, *FRONT_ENDS})

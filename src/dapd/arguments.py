@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import inspect
@@ -60,7 +61,12 @@ def unmasked(name: str, value: Any) -> Array:
     """Return `value` as an array; raise TypeError if it is masked, since NumPy would silently drop the mask."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill or remove the masked entries first")
-    return np.asarray(value)
+    array = np.asarray(value)
+    if array.dtype.kind == "O" and hasattr(value, "to_numpy"):
+        # columns of different dtypes, or nullable ones, of a DataFrame
+        with contextlib.suppress(TypeError, ValueError):
+            return np.asarray(value.to_numpy(dtype=np.float64, na_value=np.nan))
+    return array
 
 
 def real(name: str, value: Any, *, empty: bool = False) -> Array:

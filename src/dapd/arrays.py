@@ -23,3 +23,24 @@ def in_dtype(array: Array, shape: tuple[int, ...], source: str, dtype: np.dtype[
         what = type(array).__name__ if found is None else f"shape {found}"
         raise ValueError(f"{source} returned {what}, expected an array of shape {shape}")
     return array if array.dtype == dtype else array.astype(dtype)
+
+
+def on_device(v: Array) -> bool:
+    """Whether `v` is a JAX array, perhaps in the memory of an accelerator, or a symbol for one."""
+    return type(v).__module__.partition(".")[0] in ("jax", "jaxlib") and hasattr(v, "__array_namespace__")
+
+
+def owned(v: Array) -> Array:
+    """A copy of `v` as a NumPy array."""
+    return np.array(on_host(v))
+
+
+def on_host(v: Array) -> Array:
+    """`v` as a NumPy array; a copy only if it is not one. What other processes hold of it is fetched."""
+    if isinstance(v, np.ndarray):
+        return v
+    if getattr(v, "is_fully_addressable", True) or v.is_fully_replicated:
+        return np.asarray(v)
+    from jax.experimental import multihost_utils
+
+    return np.asarray(multihost_utils.process_allgather(v, tiled=True))

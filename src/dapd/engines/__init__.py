@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 from dapd.arguments import near_miss
 from dapd.engines.native import DualStep, NativeRunner
 from dapd.engines.native_blocks import BlockRunner
@@ -10,7 +14,8 @@ from dapd.engines.python import PythonRunner
 from dapd.methods.base import Method
 from dapd.methods.block import BlockMethod
 
-ENGINES = ("auto", "native", "python")
+ENGINES = ("auto", "native", "python", "jax")
+WITHOUT_JAX = "engine='jax' needs JAX, which is not installed; pip install jax, or jax[cuda13] for NVIDIA GPUs"
 
 
 def check_engine(engine: str) -> None:
@@ -19,16 +24,55 @@ def check_engine(engine: str) -> None:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}, found {engine!r}{near_miss(engine, ENGINES)}")
 
 
+def precision(engine: str) -> AbstractContextManager[Any]:
+    """The context of a solve: JAX computes in float64 in it, whatever its configuration is outside."""
+    return _import_jax().enable_x64(True) if engine == "jax" else nullcontext()
+
+
+def on_mesh(mesh: Any, shape: tuple[int, int]) -> AbstractContextManager[Any]:
+    """The context of a solve on several devices."""
+    if mesh is None:
+        return nullcontext()
+    from dapd.engines.jax_mesh import using
+
+    return using(mesh, shape)
+
+
+def _import_jax() -> Any:
+    try:
+        return importlib.import_module("jax")
+    except ImportError:
+        raise ImportError(WITHOUT_JAX) from None
+
+
 def bind(method: Method, engine: str = "auto") -> Runner:
     """A runner for the method: native if the core can run it, else python with the reason."""
     if engine == "python":
         return PythonRunner(method)
+    if engine == "jax":
+        return _with_jax(method)
     try:
         return BlockRunner(method) if isinstance(method, BlockMethod) else NativeRunner(method)
     except NotNative as reason:
         if engine == "native":
             raise ValueError(f"engine='native' cannot run this: {reason}; use engine='auto' or 'python'") from None
         return PythonRunner(method, reason=str(reason), dual_step=_fused(method))
+
+
+def _with_jax(method: Method) -> Runner:
+    """A runner on the device of JAX, which is imported only if it is asked for."""
+    _import_jax()
+    from dapd.engines.jax import JaxRunner
+
+    if isinstance(method, BlockMethod):
+        raise ValueError(
+            f"engine='jax' cannot run this: {method.name} takes one block at a time, which would leave an accelerator "
+            "idle; use engine='auto' or 'python'"
+        )
+    try:
+        return JaxRunner(method)
+    except NotNative as reason:
+        raise ValueError(f"engine='jax' cannot run this: {reason}; use engine='auto' or 'python'") from None
 
 
 def _fused(method: Method) -> DualStep | None:

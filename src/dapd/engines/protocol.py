@@ -49,6 +49,13 @@ class Runner(Protocol):
         """What the method has asked of the problem so far."""
 
 
+class RestartedRunner(Runner, Protocol):
+    """A runner that changes its method, as restarts do."""
+
+    def rebind(self, method: Method) -> None:
+        """Run this method from its first state; the counts go on."""
+
+
 class Counts(Protocol):
     """Questions to the oracle."""
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, get_type_hints
 import numpy as np
 
 from dapd.arguments import named, vector
-from dapd.arrays import Array, Dual, Primal
+from dapd.arrays import Array, Dual, Primal, on_device
 from dapd.methods.oracle import Oracle
 from dapd.model.problem import Problem
 from dapd.spectrum.estimate import Spectrum, estimate_norm, estimate_range
@@ -56,6 +56,8 @@ class Method:
     def _start(self, name: str, value: Any, size: int) -> Array:
         if value is None:
             return np.zeros(size, self.problem.dtype)
+        if on_device(value):
+            return value
         return vector(name, value, size).astype(self.problem.dtype)
 
     @classmethod

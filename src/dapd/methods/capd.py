@@ -8,6 +8,7 @@ from dapd import theory
 from dapd.arrays import Array
 from dapd.methods.apapc import State, init, point
 from dapd.methods.base import Method
+from dapd.methods.oracle import repeated
 
 Parameters = theory.Capd
 
@@ -17,13 +18,16 @@ def chebyshev(p: Parameters, o: Any, x: Array) -> tuple[Array, Array]:
     r, Mtr = o.dual_step(x, -o.b, 0.0)  # Mx − b and Mᵀ of it
     gamma = -p.nu / 2
     q, Mtq = -1 / p.nu * r, -1 / p.nu * Mtr
-    d, Mtd = q, Mtq
-    for _ in range(p.N - 1):
+
+    def inner(s: tuple[Any, ...]) -> tuple[Any, ...]:
+        gamma, q, Mtq, d, Mtd = s
         beta = p.rho / gamma
         gamma = -(p.nu + beta)
         r, Mtr = o.dual_step(x + Mtd, -o.b, 0.0)
         q, Mtq = 1 / gamma * (r + beta * q), 1 / gamma * (Mtr + beta * Mtq)
-        d, Mtd = d + q, Mtd + Mtq
+        return gamma, q, Mtq, d + q, Mtd + Mtq
+
+    *_, d, Mtd = repeated(o, p.N - 1, inner, (gamma, q, Mtq, q, Mtq))
     return d, Mtd
 
 

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from time import perf_counter
+from typing import Any
 
 import numpy as np
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array, in_dtype
+from dapd.clock import perf_counter
 from dapd.model import ask
 from dapd.model.problem import Problem
 
 DualStep = Callable[[Array, Array, float], tuple[Array, Array]]
+
+
+def repeated(o: Any, count: Any, body: Callable[[Any], Any], carry: Any) -> Any:
+    """`body` applied `count` times to `carry`: a loop of the oracle's own if it has one, as compilers need."""
+    loop = getattr(type(o), "repeat", None)
+    if loop is not None:
+        return loop(o, count, body, carry)
+    for _ in range(count):
+        carry = body(carry)
+    return carry
 
 
 class Oracle:
@@ -22,7 +33,7 @@ class Oracle:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self._dual_step: DualStep = self._two_products
-        self.b = problem.b.astype(problem.dtype)
+        self.b = problem.b.astype(problem.dtype, copy=False)
         self.gradients = 0
         self.products = 0  # with M and with Mᵀ, each counted
         self.block_products = 0  # none here

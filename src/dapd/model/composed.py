@@ -12,7 +12,7 @@ import numpy as np
 from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array, namespace
 from dapd.model.lowered import Pieces, has_valid_lowering
-from dapd.model.phi import NEARBY, Phi
+from dapd.model.phi import NEARBY, Called, Phi, as_phi
 
 
 class HasProx(Protocol):
@@ -30,13 +30,15 @@ class Conjugate(Phi):
 
     Parameters
     ----------
-    g : object with `value(z)` and `prox(v, step)`
-        `value(z)` is g(z), a number, and `prox(v, step)` is argmin_z g(z) + ‖z − v‖²/(2·step), a new array like v. Any
-        φ of this module will do. With `conjugate(y)`, g*(y), the value of φ is known too.
+    g : object with `value(z)`, or that is called for its value, and `prox(v, step)`
+        The value is g(z), a number, and `prox(v, step)` is argmin_z g(z) + ‖z − v‖²/(2·step), a new array like v. Any
+        φ of this module will do, and any of PyProximal. With `conjugate(y)`, g*(y), the value of φ is known too.
     """
 
     @named
     def __init__(self, g: HasProx) -> None:
+        if not hasattr(g, "value") and callable(g) and hasattr(g, "prox"):
+            g = Called(g)
         for need in ("value(z)", "prox(v, step)"):
             if not callable(getattr(g, need.partition("(")[0], None)):
                 raise TypeError(
@@ -139,9 +141,7 @@ class Stack(Phi):
     def __init__(self, parts: Sequence[Phi], *, sizes: Sequence[int | None] | None = None) -> None:
         if not parts:
             raise ValueError("parts is empty; give at least one φ")
-        for part in parts:
-            if not isinstance(part, Phi):
-                raise TypeError(f"parts must be φ objects, found {part!r}")
+        parts = [as_phi(part, f"parts must be φ objects, found {part!r}") for part in parts]
         if sizes is not None and len(sizes) != len(parts):
             raise ValueError(f"sizes has {len(sizes)} entries for {len(parts)} parts")
         given = [n if n is None else whole("sizes", n, least=1) for n in sizes or [None] * len(parts)]

@@ -114,6 +114,36 @@ class Phi:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
+class Called(Phi):
+    """φ of an object that is called for its value and has `prox(v, step)`, as those of PyProximal.
+
+    Its value is a number, or a bool if it is an indicator.
+    """
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def value(self, y: Array) -> float:
+        """The number; for a bool 0 if y is inside, up to the rounding that a projection leaves."""
+        found = self.function(y)
+        if not isinstance(found, (bool, np.bool_)):
+            return float(found)
+        return indicator(found or np.all(abs(self.prox(y, 1.0) - y) <= _slack(y)))
+
+    def prox(self, v: Array, step: Any) -> Array:
+        """That of the object."""
+        return self.function.prox(v, step)
+
+
+def as_phi(phi: Any, expected: str) -> Phi:
+    """Return a φ as it is, or an object that PyProximal would accept as one; else raise, saying what was expected."""
+    if isinstance(phi, Phi):
+        return phi
+    if callable(phi) and callable(getattr(phi, "prox", None)):
+        return Called(phi)
+    raise TypeError(expected)
+
+
 def indicator(inside: Any) -> float:
     """0 if the condition holds, inf otherwise."""
     return 0.0 if inside else np.inf
@@ -121,8 +151,12 @@ def indicator(inside: Any) -> float:
 
 def within(v: Array, lower: Any, upper: Any) -> bool:
     """Whether lower ≤ v ≤ upper, up to the rounding that a prox leaves."""
-    slack = 64 * np.finfo(v.dtype).eps * (1 + abs(v)) if v.dtype.kind == "f" else 0
+    slack = _slack(v)
     return bool(np.all(v >= lower - slack) and np.all(v <= upper + slack))
+
+
+def _slack(v: Array) -> Any:
+    return 64 * np.finfo(v.dtype).eps * (1 + abs(v)) if v.dtype.kind == "f" else 0
 
 
 def length(value: Any, rows: int) -> float:

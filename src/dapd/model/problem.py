@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dapd.arguments import bounds_of, curvatures, named, partition, vector
-from dapd.arrays import Array
+from dapd.arrays import Array, on_device
 from dapd.model import ask
 from dapd.model.composed import Stack
-from dapd.model.proximal import Interval, Phi, Zero
+from dapd.model.phi import Phi, as_phi
+from dapd.model.proximal import Interval, Zero
 from dapd.model.smooth import Function, Separable
 from dapd.operators.base import Operator, as_operator
 from dapd.operators.columns import ColumnBlocks
@@ -39,12 +40,13 @@ class Problem:
     ----------
     f : Function
         Smooth and convex: Quadratic, PseudoHuber, LeastSquares, Logistic, Separable or Smooth.
-    M : array, sparse matrix, Kronecker, ColumnBlocks, or anything with shape, matvec and rmatvec
+    M : array, sparse matrix, Kronecker, ColumnBlocks, or anything with shape, matvec and rmatvec (PyLops, SciPy)
         Kept without a copy: leave it unchanged while the problem lives. It may be zero, or have no rows: then
         the problem is to minimise f.
     b : vector, one entry for each row of M
     phi : Phi
-        Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack.
+        Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack; or any object that is called
+        for its value and has `prox(v, step)`, such as those of PyProximal.
     bounds : pair (lower, upper), optional
         lower ≤ x ≤ upper: numbers or vectors, infinite (or None) if there is no bound; equal entries fix a variable.
         Their multipliers z are zero except at a bound: ∇f(x) + Mᵀy + z = 0, z ≤ 0 at a lower bound, z ≥ 0 at an upper.
@@ -72,12 +74,12 @@ class Problem:
     ) -> None:
         if not isinstance(f, Function):
             raise TypeError(f"f must be a dapd function, found {type(f).__name__}; wrap yours in dapd.Smooth")
-        phi = Zero() if phi is None else phi
-        if not isinstance(phi, Phi):
-            raise TypeError(f"phi must be a dapd.Phi, found {type(phi).__name__}; subclass dapd.Phi or use Conjugate")
+        found = f"phi must be a dapd.Phi, found {type(phi).__name__}; subclass dapd.Phi or use Conjugate"
+        phi = Zero() if phi is None else as_phi(phi, found)
         if spectrum is not None and not isinstance(spectrum, Spectrum):
             raise TypeError(f"spectrum must be a dapd.Spectrum, found {type(spectrum).__name__}")
         self.spectrum = spectrum
+        self.from_jax = on_device(M) or on_device(b)  # results are JAX arrays too
         self.M = as_operator(M, empty=True)
         self.rows, self.columns = self.M.shape
         self.b: Array = vector("b", b, self.rows)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from dapd.arguments import consecutive, curvatures, named, number, real, vector
 from dapd.arrays import Array, namespace
@@ -16,6 +16,7 @@ from dapd.model.lowered import has_valid_lowering
 from dapd.model.terms import Terms
 from dapd.operators.base import Operator, as_operator, as_sparse
 from dapd.operators.columns import Placed
+from dapd.operators.stacked import Identity
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
 from dapd.spectrum.symmetric import check_symmetric
 
@@ -94,7 +95,7 @@ class Quadratic(Function):
 
     Parameters
     ----------
-    H : vector (the diagonal), dense or sparse symmetric matrix, LinearOperator, or None (zero)
+    H : vector (the diagonal), dense or sparse symmetric matrix, LinearOperator (SciPy, PyLops), or None (zero)
         Positive semidefinite; kept without a copy if it is an array of floats already.
     c : vector, optional
         Zero by default.
@@ -105,7 +106,8 @@ class Quadratic(Function):
 
     @named
     def __init__(self, H: Any, c: Any = None, *, mu: float | None = None, L: float | None = None) -> None:
-        if isinstance(H, LinearOperator):
+        if hasattr(H, "matvec"):
+            H = aslinearoperator(H)
             self.H: Any = H
         elif H is None:
             if c is None:
@@ -205,7 +207,8 @@ class LeastSquares(Function):
 
     def lowered(self) -> Terms:
         """A loss of Ax, and a ridge."""
-        return Terms("square", self.A, self.d, ridge=self.ridge)
+        plain = isinstance(self.A, Identity) and self.A.shape == (self.size, self.size)
+        return Terms("square", None if plain else self.A, self.d, ridge=self.ridge)
 
 
 class Logistic(Function):
@@ -331,6 +334,17 @@ class Smooth(Function):
         self.size = size
         self._constants(mu, L)
 
+    @classmethod
+    @named
+    def from_jax(
+        cls, fun: Callable[[Any], Any], mu: float = 0.0, L: float | None = None, *, size: int | None = None
+    ) -> Smooth:
+        """F from one function of a JAX array that returns a number; its gradient is computed by `jax.grad`.
+
+        The jax engine compiles it into its steps, and the python engine calls it, in float64 or in the precision of x.
+        """
+        return _FromJax(fun, mu, L, size=size)
+
     def value(self, x: Array) -> float:
         """The caller's."""
         return self._value(x)
@@ -344,6 +358,29 @@ class Smooth(Function):
         if self._block_grad is None:
             raise TypeError("Smooth has no block_grad(x, block); give it one, or use a full method")
         return self._block_grad(x, block)
+
+
+class _FromJax(Smooth):
+    """A function that is written in JAX."""
+
+    def __init__(self, fun: Callable[[Any], Any], mu: float, L: float | None, *, size: int | None) -> None:
+        if not callable(fun):
+            raise TypeError(f"fun must be callable, found {type(fun).__name__}")
+        try:
+            import jax
+        except ImportError:
+            raise ImportError("Smooth.from_jax needs JAX, which is not installed; pip install jax") from None
+        self.fun, gradient = fun, jax.grad(fun)
+        compiled = jax.jit(jax.value_and_grad(fun))
+
+        def evaluated(x: Array) -> Any:
+            with jax.enable_x64(True):
+                return compiled(x)
+
+        def grad(x: Array) -> Array:
+            return np.asarray(evaluated(x)[1]) if isinstance(x, np.ndarray) else gradient(x)
+
+        super().__init__(lambda x: float(evaluated(x)[0]), grad, mu, L, size=size)
 
 
 def _block_diagonal(H: Any, blocks: list[slice]) -> bool:

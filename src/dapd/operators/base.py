@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arguments import real
-from dapd.arrays import Array
+from dapd.arrays import Array, on_device
 from dapd.operators.sizes import magnitudes, norms_of_rows
 
 PANEL = 1 << 18  # entries of M that are converted at a time if x and M have different dtypes
@@ -294,7 +294,7 @@ class MatrixFree(Operator):
         return self._real(self.linear.rmatvec(y), self.shape[1])
 
     def _real(self, product: Any, size: int) -> Array:
-        array = np.asarray(product)
+        array = product if on_device(product) else np.asarray(product)
         if array.dtype.kind != "f" or array.size != size:
             raise TypeError(f"M must give {size} real numbers, found shape {array.shape} of {array.dtype}")
         return array.reshape(size)
@@ -353,7 +353,10 @@ def as_operator(M: Any, *, name: str = "M", empty: bool = False) -> Operator:
         return MatrixFree(M)
     if callable(M):
         raise TypeError(f"{name} is a function; give an object with shape, matvec and rmatvec (LinearOperator)")
-    return Dense(matrix_of(name, M, empty=empty))
+    made = Dense(matrix_of(name, M, empty=empty))
+    if on_device(M) and M.dtype == made.dtype:
+        made.memory["on the device"] = M  # it need not be moved there again
+    return made
 
 
 def as_sparse(name: str, M: Any, *, empty: bool = False) -> Any:

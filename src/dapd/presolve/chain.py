@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from time import perf_counter
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
+from dapd.clock import perf_counter
 from dapd.model.problem import Problem
-from dapd.presolve.transform import ForAnyB, Transform
+from dapd.presolve.transform import ForAnyB, OnDevice, Transform
 
 Apply = Callable[[Problem], Transform | None]
 
@@ -56,6 +56,11 @@ class Presolve:
     def why(self) -> str:
         """What was done, in sentences; empty if nothing was."""
         return " ".join(transform.why for transform in self.transforms)
+
+    def placed(self, put: Callable[[Array], Array]) -> Presolve | None:
+        """The same with vectors that `put` moves to a device; None if one of the transforms computes on the host."""
+        found = [transform.placed(put) for transform in self.transforms if isinstance(transform, OnDevice)]
+        return Presolve(self.original, found) if len(found) == len(self.transforms) else None
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
         """(x, y) of the original problem in the last one's variables."""

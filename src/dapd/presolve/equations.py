@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Self
 
@@ -36,6 +37,10 @@ class Equations:
         if table is None or not np.any(table.lower[table.equation]):
             return None
         return cls(problem, table)
+
+    def placed(self, put: Callable[[Array], Array]) -> Self:
+        """Itself."""
+        return self
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
         """The same point."""

@@ -27,11 +27,14 @@ def identity_columns(M: Operator) -> Array:
 
 
 def norm_factors(M: Operator, rows: Rows) -> Array:
-    """Factors that bring the norms of the rows near one; one for all rows of a ball."""
+    """Factors that bring the norms of the rows near one, one for all rows of a ball; all are one if they are alike."""
     norms = np.empty(M.shape[0])
     for part, at in bands(M):
         norms[at] = _norms(part)
-    return 1 / powers_of_two(rows.pooled(norms))
+    norms = rows.pooled(norms)
+    factors = 1 / powers_of_two(norms)
+    known = factors[norms > 0]
+    return np.ones(M.shape[0]) if known.size == 0 or np.ptp(known) == 0 else factors
 
 
 def _norms(part: Operator) -> Array:

@@ -12,44 +12,9 @@ import scipy.sparse as sp
 from dapd.arrays import Array
 from dapd.operators.base import Dense, Operator, Sparse
 from dapd.operators.columns import ColumnBlocks
+from dapd.operators.scaled import ScaledMap
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker
-
-
-class ScaledMap(Operator):
-    """diag(rows)·M·diag(columns) of a map whose entries cannot be changed."""
-
-    def __init__(self, inner: Operator, rows: Array, columns: Array) -> None:
-        self.inner, self.rows, self.scales = inner, rows.astype(inner.dtype), columns.astype(inner.dtype)
-        self.shape, self.dtype = inner.shape, inner.dtype
-
-    @property
-    def probes(self) -> int:
-        """As those of M."""
-        return self.inner.probes
-
-    @property
-    def work(self) -> int:
-        """As that of M."""
-        return self.inner.work
-
-    def forward(self, x: Array) -> Array:
-        """rows·M(columns·x)."""
-        return self.rows * self.inner.forward(self.scales * x)
-
-    def adjoint(self, y: Array) -> Array:
-        """columns·Mᵀ(rows·y)."""
-        return self.scales * self.inner.adjoint(self.rows * y)
-
-    def row_sizes(self, x: Array) -> Array | None:
-        """From those of M."""
-        sizes = self.inner.row_sizes(self.scales * x)
-        return None if sizes is None else self.rows * sizes
-
-    def column_sizes(self, y: Array) -> Array | None:
-        """From those of M."""
-        sizes = self.inner.column_sizes(self.rows * y)
-        return None if sizes is None else self.scales * sizes
 
 
 @singledispatch

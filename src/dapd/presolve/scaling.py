@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from typing import Self
 
@@ -42,6 +43,12 @@ class _Factors:
         """The same factors for another b."""
         other = copy(self)
         other.problem = self.problem.replaced(b=b * self.rows.astype(b.dtype))
+        return other
+
+    def placed(self, put: Callable[[Array], Array]) -> Self:
+        """The same factors on a device."""
+        other = copy(self)
+        other.rows, other.columns = put(self.rows), put(self.columns)
         return other
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 from dapd.arrays import Array
@@ -35,6 +36,14 @@ class ForAnyB(Transform, Protocol):
 
     def with_b(self, b: Array) -> Transform | None:
         """The transform of the problem with another b; None if that b forbids it."""
+
+
+@runtime_checkable
+class OnDevice(Transform, Protocol):
+    """A transform that can take points of a device there and back without leaving it."""
+
+    def placed(self, put: Callable[[Array], Array]) -> Transform:
+        """The same transform with its vectors on the device."""
 
 
 def rebuilt(

@@ -1,6 +1,6 @@
 """The paper's figures and tables, computed again and compared with the published ones."""
 
-from dapd.reproduce.catalogue import ITEMS, Figure, Table, choose
+from dapd.reproduce.catalogue import ITEMS, Figure, Item, Table, choose
 from dapd.reproduce.kept import summary
 from dapd.reproduce.outcome import Outcome
 from dapd.reproduce.report import is_full, write_report
@@ -10,6 +10,7 @@ from dapd.reproduce.schedule import Progress, complete
 __all__ = [
     "ITEMS",
     "Figure",
+    "Item",
     "Outcome",
     "Progress",
     "Table",

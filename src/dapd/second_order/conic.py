@@ -30,33 +30,36 @@ SMALL_CONE = 4  # Clarabel keeps the scaling of a second-order cone with so many
 class Conic(NamedTuple):
     """The conic form, and how y is read from its multipliers."""
 
-    P: Any  # CSC, both triangles
+    P: Any  # CSC, the upper triangle
     q: Array
     G: Any  # CSC
     h: Array
     zeros: int  # the first rows are equations,
     nonnegative: int  # the next inequalities,
     cones: Array  # the rest second-order cones with so many rows, the height first
-    offset: Array  # y = offset + to_y·u
-    to_y: Any
+    offset: Array  # y = offset, with signs·u added in its rows
+    rows: Array  # of y, by row of G; −1 if none
+    signs: Array
     bounded: Array  # which y are bounded, so no ray moves them
 
     def y(self, u: Array) -> Array:
         """The dual point of multipliers u."""
-        return np.asarray(self.offset + self.to_y @ u)
+        return np.asarray(self.offset + self._in_y(u))
 
     def dual_ray(self, u: Array) -> Array:
         """The direction in which y moves along a ray of multipliers."""
-        return np.where(self.bounded, 0.0, self.to_y @ u)
+        return np.where(self.bounded, 0.0, self._in_y(u))
+
+    def _in_y(self, u: Array) -> Array:
+        return np.bincount(self.rows + 1, self.signs * u, minlength=len(self.offset) + 1)[1:]
 
     def kkt(self) -> Any:
         """The pattern of what an interior point factorises, [P + δI, Gᵀ; G, −W²], without its upper right part."""
         v, size = len(self.q), len(self.q) + len(self.h)
-        P, G = self.P.tocoo(), self.G.tocoo()
+        pairs = [(self.P.indices, _column_of(self.P)), (v + self.G.indices, _column_of(self.G))]
         owner = np.repeat(np.arange(len(self.cones)), self.cones)
         row = v + self.zeros + self.nonnegative + np.arange(len(owner))
-        pairs = [(P.row, P.col), (v + G.row, G.col)]
-        for step in range(1, SMALL_CONE):
+        for step in range(1, SMALL_CONE if len(owner) else 1):
             together = (owner[step:] == owner[:-step]) & (self.cones[owner[step:]] <= SMALL_CONE)
             pairs.append((row[step:][together], row[:-step][together]))
         large = self.cones > SMALL_CONE  # W² is diagonal with two terms of rank one, each an unknown more
@@ -138,7 +141,10 @@ def _of_pseudo_huber(problem: Problem) -> Conic | None:
     )
     form = conic(whole)
     m = problem.rows
-    return form and form._replace(offset=form.offset[:m], to_y=form.to_y[:m], bounded=form.bounded[:m])
+    if form is None:
+        return None
+    own = np.where(form.rows < m, form.rows, -1)
+    return form._replace(offset=form.offset[:m], rows=own, bounded=form.bounded[:m])
 
 
 def _pieces(problem: Problem) -> Pieces | None:
@@ -205,25 +211,46 @@ def _assembled(problem: Problem, f: QuadraticForm, rows: _Rows, balls: _Balls) -
     places = consecutive(len(numbers) for numbers, _, _ in parts)
     numbers = np.concatenate([numbers for numbers, _, _ in parts])
     signs = np.repeat([sign for _, sign, _ in parts], [len(numbers) for numbers, _, _ in parts])
-    of_x = sp.vstack([M, f.B, sp.csr_array((1, n))], format="csr")[numbers]
-    of_x.data *= np.repeat(signs, np.diff(of_x.indptr))
     # a residual or a height has −1 in its rows: one, or both of a hinge
     at = np.r_[places[1], places[4], places[5], places[6].start + heights[balls.added]]
     others = residuals + len(hinge) + int(balls.added.sum())
-    own = np.arange(others)
+    own = n + np.arange(others)
     column = np.concatenate([own[: residuals + len(hinge)], own[residuals:]])
-    of_others = sp.csr_array((np.full(len(at), -1.0), (at, column)), shape=(len(numbers), others))
-    squared = sp.diags_array(np.r_[np.ones(residuals), np.zeros(others - residuals)])
-    of_y = np.flatnonzero(numbers < m)
+    start = np.concatenate([M.indptr[:-1], M.nnz + f.B.indptr])
+    length = np.concatenate([np.diff(M.indptr), np.diff(f.B.indptr), [0]])[numbers]
+    chosen = np.arange(length.sum()) + np.repeat(start[numbers] - np.cumsum(length) + length, length)
+    row, sign = np.repeat(np.arange(len(numbers)), length), np.repeat(signs, length)
+    data, indices = np.concatenate([M.data, f.B.data])[chosen] * sign, np.concatenate([M.indices, f.B.indices])[chosen]
     return Conic(
-        P=sp.block_diag([f.P, squared], format="csc") if others else f.P,
+        P=_upper(f.P, residuals, n + others),
         q=np.concatenate([f.q + M.T @ rows.offset, np.zeros(residuals), rows.width[hinge], balls.radii[balls.added]]),
-        G=sp.hstack([of_x, of_others], format="csc"),
+        G=sp.csc_array(
+            (np.append(data, np.full(len(at), -1.0)), (np.append(row, at), np.append(indices, column))),
+            shape=(len(numbers), n + others),
+        ),
         h=np.concatenate([right for _, _, right in parts]),
         zeros=places[1].stop,
         nonnegative=places[5].stop - places[1].stop,
         cones=balls.sizes + 1,
         offset=rows.offset,
-        to_y=sp.csr_array((signs[of_y], (numbers[of_y], of_y)), shape=(m, len(numbers))),
+        rows=np.where(numbers < m, numbers, -1),
+        signs=signs,
         bounded=rows.bounded,
     )
+
+
+def _column_of(matrix: Any) -> Array:
+    """The column of each entry of a CSC matrix."""
+    return np.repeat(np.arange(matrix.shape[1], dtype=np.int32), np.diff(matrix.indptr))
+
+
+def _upper(P: Any, ones: int, size: int) -> Any:
+    """The upper triangle of P, then a diagonal of ones, then of zeros up to the size, in CSC."""
+    P = P if P.has_sorted_indices else P.sorted_indices()
+    above = P.indices <= _column_of(P)
+    lengths = np.concatenate([np.diff(np.append(0, np.cumsum(above))[P.indptr]), np.ones(ones, int)])
+    indptr = np.zeros(size + 1, np.int32)
+    np.cumsum(lengths, out=indptr[1 : 1 + len(lengths)])
+    indptr[1 + len(lengths) :] = indptr[len(lengths)]
+    indices = np.append(P.indices[above], np.arange(P.shape[0], P.shape[0] + ones, dtype=np.int32))
+    return sp.csc_array((np.append(P.data[above], np.ones(ones)), indices, indptr), shape=(size, size))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from dapd.arrays import Array
+from dapd.clock import perf_counter
 from dapd.model.problem import Problem
 from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.symbolic import cost
@@ -32,7 +31,10 @@ FINEST = 1e-15  # below this, rounding decides
 RAY = 1e-12  # what Clarabel takes for a ray; its own 1e-8 calls feasible problems infeasible
 
 # Seconds, by measurement: per call; per iteration and unknown, entry of L, flop of a factorisation
-CALL, PER_UNKNOWN, PER_ENTRY, PER_FLOP = 1e-3, 1.5e-7, 6e-8, 6e-10
+CALL, PER_UNKNOWN, PER_ENTRY, PER_FLOP = 5e-4, 1.5e-7, 6e-8, 6e-10
+PER_SQUARE, DENSE = 3.5e-9, 15.0  # to order rows with k < DENSE·√n entries: seconds per k², once
+PANELS = 200  # flops per entry of L from which Clarabel's other factorisation, by dense panels, pays;
+PER_FLOP_IN_PANELS = 2e-10  # seconds per flop of it
 ITERATIONS, MOST_ITERATIONS = 20, 100  # usually, and at most in one attempt
 MOST_ENTRIES = 1 << 26  # data beyond this are not even converted
 
@@ -68,24 +70,40 @@ def least_seconds(problem: Problem, entries: int) -> float:
     return CALL + ITERATIONS * once
 
 
-def predict(problem: Problem, limit: float = math.inf, *, form: Conic | None = None) -> float | None:
-    """Seconds that `solve` will take, from the symbolic cost of its factorisation; None if there is no conic form.
+class Forecast(NamedTuple):
+    """What `solve` is expected to do."""
 
-    Infinite if that is more than `limit`, or if the data are too many to try. `form` saves the conversion.
+    seconds: float
+    by_columns: bool  # whether qdldl, which factorises column by column, is expected to be the faster of its two
+
+
+def predict(problem: Problem, limit: float = math.inf, *, form: Conic | None = None) -> Forecast | None:
+    """What `solve` will take, from the symbolic cost of its factorisation; None if there is no conic form.
+
+    Infinite if the factorisations alone take more than `limit`, or if the data are too many to try. `form` saves the
+    conversion.
     """
     count = entries_of(problem)
     if count is None:
         return None
     if count > MOST_ENTRIES or count * PER_ENTRY * ITERATIONS > limit:
-        return math.inf
+        return Forecast(math.inf, False)
     form = form or conic(problem)
     if form is None:
         return None
     kkt = form.kkt()
-    once = CALL + ITERATIONS * PER_UNKNOWN * kkt.shape[0]
-    found = cost(kkt, (limit - once) / (ITERATIONS * PER_FLOP), fill_limit=(limit - once) / (ITERATIONS * PER_ENTRY))
-    seconds = once + ITERATIONS * (PER_ENTRY * found.fill + PER_FLOP * found.flops)
-    return seconds if found.complete and seconds <= limit else math.inf
+    found = cost(kkt, limit / (ITERATIONS * PER_FLOP_IN_PANELS), fill_limit=limit / (ITERATIONS * PER_ENTRY))
+    by_columns = found.flops < PANELS * found.fill
+    per_flop = PER_FLOP if by_columns else PER_FLOP_IN_PANELS
+    once = PER_UNKNOWN * kkt.shape[0] + PER_ENTRY * found.fill + per_flop * found.flops
+    return Forecast(CALL + _ordering(kkt) + ITERATIONS * once if found.complete else math.inf, by_columns)
+
+
+def _ordering(kkt: Any) -> float:
+    """Seconds that Clarabel takes to order the unknowns; it sets rows with very many entries apart."""
+    size = kkt.shape[0]
+    degrees = np.diff(kkt.indptr) + np.bincount(kkt.indices, minlength=size).astype(np.float64)
+    return PER_SQUARE * float(np.sum(degrees[degrees < DENSE * math.sqrt(size)] ** 2))
 
 
 def solve(
@@ -97,6 +115,7 @@ def solve(
     max_iterations: int = 300,
     excess: Callable[[Answer], float] | None = None,
     form: Conic | None = None,
+    by_columns: bool = False,
 ) -> Answer:
     """Solve with Clarabel.
 
@@ -115,6 +134,8 @@ def solve(
         settings are tried, and the best answer is returned. Without it, there is one attempt.
     form : Conic, optional
         `conic(problem)`, if it is known already.
+    by_columns : bool
+        Factorise with qdldl; by default Clarabel chooses.
 
     Returns
     -------
@@ -127,7 +148,8 @@ def solve(
     best, least, iterations, end = None, math.inf, 0, perf_counter() + time_limit
     for changes in WITH_CONES if form.cones.size else WITHOUT_CONES:
         left = max_iterations - iterations, end - perf_counter()
-        found = _attempt(problem, form, (tol, tol_absolute), *left, changes)
+        chosen = {"direct_solve_method": "qdldl"} if by_columns else {}
+        found = _attempt(problem, form, (tol, tol_absolute), *left, changes | chosen)
         iterations += found.iterations
         measured = 0.0 if excess is None else excess(found)
         if best is None or measured < least:
@@ -150,7 +172,7 @@ def _attempt(
     settings.max_iter, settings.time_limit = min(limit, MOST_ITERATIONS), max(seconds, 0.0)
     for name, value in changes.items():
         setattr(settings, name, value)
-    found = clarabel.DefaultSolver(sp.triu(form.P, format="csc"), form.q, form.G, form.h, cones, settings).solve()
+    found = clarabel.DefaultSolver(form.P, form.q, form.G, form.h, cones, settings).solve()
     status, said = STATUSES.get(str(found.status), "stalled"), f"Clarabel: {found.status}"
     v, u = np.array(found.x), np.array(found.z)
     if status in ("infeasible", "unbounded"):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
+from dapd.clock import perf_counter
 from dapd.operators.base import Operator
 from dapd.operators.columns import ColumnBlocks
 from dapd.operators.stacked import RowBlocks

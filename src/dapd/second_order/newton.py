@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
+from dapd.clock import perf_counter
 from dapd.model.lowered import has_valid_lowering, pieces_of
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dapd.arguments import TimeUp
-from dapd.arrays import Array
+from dapd.arrays import Array, on_host, owned
 from dapd.blas import MANY, single_blas
+from dapd.clock import perf_counter
 from dapd.model.problem import Problem
 from dapd.solving.certificate import blame, objective
 from dapd.solving.choose import Comparison, compare_blocks
@@ -58,8 +58,15 @@ def solve_auto(
     if blocks.winner is not None:
         runner = blocks.runner(problem.stacked, start, options, engine)
         return run_method(asked._replace(by_passes=True), runner, spectrum, [blocks.sentence])
-    search = Search(problem.stacked, asked.tolerances, asked.limit, asked.deadline, spectrum, kept)
+    search = Search(problem.stacked, asked.tolerances, asked.limit, asked.deadline, spectrum, kept, engine)
     looks: list[Info] = []
+    errors: list[tuple[int, float]] = []  # iteration and relative error at each look
+
+    def record(look: Info) -> None:
+        errors.append((look.iteration, look.certificate.error))
+        if asked.history:
+            looks.append(look)
+
     point = first_point(problem, start)
     with np.errstate(all="ignore"):
         possible = Possible(search, engine, use_direct)
@@ -71,11 +78,11 @@ def solve_auto(
         heaviest = max([way.work for way in ways] + [8.0 * (search.problem.rows + search.problem.columns)])
         with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown, single_blas(heaviest, MANY):
             doubts = Doubts(search, point, lambda other, first: _aside(other, first, engine, use_direct))
-            ended = run(search, ways, possible, point, asked.callback, shown, looks.append, doubts)
+            ended = run(search, ways, possible, point, asked.callback, shown, record, doubts)
             if ended.status is Status.unbounded:
                 ray = doubts.contradiction()
                 ended = ended if ray is None else ended._replace(status=Status.infeasible, ray=ray)
-        look = search.point
+        look = search.point._replace(x=owned(search.point.x), y=owned(search.point.y))
         value = objective(search.problem, look.x, look.y, satisfied=satisfied(look.certificate, *asked.tolerances))
     seconds = perf_counter() - search.began
     if ended.reason == TOO_LATE:
@@ -106,6 +113,7 @@ def solve_auto(
         spectrum=spectrum or problem.stacked.spectrum,
         engine=chosen.ran,
         ray=ended.ray,
+        errors=np.array(errors),
     )
 
 
@@ -117,7 +125,7 @@ def _history(looks: list[Info], star: Array | None) -> History:
         np.array([look.time for look in looks]),
         np.array([look.certificate.stationarity for look in looks]),
         np.array([look.certificate.feasibility for look in looks]),
-        None if star is None else np.array([float(np.linalg.norm(look.x - star)) / size for look in looks]),
+        None if star is None else np.array([float(np.linalg.norm(on_host(look.x) - star)) / size for look in looks]),
     )
 
 
@@ -211,7 +219,7 @@ def run(
             look = search.point._replace(iteration=search.iterations, time=perf_counter() - search.began)
             shown.show(search.iterations, look.time, look.certificate, math.nan)
             record(look)
-            stop = callback is not None and callback(look._replace(x=look.x.copy(), y=look.y.copy()))
+            stop = callback is not None and callback(look._replace(x=owned(look.x), y=owned(look.y)))
             if search.done:
                 return Ended(Status.optimal, None, found_by, "")
             if stop:
@@ -263,10 +271,13 @@ def _ray(search: Search, moved: Moved | None, found_by: Way | None, far: float) 
     """A proof that there is no solution, if x or y runs away along a ray; `far` is where x counts as run away."""
     if moved is None:
         return None
-    x = np.clip(search.point.x, -far, far)
+    dy = None if moved.dy is None or not search.may_be_ray(moved.dy) else moved.dy
+    if dy is None and (moved.dx is None or search.problem.f.mu > 0):
+        return None
+    x = np.clip(on_host(search.point.x), -far, far)
     with np.errstate(all="ignore"):
-        if moved.dy is not None:
-            ray = proves_infeasible(search.problem, x, moved.dy)
+        if dy is not None:
+            ray = proves_infeasible(search.problem, x, dy)
             if ray is not None:
                 return Ended(Status.infeasible, ray, found_by, "")
         if moved.dx is not None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any, NamedTuple
 
 from dapd import theory
 from dapd.arguments import TimeUp
+from dapd.clock import perf_counter
 from dapd.engines import bind
 from dapd.engines.protocol import Runner
 from dapd.methods import METHODS
@@ -49,6 +49,8 @@ def compare_blocks(problem: Problem, spectrum: Spectrum | None, engine: str, dea
     def lost(sentence: str = "") -> Comparison:
         return Comparison(problem.f, problem.M, None, None, spectrum, sentence)
 
+    if engine == "jax":
+        return lost("Blocks were left aside: one at a time would leave an accelerator idle." if problem.blocks else "")
     if not _has_blocks(problem) or problem.f.mu == 0 or problem.f.L is None:
         return lost()
     spectrum = spectrum or problem.spectrum

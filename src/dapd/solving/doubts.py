@@ -6,13 +6,13 @@ The answers are directions, which `ends` then checks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from dapd.arguments import consecutive
 from dapd.arrays import Array
+from dapd.clock import perf_counter
 from dapd.model.composed import Stack
 from dapd.model.lowered import BALL, CLIP, SHRINK, has_valid_lowering
 from dapd.model.phi import Phi

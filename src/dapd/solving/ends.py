@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr
 
 from dapd.arguments import consecutive
-from dapd.arrays import Array
+from dapd.arrays import Array, on_host
 from dapd.model import ask
 from dapd.model.problem import Problem
 from dapd.operators.base import Operator
@@ -52,6 +52,9 @@ def proves_infeasible(problem: Problem, x: Array, direction: Array) -> Array | N
     that of the problem with bounds: its multipliers are −Mᵀd.
     """
     problem = problem.unstacked
+    if math.isfinite(problem.phi.reach(problem.rows)):  # φ* is finite everywhere
+        return None
+    x, direction = on_host(x), on_host(direction)
     x, d = x.astype(np.float64, copy=False), direction[: problem.rows].astype(np.float64)
     norms = problem.M.row_norms
     weights = np.where(norms > 0, norms, 1.0)
@@ -83,9 +86,12 @@ def proves_unbounded(problem: Problem, x: Array, direction: Array) -> Array | No
     """
     problem = problem.unstacked
     f, phi, M = problem.f, problem.phi, problem.M
+    if f.mu > 0:
+        return None
+    x, direction = on_host(x), on_host(direction)
     x, v = x.astype(np.float64, copy=False), direction.astype(np.float64)
     longest = float(np.max(abs(v), initial=0.0))
-    if f.mu > 0 or not (0.0 < longest < math.inf):
+    if not (0.0 < longest < math.inf):
         return None
     flat, grad = _Flatness(problem), np.asarray(ask.gradient(f, x), np.float64)
     low, high = problem.bounds

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from dapd import theory
-from dapd.arrays import Array
+from dapd.arrays import Array, namespace, on_device, on_host
+from dapd.clock import perf_counter
 from dapd.engines import bind
-from dapd.engines.native import NativeRunner
-from dapd.engines.protocol import Engine
-from dapd.engines.python import PythonRunner
+from dapd.engines.protocol import Engine, RestartedRunner
 from dapd.methods.base import Method
 from dapd.methods.x_dapd import XDAPD
 from dapd.methods.y_dapd import YDAPD
@@ -72,10 +70,10 @@ class Bench:
         self.problem, self._judge, self.engine, self.deadline, self.tol = problem, judge, engine, deadline, tol
         self.allowed = allowed  # iterations in all
         self.s_max = s_max or 1.0  # of a zero M, any bound is true
-        self.runner: NativeRunner | PythonRunner | None = None
+        self.runner: RestartedRunner | None = None
         self.iterations = 0
         self.asked = [0, 0]  # gradients and products beside those of the methods
-        x, y = (np.asarray(part, problem.dtype) for part in start)
+        x, y = (part if on_device(part) else np.asarray(part, problem.dtype) for part in start)
         self.best = self.last = Judged(x, y, self.judge(x, y))  # of all points, and the last one
         self.L_known = problem.f.L is not None
         self.mu = float(problem.f.mu)
@@ -85,7 +83,8 @@ class Bench:
     def judge(self, x: Array, y: Array) -> float:
         """The error of a point; inf if it is not a number."""
         with np.errstate(all="ignore"):
-            error = float(self._judge(x, y)) if np.isfinite(x).all() and np.isfinite(y).all() else math.inf
+            finite = all(bool(namespace(v).isfinite(v).all()) for v in (x, y))
+            error = float(self._judge(x, y)) if finite else math.inf
         return math.inf if math.isnan(error) else error
 
     @property
@@ -109,10 +108,11 @@ class Bench:
     def gradient(self, x: Array) -> Array:
         """∇f(x), counted."""
         self.asked[0] += 1
-        return ask.gradient(self.problem.f, x)
+        return ask.gradient(self.problem.f, on_host(x))
 
     def _probe(self, x: Array) -> float:
         """A lower bound on L: how much ∇f changes along a few directions, each the last change."""
+        x = on_host(x)
         direction = np.random.default_rng(0).standard_normal(x.size)
         before, found = self.gradient(x), 0.0
         for _ in range(PROBES):
@@ -127,7 +127,7 @@ class Bench:
 
     def _unit(self, x: Array, y: Array) -> float:
         """The curvature at which a linear f moves x about as far as the constraints are away."""
-        problem = self.problem
+        problem, x, y = self.problem, on_host(x), on_host(y)
         away = float(np.linalg.norm(y - ask.prox(problem.phi, y + problem.M.forward(x) - problem.b, 1.0)))
         slope = float(np.linalg.norm(self.gradient(x)))
         self.asked[1] += 1
@@ -161,8 +161,7 @@ class Bench:
     def take(self, method: Method) -> None:
         """Make the runner run this method from its start."""
         if self.runner is None:
-            made = bind(method, self.engine)
-            assert isinstance(made, (NativeRunner, PythonRunner))  # no block-coordinate method comes here
+            made = cast(RestartedRunner, bind(method, self.engine))  # no block-coordinate method comes here
             made.start()
             self.runner = made
         else:
@@ -207,7 +206,7 @@ class Bench:
             self.learn_L(LEAP * self.unit)
             return True
         change = np.linalg.norm(self.gradient(after.x) - self.gradient(before.x))
-        seen = float(change / (np.linalg.norm(after.x - before.x) or 1.0))
+        seen = float(change / (np.linalg.norm(on_host(after.x) - on_host(before.x)) or 1.0))
         if seen > self.L:
             self.learn_L(2 * seen)
             return True

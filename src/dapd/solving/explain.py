@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
 from dapd import theory
 from dapd.arguments import TimeUp, named
+from dapd.clock import perf_counter
 from dapd.model.problem import Problem
 from dapd.presolve import Presolve
 from dapd.second_order import direct as clarabel

@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
-from dapd.arrays import Array
+from dapd.arrays import Array, on_host, owned
+from dapd.clock import perf_counter
 from dapd.engines.protocol import Runner
-from dapd.solving.certificate import Certificate, blame, certify, objective
+from dapd.solving.certificate import Certificate, blame, objective
+from dapd.solving.device import certifier, ray_filter
 from dapd.solving.ends import proves_infeasible, proves_unbounded
 from dapd.solving.progress import Display
 from dapd.solving.result import History, Status
@@ -66,12 +67,15 @@ class Loop:
         self.deadline = deadline  # on the performance counter
         self.callback = callback
         self.spectrum = spectrum  # what the caller knows of M
+        self.certify = certifier(self.method.problem, runner.engine)
+        self.may_be_ray = ray_filter(self.method.problem, runner.engine)
         self.iteration = 0
         self.seconds = 0.0
         self.reason = ""  # said instead of the status's own sentence
         self.ray: Array | None = None  # the proof of `infeasible` or `unbounded`
         self.pace = 64.0  # steps per pulse
         self.residuals: list[tuple[int, float]] = []  # iteration and greater residual at each look
+        self.errors: list[tuple[int, float]] = []  # iteration and relative error at each look
         self.looks: list[tuple[int, float, Certificate, float]] | None = [] if history else None
 
     def run(self, shown: Display) -> tuple[Status, Info]:
@@ -83,8 +87,9 @@ class Loop:
             self.seconds += perf_counter() - began
             best = look = self._look()
             if not math.isfinite(look.certificate.error):
-                blame(self.method.problem, look.x, look.y)
-            objective(self.method.problem, look.x, look.y, satisfied=True)  # its errors must come before the work
+                blame(self.method.problem, on_host(look.x), on_host(look.y))
+            # its errors must come before the work
+            objective(self.method.problem, on_host(look.x), on_host(look.y), satisfied=True)
             before = None
             while True:
                 shown.show(look.iteration, look.time, look.certificate, self._remaining(before, look))
@@ -121,8 +126,9 @@ class Loop:
         """Certify the point of the state; off the clock when it is recorded in a history."""
         began = perf_counter()
         x, y = self.runner.point()
-        certificate = certify(self.method.problem, x, y, spectrum=self.spectrum)
+        certificate = self.certify(x, y, self.spectrum)
         self.residuals.append((self.iteration, max(certificate.stationarity, certificate.feasibility)))
+        self.errors.append((self.iteration, certificate.error))
         if self.looks is None:
             self.seconds += perf_counter() - began
         else:
@@ -131,17 +137,18 @@ class Loop:
 
     def _error(self, x: Array) -> float:
         star = self.method.problem.x_star
-        return math.nan if star is None else float(np.linalg.norm(x - star) / (np.linalg.norm(star) or 1.0))
+        return math.nan if star is None else float(np.linalg.norm(on_host(x) - star) / (np.linalg.norm(star) or 1.0))
 
     def _judge(self, before: Past | None, best: Info, look: Info) -> Status | None:
-        stop = self.callback is not None and self.callback(look._replace(x=look.x.copy(), y=look.y.copy()))
+        stop = self.callback is not None and self.callback(look._replace(x=owned(look.x), y=owned(look.y)))
         if look.certificate.meets(*self.tolerances):
             return Status.optimal
         if not math.isfinite(look.certificate.error) or runs_away(self.residuals):
             return Status.diverged
         problem = self.method.problem
         if before is not None:
-            self.ray = proves_infeasible(problem, look.x, look.y - before.y)
+            away = look.y - before.y
+            self.ray = proves_infeasible(problem, look.x, away) if self.may_be_ray(away) else None
             if self.ray is not None:
                 return Status.infeasible
             if before.x is not None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dapd import theory
-from dapd.arrays import Array, Dual, Primal
+from dapd.arrays import Array, Dual, Primal, on_host
 from dapd.methods import x_dapd, y_dapd
 from dapd.methods.base import Method
 from dapd.model import ask
@@ -191,6 +191,7 @@ def accuracy(problem: Problem, p: Parameters, x: Array, x_k: Array, y_k: Array) 
     = 0. The operator of the epoch is strongly monotone with constant 1 in the norm above, so the distance is at most
     ‖v‖/√μ̂.
     """
+    x, x_k, y_k = on_host(x), on_host(x_k), on_host(y_k)
     y = ask.prox(problem.phi, y_k + (problem.M.forward(x) - problem.b) / p.delta, 1 / p.delta)
     grad, Mty, away = ask.gradient(problem.f, x), problem.M.adjoint(y), x - x_k
     left, terms = grad + Mty + p.mu * away, abs(grad) + abs(Mty) + p.mu * (abs(x) + abs(x_k))

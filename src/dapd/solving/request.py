@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from time import perf_counter
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dapd.arrays import Array
+from dapd.arrays import Array, owned
 from dapd.blas import single_blas
+from dapd.clock import perf_counter
+from dapd.engines import precision
 from dapd.engines.protocol import Engine, Runner
 from dapd.methods.block import BlockMethod
 from dapd.model.problem import Problem
@@ -52,6 +54,7 @@ def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: 
         single_blas(problem.M.work + problem.f.work) if runner.engine == "native" else nullcontext(),
     ):
         status, look = loop.run(shown)
+        look = look._replace(x=owned(look.x), y=owned(look.y))
         value = objective(stacked, look.x, look.y, satisfied=satisfied(look.certificate, *asked.tolerances))
     y, z = split_dual(problem, look.y)
     return Result(
@@ -74,7 +77,20 @@ def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: 
         spectrum=spectrum,
         engine=Engine(runner.engine, runner.reason),
         ray=loop.ray,
+        errors=np.array(loop.errors),
     )
+
+
+def in_kind_of(problem: Problem, result: Result) -> Result:
+    """The result with JAX arrays if M or b of the problem was one."""
+    if not problem.from_jax:
+        return result
+    with precision("jax"):
+        import jax.numpy as jnp
+
+        x, y, z = (jnp.asarray(part) for part in (result.x, result.y, result.z))
+        ray = None if result.ray is None else jnp.asarray(result.ray)
+    return replace(result, x=x, y=y, z=z, ray=ray)
 
 
 def first_point(problem: Problem, start: dict[str, Any]) -> tuple[Array, Array]:

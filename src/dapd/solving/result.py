@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.engines.protocol import Engine
 from dapd.solving.certificate import Certificate
+from dapd.solving.views import as_html, draw, plain
 from dapd.spectrum.estimate import Spectrum
 
 if TYPE_CHECKING:
@@ -66,6 +68,8 @@ class Result:
 
     `ray` is the proof of `infeasible` (a direction of y) or of `unbounded` (a direction of x), else None.
 
+    `errors` has a row for each look at the certificate: the iteration, and the relative error that `tol` bounds.
+
     `objective` is f(x) + φ*(Mx − b). If the certificate meets the tolerance row by row, what is left of a constraint's
     residual counts as satisfied, so the objective is finite; else a violated constraint makes it infinite.
     """
@@ -89,6 +93,7 @@ class Result:
     spectrum: Spectrum | None
     engine: Engine
     ray: Array | None = None
+    errors: Array = field(default_factory=lambda: np.zeros((0, 2)))
 
     @property
     def converged(self) -> bool:
@@ -132,26 +137,29 @@ class Result:
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:>{width}}  {text}" for name, text in rows)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the convergence; needs `history=True` and matplotlib (the extra `plot`)."""
-        if self.history is None:
-            raise ValueError("there is no history to plot; solve with history=True")
-        import matplotlib.pyplot as plt
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
-        if ax is None:
-            ax = plt.subplots(layout="constrained")[1]
-        h = self.history
-        curves = [
-            ("stationarity", h.stationarity),
-            ("feasibility", h.feasibility),
-            ("relative error", h.error),
-        ]
-        for label, values in curves:
-            if values is not None:
-                # a log scale has no place for an exact zero
-                ax.semilogy(h.iterations, np.where(values > 0, values, np.nan), label=label)
-        ax.set_xlabel("iterations")
-        ax.set_title(self.method)
-        ax.grid(visible=True, which="major", alpha=0.3)
-        ax.legend()
-        return ax
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as numbers, strings, lists and dictionaries, ready for JSON; None for a number that is not finite.
+
+        `converged` is among them, and `engine` is a dictionary of its name and reason.
+        """
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        engine = {"name": self.engine.name, "reason": self.engine.reason}
+        return {name: plain(value) for name, value in {**values, "converged": self.converged, "engine": engine}.items()}
+
+    def plot(self, axes: Axes | Sequence[Axes] | None = None) -> tuple[Axes, ...]:
+        """Draw the residuals against iterations and against seconds; needs `history=True` and matplotlib.
+
+        Parameters
+        ----------
+        axes : matplotlib Axes, or two of them, optional
+            Where to draw; one gets the iterations only. By default a new figure.
+
+        Returns
+        -------
+        tuple of Axes
+            Those drawn in. The dotted line has the rate that the theorem of a named method predicts.
+        """
+        return draw(self, axes)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from dapd.arrays import Array
+from dapd.arrays import Array, on_host
+from dapd.clock import perf_counter
 from dapd.model.problem import Problem
-from dapd.solving.certificate import certify
+from dapd.solving.device import certifier, ray_filter
 from dapd.solving.loop import Info
 from dapd.spectrum.estimate import Spectrum
 
@@ -29,9 +29,11 @@ class Search:
         deadline: float,
         spectrum: Spectrum | None,
         kept: dict[str, Any] | None = None,
+        engine: str = "auto",
     ) -> None:
         self.problem, self.tolerances, self.limit, self.deadline = problem, tolerances, limit, deadline
         self.spectrum = spectrum
+        self.certify, self.may_be_ray = certifier(problem, engine), ray_filter(problem, engine)
         self.repeated = kept is not None  # whether there will be more solves of nearly the same problem
         self.kept = {} if kept is None else kept  # set-ups that these use again
         self.began = perf_counter()
@@ -54,7 +56,7 @@ class Search:
         """
         x, y = x.astype(self.problem.dtype, copy=False), y.astype(self.problem.dtype, copy=False)
         with np.errstate(all="ignore"):
-            certificate = certify(self.problem, x, y, spectrum=self.spectrum)
+            certificate = self.certify(x, y, self.spectrum)
         error = math.inf if math.isnan(certificate.error) else max(certificate.error, TINY)
         error = 0.0 if certificate.meets(*self.tolerances) else error
         self.judged += 1
@@ -69,9 +71,9 @@ class Search:
             return False
         self.judged_at_doubt = self.judged
         rng, eps = np.random.default_rng(0), np.finfo(self.problem.dtype).eps
-        x, y = (v * (1 + eps * rng.choice([-1, 1], v.size)).astype(v.dtype) for v in (self.point.x, self.point.y))
+        x, y = (v * (1 + eps * rng.choice([-1, 1], v.size)).astype(v.dtype) for v in map(on_host, self.point[2:4]))
         with np.errstate(all="ignore"):
-            moved = certify(self.problem, x, y).error
+            moved = self.certify(x, y, None).error
         error = self.point.certificate.error
         return abs(moved - error) > ROUNDING * error
 

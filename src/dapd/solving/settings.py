@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -34,6 +35,8 @@ class Settings(NamedTuple):
     callback: Callable[[Info], object] | None
     progress: bool
     history: bool
+    mesh: Any
+    checkpoint: Any
 
 
 def check_settings(
@@ -55,6 +58,8 @@ def check_settings(
     callback: Callable[[Info], object] | None,
     progress: bool,
     history: bool,
+    mesh: Any,
+    checkpoint: Any,
 ) -> Settings:
     """Raise if an option is wrong, by itself or for this problem."""
     if not isinstance(problem, Problem):
@@ -65,6 +70,10 @@ def check_settings(
     if time_limit is not None:
         time_limit = number("time_limit", time_limit, above=0.0)
     check_engine(engine)
+    if mesh is not None and engine != "jax":
+        raise ValueError(f"mesh is for engine='jax', found engine={engine!r}")
+    if checkpoint is not None and not isinstance(checkpoint, (str, os.PathLike)):
+        raise TypeError(f"checkpoint must be a path, found {type(checkpoint).__name__}")
     if seed is not None:
         whole("seed", seed, least=0)
     if not isinstance(shared_sample, bool):
@@ -96,6 +105,8 @@ def check_settings(
         callback,
         progress,
         history,
+        mesh,
+        checkpoint,
     )
 
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from dapd.arguments import TimeUp, named
 from dapd.arrays import Array
-from dapd.engines import bind
+from dapd.clock import perf_counter
+from dapd.engines import bind, on_mesh, precision
 from dapd.engines.protocol import Runner
 from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
 from dapd.model.problem import Problem
 from dapd.solving.auto import solve_auto
+from dapd.solving.checkpoint import Checkpoint
 from dapd.solving.loop import Info
-from dapd.solving.request import Request, out_of_time, run_method
+from dapd.solving.request import Request, in_kind_of, out_of_time, run_method
 from dapd.solving.result import Result
 from dapd.solving.settings import Settings, check_settings
 from dapd.spectrum.estimate import Spectrum
@@ -46,6 +47,8 @@ def solve(
     callback: Callable[[Info], object] | None = None,
     progress: bool = False,
     history: bool = False,
+    mesh: Any = None,
+    checkpoint: Any = None,
 ) -> Result:
     """Solve a problem; no step size to choose.
 
@@ -77,9 +80,10 @@ def solve(
     parameters : record of `dapd.theory`, optional
         The method's parameters outright, instead of those of its theorem.
     engine : str
-        "native": the C++ core, which knows every built-in f, φ and M; "python": the same steps in NumPy; "auto":
-        native if it can run the problem and the method, else python. `result.engine` says which ran, and why. If it
-        is not "auto", the method "auto" takes only first-order steps, as the engines have no others.
+        "native": the C++ core, which knows every built-in f, φ and M; "python": the same steps in NumPy; "jax": the
+        same steps compiled by XLA, on a GPU if JAX has one (docs/jax.md); "auto": native if it can run the problem and
+        the method, else python. `result.engine` says which ran, and why. If it is not "auto", the method "auto" takes
+        only first-order steps, as the engines have no others.
     direct : bool
         Whether "auto" may hand the problem to Clarabel, if it is installed and predicted to be faster.
     seed : int, optional
@@ -93,6 +97,11 @@ def solve(
         Show a bar on a terminal, a log table elsewhere.
     history : bool
         Record residuals (and the error if x* is known) at log-spaced iterations, off the clock.
+    mesh : jax.sharding.Mesh, optional
+        For engine="jax": the devices, of one process or several, among which M is divided; see docs/cluster.md.
+    checkpoint : path, optional
+        A file for the best point so far, written at looks every few seconds and at the end. A later call with the same
+        problem starts from it.
     """
     began = perf_counter()
     settings = check_settings(
@@ -113,6 +122,8 @@ def solve(
         callback=callback,
         progress=progress,
         history=history,
+        mesh=mesh,
+        checkpoint=checkpoint,
     )
     return solve_checked(problem, settings, began)
 
@@ -144,13 +155,22 @@ def solve_checked(
         settings.progress,
         settings.history,
     )
-    try:
-        if method == "auto":
-            return solve_auto(asked, spectrum, start, options, engine, settings.direct, kept)
-        bound = _bind(problem.stacked, method, spectrum, settings.parameters, start, options, engine, deadline)
-        return run_method(asked, *bound, [])
-    except TimeUp:
-        return out_of_time(asked, method, start)
+    if settings.checkpoint is not None:
+        saved = Checkpoint(settings.checkpoint, problem)
+        start = saved.start(start)
+        asked = asked._replace(callback=saved.watching(asked.callback))
+    with precision(engine), on_mesh(settings.mesh, problem.stacked.M.shape):
+        try:
+            if method == "auto":
+                result = solve_auto(asked, spectrum, start, options, engine, settings.direct, kept)
+            else:
+                bound = _bind(problem.stacked, method, spectrum, settings.parameters, start, options, engine, deadline)
+                result = run_method(asked, *bound, [])
+        except TimeUp:
+            result = out_of_time(asked, method, start)
+        if settings.checkpoint is not None:
+            saved.write(result.x, np.concatenate([result.y, result.z]) if problem.lower is not None else result.y)
+    return in_kind_of(problem, result)
 
 
 def _split_for(callback: Callable[[Info], object], rows: int) -> Callable[[Info], object]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from dapd.arguments import bounds_of, named, near_miss, vector
 from dapd.arrays import Array
+from dapd.clock import perf_counter
 from dapd.model.composed import Conjugate, Stack
+from dapd.model.phi import Called, Phi, as_phi
 from dapd.model.problem import Problem
-from dapd.model.proximal import Phi
 from dapd.model.smooth import Function, Quadratic
 from dapd.operators.base import as_operator
 from dapd.solving.result import Result, Status
@@ -101,9 +101,7 @@ class Solver:
         return Quadratic(H, f.c if c is None else c)
 
     def _phi(self, phi: Phi) -> Phi:
-        if not isinstance(phi, Phi):
-            raise TypeError(f"phi must be a dapd.Phi, found {type(phi).__name__}")
-        phi = phi.sized(self.problem.rows)
+        phi = as_phi(phi, f"phi must be a dapd.Phi, found {type(phi).__name__}").sized(self.problem.rows)
         found, expected = _kind(phi), _kind(self.problem.phi)
         if found != expected:
             raise ValueError(f"phi must be of the same kind as before, {expected}, found {found}; or make a new Solver")
@@ -141,4 +139,4 @@ def _kind(phi: Phi) -> str:
         return "Stack of " + ", ".join(f"{_kind(part)} ({n})" for part, n in zip(phi.parts, phi.sizes, strict=True))
     if isinstance(phi, Conjugate):
         return f"Conjugate of {_kind(phi.g) if isinstance(phi.g, Phi) else type(phi.g).__name__}"
-    return type(phi).__name__
+    return type(phi.function if isinstance(phi, Called) else phi).__name__

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterator
-from time import perf_counter
 from typing import NamedTuple
 
 from dapd import theory
 from dapd.arrays import Array
 from dapd.blas import MANY
+from dapd.clock import perf_counter
 from dapd.engines.native import MISSING, load
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
@@ -26,6 +26,7 @@ from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.matrices import TooExpensive
 from dapd.second_order.newton import PROBING, Newton, Unsuitable, dense_seconds
 from dapd.second_order.systems import Singular
+from dapd.solving.device import on_the_device
 from dapd.solving.restarts import restarts
 from dapd.solving.search import Search
 from dapd.spectrum.estimate import Spectrum, estimate_norm
@@ -138,6 +139,7 @@ class Direct(Way):
         super().__init__(search)
         self.form: Conic | None = None
         self.seconds: float | None = None
+        self.by_columns = False
         count = entries_of(search.problem) if direct.available() else None
         if count is not None:
             least = direct.least_seconds(search.problem, count)
@@ -145,7 +147,9 @@ class Direct(Way):
                 self.form = conic(search.problem)
                 # below a few milliseconds the symbolic cost takes longer than it can save
                 cheap = self.form is not None and least < TRIVIAL
-                self.seconds = least if cheap else direct.predict(search.problem, limit, form=self.form)
+                found = None if cheap else direct.predict(search.problem, limit, form=self.form)
+                self.seconds = least if cheap else found and found.seconds
+                self.by_columns = found is not None and found.by_columns
             else:
                 self.seconds = math.inf
         self.limit = limit
@@ -186,6 +190,7 @@ class Direct(Way):
             max_iterations=search.limit - search.iterations,
             excess=self._excess,
             form=self.form,
+            by_columns=self.by_columns,
         )
         search.iterations += answer.iterations
         self.seconds = None  # it will not do better
@@ -363,15 +368,17 @@ class FirstOrder(Way):
         transform = self._transform()
         problem = transform.problem
         spectrum = problem.spectrum or (None if transform.transforms else self.spectrum)
+        device = on_the_device(problem, self.engine)
         if spectrum is None:
-            spectrum = estimate_norm(problem.M, deadline=search.deadline)
+            spectrum = estimate_norm(problem.M if device is None else device, deadline=search.deadline)
         best = search.point
+        back = transform.back if device is None else device.way_back(transform)
 
         before: dict[str, tuple[Array, Array]] = {}  # where epochs of each kind ended
         made = [0, 0, 0]
         for epoch in restarts(
             problem,
-            lambda x, y: search.judge(*transform.back(x, y)),
+            lambda x, y: search.judge(*back(x, y)),
             s_max=spectrum.s_max,
             s_min=spectrum.s_min or None,
             start=transform.start(best.x, best.y),
@@ -386,7 +393,7 @@ class FirstOrder(Way):
                 search.slowdown = max(1.0, self.spent / epoch.iterations / self.usual)
             made[:] = epoch.iterations, epoch.gradients, epoch.products
             self.used = epoch.engine
-            x, y = transform.back(*epoch.last)
+            x, y = back(*epoch.last)
             x_before, y_before = before.get(epoch.kind, (x, y))
             yield Moved(x - x_before, y - y_before)
             before[epoch.kind] = x, y

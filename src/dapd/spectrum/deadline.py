@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from time import perf_counter
-
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
+from dapd.clock import perf_counter
 from dapd.operators.base import Operator
 from dapd.operators.columns import ColumnBlocks
 

@@ -40,17 +40,15 @@ def check_symmetric(H: Any, *, name: str) -> None:
 
 
 def symmetric_extremes(H: Any, *, name: str, deadline: float = math.inf) -> tuple[float, float]:
-    """Safe bounds on the eigenvalues of a symmetric dense or sparse matrix.
+    """Safe bounds on the eigenvalues of a dense or sparse matrix that is known to be symmetric.
 
     The lower bound is 0 if the least eigenvalue is 0 up to rounding, and negative only if H has a negative eigenvalue.
     """
-    check_symmetric(H, name=name)
     with single_blas(100.0 * H.nnz if sp.issparse(H) else float(H.shape[0]) ** 3, MANY):
         return _extremes(H, name, deadline)
 
 
 def _extremes(H: Any, name: str, deadline: float) -> tuple[float, float]:
-    """Bounds for a matrix that is known to be symmetric."""
     size = H.shape[0]
     if sp.issparse(H) and size > PIECE:
         count, owner = connected_components(H, directed=False)

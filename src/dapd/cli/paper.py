@@ -1,4 +1,4 @@
-"""The command `dapd`."""
+"""`dapd reproduce`: the paper's figures and tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Annotated
 
-import threadpoolctl
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -17,22 +16,12 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from dapd import reproduce as paper
-from dapd.engines import ENGINES, native
-from dapd.engines.threads import available
 from dapd.reproduce import machine, sessions
 
 QUICK_SEEDS, FULL_SEEDS = 1, 20
 NAMES = f"Any of {', '.join(paper.ITEMS)}; or all, which is the default."
 
-app = typer.Typer(
-    name="dapd",
-    help="The optimal first-order solver for strongly convex problems with linear coupling.",
-    no_args_is_help=True,
-    add_completion=False,
-)
 
-
-@app.command()
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(help=NAMES, show_default=False)] = None,
     full: Annotated[
@@ -61,7 +50,19 @@ def reproduce(
         raise typer.BadParameter(
             f"needs {' and '.join(missing)}; run pip install 'dapd[experiments]'", param_hint="reproduce"
         )
-    console = Console()
+    make_report(items, Console(), out, full=full, seeds=seeds, jobs=jobs)
+
+
+def make_report(
+    items: list[paper.Item],
+    console: Console,
+    out: Path,
+    *,
+    full: bool,
+    seeds: int | None = None,
+    jobs: int | None = None,
+) -> Path:
+    """Compute what is missing, write the report, and return the path of its page."""
     seeds = seeds or (FULL_SEEDS if full else QUICK_SEEDS)
     jobs = jobs or machine.cores()
     runs = [run for item in items for run in item.runs(quick=not full, seeds=seeds)]
@@ -90,39 +91,7 @@ def reproduce(
     page = paper.write_report(outcome, place)
     _summary(console, outcome)
     console.print(f"Took {monotonic() - began:.0f} s. Report: {page}", highlight=False, soft_wrap=True)
-
-
-@app.command()
-def info() -> None:
-    """Show versions, cores, threads and engines, and which build of the native core runs."""
-    table = Table(show_header=False, box=None)
-    for name, text in machine.versions().items():
-        table.add_row(name, text)
-    table.add_row("processor", f"{machine.processor()}, {machine.cores()} cores")
-    # several libraries may come with their own BLAS
-    limits = {pool["internal_api"]: pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
-    threads = {"native": available(), **limits}
-    table.add_row("threads", ", ".join(f"{name} {count}" for name, count in threads.items()))
-    table.add_row("engines", ", ".join(name for name in ENGINES if name != "native" or native.variants()))
-    table.add_row("native core", _core())
-    table.add_row("device", "CPU")
-    Console().print(table, soft_wrap=True)
-
-
-def _core() -> str:
-    """The build of the native core that a solve loads and the others that it could load, or why there is none."""
-    found = native.variants()
-    if not found:
-        return (
-            "not built, so the slower python engine runs; install a C++20 compiler (g++ or clang++) and reinstall: "
-            "pip install --force-reinstall --no-deps --no-cache-dir dapd"
-        )
-    try:
-        loaded = native.load()
-    except ValueError as error:
-        return str(error)
-    name = loaded.__name__.removeprefix("dapd._core_") if loaded else ""
-    return f"{name}; this processor runs {', '.join(found)} (DAPD_SIMD chooses)"
+    return page
 
 
 def _summary(console: Console, outcome: paper.Outcome) -> None:

@@ -1,0 +1,412 @@
+"""The jax engine on an accelerator: time per iteration, bytes per second, batches, and restarts to 1e-6.
+
+    PYTHONPATH=src python benchmarks/gpu.py all            # everything
+    PYTHONPATH=src python benchmarks/gpu.py dense --quick  # one part, small sizes only
+
+It needs NumPy, SciPy and JAX; forms in PyTorch and CuPy are measured beside it if these are installed. Each measurement
+prints one line as soon as it is made. Times are of a second run, so nothing is compiled in them; `set-up` is what the
+host does before: presolve, norms and the transfer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import time
+import types
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+try:
+    import threadpoolctl  # noqa: F401
+except ImportError:  # it limits the threads of BLAS, and these measurements do not depend on that
+    limits = types.SimpleNamespace(restore_original_limits=lambda: None)
+    controller = types.SimpleNamespace(limit=lambda **_: limits)
+    sys.modules["threadpoolctl"] = types.SimpleNamespace(ThreadpoolController=lambda: controller)  # type: ignore
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # PyTorch and CuPy need memory too
+
+import jax
+import jax.numpy as jnp
+
+import dapd
+from dapd.engines import bind
+from dapd.operators.base import Operator
+
+TOL = 1e-6
+
+
+def say(*parts: object) -> None:
+    print(*parts, flush=True)
+
+
+def seconds(run: Callable[[], Any], repeats: int = 3) -> float:
+    """The least time of a few runs, after one that warms up."""
+    run()
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def copy_bandwidth() -> float:
+    """Bytes per second that a copy reads and writes."""
+    size = 1 << (29 if on_gpu() else 24)
+    with jax.enable_x64(True):
+        v = jnp.ones(size)
+        copy = jax.jit(lambda v: v + 1.0)
+        once = seconds(lambda: jax.block_until_ready(copy(v)))
+    return 2 * 8 * size / once
+
+
+def on_gpu() -> bool:
+    return jax.default_backend() == "gpu"
+
+
+# ---------------------------------------------------------------- time per iteration, dense M
+
+
+def dense_problem(rows: int, columns: int, dtype: Any) -> tuple[dapd.Problem, Any]:
+    """A pseudo-Huber f with a Gaussian M, made on the device."""
+    with jax.enable_x64(True):
+        M = jax.random.normal(jax.random.key(0), (rows, columns), dtype) / math.sqrt(columns)
+        b = jnp.ones(rows, dtype)
+        problem = dapd.Problem(dapd.PseudoHuber.with_condition(1e4), M, b)
+    high, low = (1 + s * math.sqrt(rows / columns) for s in (1, -1))
+    return problem, dapd.Spectrum(1.01 * high, 0.99 * low)
+
+
+def dense(quick: bool) -> None:
+    say(f"copy bandwidth: {copy_bandwidth() / 1e12:.2f} TB/s")
+    sizes = [(250, 1000), (2000, 10_000)]
+    if on_gpu():
+        sizes += [(8192, 65_536)] if quick else [(8192, 65_536), (16_384, 131_072)]
+    for rows, columns in sizes:
+        for dtype in (np.float64, np.float32):
+            problem, spectrum = dense_problem(rows, columns, dtype)
+            for name in ("y-dapd",) if rows > 2000 else ("x-dapd", "y-dapd", "papc"):
+                method = dapd.METHODS[name].from_theory(problem, spectrum=spectrum)
+                report_dense(f"{name} jax", problem, _jax_steps(method))
+            method = dapd.METHODS["y-dapd"].from_theory(problem, spectrum=spectrum)
+            if rows <= 2000:
+                for engine in ("native", "python"):
+                    report_dense(f"y-dapd {engine} (CPU)", problem, _engine_steps(method, engine))
+            for label, form in (("PyTorch", _torch_steps), ("CuPy", _cupy_steps)):
+                report_dense(f"y-dapd {label}", problem, form(method))
+
+
+def report_dense(label: str, problem: dapd.Problem, run: Callable[[int], Any] | None) -> None:
+    if run is None:
+        return
+    rows, columns = problem.M.shape
+    bytes_of_M = rows * columns * problem.dtype.itemsize
+    run(1)
+    pilot = seconds(lambda: run(10), 1) / 10
+    steps = max(10, min(5000, int(0.3 / pilot)))
+    once = seconds(lambda: run(steps), 2) / steps
+    rate = 2 * bytes_of_M / once / 1e12
+    say(f"{rows} x {columns} {problem.dtype}: {label}: {once * 1e6:.1f} us per iteration, {rate:.3f} TB/s of M")
+
+
+def _jax_steps(method: dapd.Method) -> Callable[[int], Any]:
+    with jax.enable_x64(True):
+        runner: Any = bind(method, "jax")
+    runner.start()
+
+    def run(steps: int) -> None:
+        runner.pace = steps
+        runner.advance(steps, math.inf)
+
+    return run
+
+
+def _engine_steps(method: dapd.Method, engine: str) -> Callable[[int], Any] | None:
+    try:
+        runner = bind(method, engine)
+    except ValueError:
+        return None
+    runner.start()
+    return lambda steps: runner.advance(steps, math.inf)
+
+
+def _torch_steps(method: dapd.Method) -> Callable[[int], Any] | None:
+    try:
+        import torch
+    except ImportError:
+        return None
+    cuda = on_gpu() and torch.cuda.is_available()
+    step = _plain_step(method, torch.from_dlpack, torch)
+
+    def run(steps: int) -> None:
+        step(steps)
+        if cuda:
+            torch.cuda.synchronize()
+
+    return run
+
+
+def _cupy_steps(method: dapd.Method) -> Callable[[int], Any] | None:
+    try:
+        import cupy
+    except ImportError:
+        return None
+    if not on_gpu():
+        return None
+    step = _plain_step(method, cupy.from_dlpack, cupy)
+
+    def run(steps: int) -> None:
+        step(steps)
+        cupy.cuda.get_current_stream().synchronize()
+
+    return run
+
+
+def _plain_step(method: dapd.Method, to: Callable[[Any], Any], xp: Any) -> Callable[[int], Any]:
+    """y-DAPD with φ = 0 written out for a library that runs one operation after another, on the same arrays."""
+    p, problem = method.parameters, method.problem
+    with jax.enable_x64(True):
+        b, x0, y0 = (
+            to(jnp.asarray(v, problem.dtype)) for v in (problem.b, np.zeros(problem.columns), np.zeros(problem.rows))
+        )
+        M, e = to(problem.M.memory["on the device"]), problem.f.e
+    Mt = M.T
+
+    def run(steps: int) -> Any:
+        x, y, w, Mty, Mtw = x0, y0, y0, x0, x0
+        for _ in range(steps):
+            g = x / xp.sqrt(x * x + e * e) + e * x
+            y_new = w + M @ (p.s * x - p.s_hat * (Mtw + g)) - p.s * b
+            Mty_new = Mt @ y_new
+            w = (1 + p.gamma) * y_new - p.gamma * y
+            Mtw = (1 + p.gamma) * Mty_new - p.gamma * Mty
+            x = x - p.t_tilde * (g + (1 + p.tau) * Mtw - p.tau * Mty_new)
+            y, Mty = y_new, Mty_new
+        return x
+
+    return run
+
+
+# ---------------------------------------------------------------- restarts to 1e-6, nothing known
+
+
+class Differences(Operator):
+    """Forward differences of an image along both axes, zero at the end of each; written for NumPy and JAX alike."""
+
+    def __init__(self, side: int) -> None:
+        self.side = side
+        self.shape, self.dtype = (2 * side * side, side * side), np.dtype(np.float64)
+
+    def forward(self, x: Any) -> Any:
+        """Mx."""
+        xp = np if isinstance(x, np.ndarray) else jnp
+        x = x.reshape(self.side, self.side)
+        down, right = xp.diff(x, axis=0, append=x[-1:]), xp.diff(x, axis=1, append=x[:, -1:])
+        return xp.concatenate([down.ravel(), right.ravel()])
+
+    def adjoint(self, y: Any) -> Any:
+        """Mᵀy."""
+        xp = np if isinstance(y, np.ndarray) else jnp
+        a, c = y.reshape(2, self.side, self.side)
+        a, c = a[:-1], c[:, :-1]
+        down = xp.concatenate([-a[:1], a[:-1] - a[1:], a[-1:]])
+        right = xp.concatenate([-c[:, :1], c[:, :-1] - c[:, 1:], c[:, -1:]], axis=1)
+        return (down + right).ravel()
+
+    @cached_property
+    def row_norms(self) -> Any:
+        """√2, or 0 at the ends."""
+        norms = np.full((2, self.side, self.side), math.sqrt(2.0))
+        norms[0, -1], norms[1, :, -1] = 0.0, 0.0
+        return norms.ravel()
+
+
+def total_variation(side: int) -> dapd.Problem:
+    """½‖x − image‖² + 0.1·(the sum of absolute differences)."""
+    rng = np.random.default_rng(3)
+    image = np.zeros((side, side))
+    image[side // 8 : side // 2, side // 6 : 2 * side // 3] = 1
+    image[side // 3 : 5 * side // 6, side // 20 : side // 2] += 0.5
+    noisy = (image + 0.1 * rng.standard_normal((side, side))).ravel()
+    M = Differences(side)
+    f = dapd.Quadratic(np.ones(side * side), noisy)
+    return dapd.Problem(f, M, np.zeros(M.shape[0]), dapd.Box(-0.1, 0.1), spectrum=dapd.Spectrum(math.sqrt(8.0), 0.0))
+
+
+def flow(nodes: int) -> dapd.Problem:
+    """Separable quadratic costs on the edges of a random graph, with capacities."""
+    rng = np.random.default_rng(4)
+    i, j = rng.integers(nodes, size=3 * nodes), rng.integers(nodes, size=3 * nodes)
+    apart = i != j
+    i, j = np.r_[i[apart], np.arange(nodes)], np.r_[j[apart], (np.arange(nodes) + 1) % nodes]
+    edges = len(i)
+    H, c = np.exp(rng.uniform(0, 3, edges)), 5 * rng.standard_normal(edges)
+    start = rng.uniform(-0.8, 0.8, edges)
+    entries = np.r_[np.ones(edges), -np.ones(edges)]
+    A = sp.csr_array((entries, (np.r_[i, j], np.r_[np.arange(edges), np.arange(edges)])), shape=(nodes, edges))
+    return dapd.Problem(dapd.Quadratic(H, c), A, A @ start, bounds=(-1.0, 1.0))
+
+
+def restarts(label: str, make: Callable[[], dapd.Problem], limit: float) -> None:
+    """From zero to the tolerance, after a solve of 200 iterations that sets up, moves the data and compiles."""
+    began = time.perf_counter()
+    problem = make()
+    made = time.perf_counter() - began
+    solver = dapd.Solver(problem, engine="jax", tol=TOL, time_limit=limit)
+    began = time.perf_counter()
+    solver.solve(max_iterations=200)
+    first = time.perf_counter() - began
+    result = solver.solve(x0=np.zeros(problem.columns), y0=np.zeros(problem.rows))
+    say(
+        f"{label}: {result.status}, {result.iterations} iterations, {result.solve_time:.3f} s, "
+        f"{1e6 * result.solve_time / max(1, result.iterations):.0f} us each, error {result.certificate.error:.1e} "
+        f"(set-up {result.setup_time:.2f} s; first solve {first:.1f} s; problem made in {made:.1f} s)"
+    )
+
+
+def tv(quick: bool) -> None:
+    sides = [512] if not on_gpu() else [512, 4096] if quick else [512, 4096, 8192]
+    for side in sides:
+        restarts(f"total variation {side}^2", lambda side=side: total_variation(side), limit=90)
+
+
+def flows(quick: bool) -> None:
+    sizes = [20_000] if not on_gpu() else [20_000, 1_000_000] if quick else [20_000, 1_000_000, 10_000_000]
+    for nodes in sizes:
+        restarts(f"flow with {nodes} nodes", lambda nodes=nodes: flow(nodes), limit=120)
+
+
+# ---------------------------------------------------------------- batches
+
+STATES, INPUTS, HORIZON = 12, 4, 30
+
+
+def control_problem(seed: int = 0) -> dapd.Problem:
+    """Linear–quadratic control with bounds: −x₀ = b and Ax_t + Bu_t − x_{t+1} = 0; only b changes."""
+    rng = np.random.default_rng(seed)
+    A = np.eye(STATES) + 0.1 * rng.standard_normal((STATES, STATES))
+    A *= 1.02 / abs(np.linalg.eigvals(A)).max()
+    B = 0.3 * rng.standard_normal((STATES, INPUTS))
+    Q, R = np.eye(STATES), 0.1 * np.eye(INPUTS)
+    last = scipy.linalg.solve_discrete_are(A, B, Q, R)
+    H = sp.block_diag([sp.kron(sp.eye_array(HORIZON), Q), (last + last.T) / 2, sp.kron(sp.eye_array(HORIZON), R)])
+    ones = sp.eye_array(HORIZON + 1)
+    states = sp.kron(ones, -sp.eye_array(STATES)) + sp.kron(sp.eye_array(HORIZON + 1, k=-1), A)
+    inputs = sp.kron(sp.vstack([sp.csr_array((1, HORIZON)), sp.eye_array(HORIZON)]), B)
+    M = sp.hstack([states, inputs]).tocsr()
+    most = np.r_[np.full((HORIZON + 1) * STATES, 4.0), np.full(HORIZON * INPUTS, 0.3)]
+    f = dapd.Quadratic(H.tocsr(), np.zeros(len(most)))
+    return dapd.Problem(f, M, np.zeros(M.shape[0]), bounds=(-most, most))
+
+
+def control(quick: bool) -> None:
+    problem = control_problem()
+    count = 10_000 if on_gpu() else 200
+    starts = np.random.default_rng(5).uniform(-1.0, 1.0, (count, STATES))
+    b = np.c_[-starts, np.zeros((count, HORIZON * STATES))]
+    for k in range(2 if quick else 3):
+        began = time.perf_counter()
+        batch = dapd.solve_batch(problem, b=b, engine="jax", tol=TOL)
+        whole = time.perf_counter() - began
+        say(
+            f"control x {count}: run {k + 1}: {batch}, whole call {whole:.2f} s, {1e3 * whole / count:.4f} ms each, "
+            f"iterations median {np.median(batch.iterations):.0f}, most {batch.iterations.max()}"
+        )
+    some = b[: min(count, 200)]
+    for engine in ("native", "auto"):
+        try:
+            began = time.perf_counter()
+            batch = dapd.solve_batch(problem, b=some, engine=engine, tol=TOL)
+            whole = time.perf_counter() - began
+            say(f"control x {len(some)}: {engine} (CPU, threads): {batch}, {1e3 * whole / len(some):.2f} ms each")
+        except (ValueError, ImportError) as error:
+            say(f"control: {engine}: {error}")
+    _osqp(problem, some)
+
+
+def _osqp(problem: dapd.Problem, b: Any) -> None:
+    try:
+        import osqp
+    except ImportError:
+        return
+    n, work = problem.columns, osqp.OSQP()
+    A = sp.csc_matrix(sp.vstack([problem.M.matrix, sp.eye_array(n)]))
+    lower, upper = problem.bounds
+    options = {"eps_abs": TOL, "eps_rel": TOL, "max_iter": 100_000, "verbose": False}
+    P = sp.csc_matrix(sp.triu(problem.f.H))
+    work.setup(P, np.zeros(n), A, np.r_[b[0], lower], np.r_[b[0], upper], **options)
+    began = time.perf_counter()
+    for own in b:
+        work.update(l=np.r_[own, lower], u=np.r_[own, upper])
+        work.warm_start(np.zeros(n), np.zeros(A.shape[0]))
+        work.solve(raise_error=False)
+    say(f"control x {len(b)}: OSQP, one core: {1e3 * (time.perf_counter() - began) / len(b):.2f} ms each")
+
+
+def cst(quick: bool) -> None:
+    """256 compressed-sensing problems of 250 × 1000, each with its own M: time per iteration, and to 1e-6."""
+    count = 256 if on_gpu() else 4
+    different = [dapd.experiments.compressed_sensing(seed=k) for k in range(min(count, 8))]
+    problems = [different[k % len(different)] for k in range(count)]
+    from dapd.batch.device import stacked_list
+    from dapd.engines.jax import Oracle
+
+    method = dapd.METHODS["y-dapd"].from_theory(problems[0])
+    with jax.enable_x64(True):
+        together = stacked_list(problems)
+        placed, axes = together.measured.placed, together.axes.placed
+
+        def steps(placed: Any, state: Any, number: Any) -> Any:
+            oracle, p = Oracle(placed), method.parameters
+            return jax.lax.fori_loop(0, number, lambda _, s: type(method).update(p, oracle, s), state)
+
+        rows, columns = problems[0].M.shape
+        x, y = jnp.zeros((count, columns)), jnp.zeros((count, rows))
+        first = jax.vmap(lambda placed, x, y: type(method).first(method.parameters, Oracle(placed), x, y), (axes, 0, 0))
+        state = jax.jit(first)(placed, x, y)
+        run = jax.jit(jax.vmap(steps, (axes, 0, None)))
+        number = 200
+        once = seconds(lambda: jax.block_until_ready(run(placed, state, number)), 2) / number
+    rate = 2 * count * rows * columns * 8 / once / 1e12
+    say(f"CST x {count}: y-dapd: {once * 1e6:.0f} us per iteration of all, {rate:.2f} TB/s of M")
+    for k in range(2):
+        batch = dapd.solve_batch(problems, engine="jax", tol=TOL)
+        most = batch.iterations.max()
+        say(f"CST x {count}: run {k + 1}: {batch}, set-up {batch.setup_time:.1f} s, most iterations {most}")
+
+
+PARTS: dict[str, Callable[[bool], None]] = {
+    "dense": dense,
+    "flow": flows,
+    "tv": tv,
+    "control": control,
+    "cst": cst,
+}
+
+
+def chosen(name: str) -> Iterator[Callable[[bool], None]]:
+    yield from PARTS.values() if name == "all" else [PARTS[name]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=["all", *PARTS])
+    parser.add_argument("--quick", action="store_true", help="leave out the largest sizes")
+    given = parser.parse_args()
+    say(f"jax {jax.__version__}, {jax.devices()[0].device_kind}, dapd {dapd.__version__}")
+    for part in chosen(given.part):
+        began = time.perf_counter()
+        part(given.quick)
+        say(f"({time.perf_counter() - began:.0f} s for this part)")
+
+
+if __name__ == "__main__":
+    main()

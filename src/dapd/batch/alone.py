@@ -1,0 +1,131 @@
+"""The problems of a batch one by one, a thread for each core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from dapd.arrays import Array
+from dapd.batch.condensed import Condensed
+from dapd.batch.result import BatchResult
+from dapd.blas import SMALL, single_blas
+from dapd.engines.threads import available
+from dapd.model.problem import Problem
+from dapd.model.smooth import Quadratic
+from dapd.solving.certificate import certify, objective
+from dapd.solving.request import satisfied, split_dual
+from dapd.solving.result import SENTENCES, Result, Status
+from dapd.solving.settings import Settings
+from dapd.solving.solve import solve_checked
+from dapd.spectrum.estimate import Spectrum
+
+CHANGED = "Chose restarted DAPD in variables without equations that all problems of the batch share."
+CLOSER = (0.3, 0.03, 0.003)  # parts of the tolerance to which a problem in other variables is solved, one by one
+
+
+def one_by_one(
+    problem_of: Callable[[int], Problem],
+    which: Sequence[int],
+    settings: Settings,
+    began: float,
+    starts: Callable[[int], tuple[Array, Array, Array]] | None = None,
+    form: Condensed | None = None,
+) -> list[Result]:
+    """Solve some problems with a thread for each core; threads keep what the next problem can use.
+
+    With `form`, each is first solved in the variables that all of them share.
+    """
+    threads = max(1, min(available(), len(which)))
+
+    def share(k: int) -> list[Result]:
+        kept: dict[str, Any] = {}
+        shared = None if form is None else _Shared(form)
+        found = []
+        for at in which[k::threads]:
+            left = None if settings.time_limit is None else began + settings.time_limit - perf_counter()
+            own, z0 = settings._replace(time_limit=None if left is None else max(left, 1e-9)), None
+            if starts is not None:
+                x0, y0, z0 = starts(at)
+                own = own._replace(x0=x0, y0=y0)
+            problem, result = problem_of(at), None
+            if shared is not None and any(settings.tolerances):
+                result = shared.solve(problem, at, own)
+            found.append(result or solve_checked(problem, own, perf_counter(), z0=z0, kept=kept))
+        return found
+
+    if threads == 1:
+        return share(0)
+    results: list[Result | None] = [None] * len(which)
+    with single_blas(SMALL), ThreadPoolExecutor(threads) as pool:  # threads of BLAS would wait for each other
+        for k, found in enumerate(pool.map(share, range(threads))):
+            results[k::threads] = found
+    return [result for result in results if result is not None]
+
+
+class _Shared:
+    """A family in its new variables, for one thread."""
+
+    def __init__(self, form: Condensed) -> None:
+        f = Quadratic(np.ones(form.M.shape[1]))
+        spectrum = Spectrum(form.s_max, 0.0)
+        self.form, self.kept = form, dict[str, Any]()
+        self.first = Problem(f, form.M, form.b[0], form.rows.phi(), spectrum=spectrum)
+
+    def solve(self, problem: Problem, k: int, settings: Settings) -> Result | None:
+        """Problem k; None if its certificate is not good enough for the given problem."""
+        form = self.form
+        phi = None
+        if form.lower.ndim == 2:
+            phi = replace(form.rows, lower=form.lower[k], upper=form.upper[k]).phi()
+        simple = self.first.replaced(b=form.b[k], phi=phi)
+        here = form._replace(at=form.at[k : k + 1], c=form.c if form.c.ndim == 1 else form.c[k : k + 1])
+        x0, y0, iterations = None, None, 0
+        for part in CLOSER:
+            tolerances = part * max(settings.tolerances), 0.0
+            own = settings._replace(tolerances=tolerances, spectrum=None, x0=x0, y0=y0)
+            found = solve_checked(simple, own, perf_counter(), kept=self.kept)
+            iterations += found.iterations
+            x, dual = (v[0].astype(problem.dtype) for v in here.back(found.x[None], found.y[None]))
+            with np.errstate(all="ignore"):
+                certificate = certify(problem.stacked, x, dual)
+            if certificate.meets(*settings.tolerances) or not found.converged:
+                break
+            x0, y0 = found.x, found.y
+        if not certificate.meets(*settings.tolerances):
+            return None
+        with np.errstate(all="ignore"):
+            value = objective(problem.stacked, x, dual, satisfied=satisfied(certificate, *settings.tolerances))
+        y, z = split_dual(problem, dual)
+        return replace(
+            found,
+            x=x,
+            y=y,
+            z=z,
+            status=Status.optimal,
+            iterations=iterations,
+            certificate=certificate,
+            objective=value,
+            message=f"{SENTENCES[Status.optimal]} {CHANGED}",
+            spectrum=problem.spectrum,
+            ray=None,
+        )
+
+
+def joined(results: list[Result], solve_time: float, setup_time: float) -> BatchResult:
+    """One result of many."""
+    return BatchResult(
+        x=np.stack([result.x for result in results]),
+        y=np.stack([result.y for result in results]),
+        z=np.stack([result.z for result in results]),
+        status=[result.status for result in results],
+        error=np.array([result.certificate.error for result in results]),
+        iterations=np.array([result.iterations for result in results]),
+        solve_time=solve_time,
+        setup_time=setup_time,
+        result=results.__getitem__,
+    )

@@ -1,0 +1,157 @@
+"""One change of variables for a whole family of quadratic problems: equations and Hessian disappear.
+
+With the columns of Z an orthonormal basis of the null space of the equations Ex = e, RᵀR = ZᵀHZ, W = ZR⁻¹ and x_k the
+minimiser of f on the equations, x = x_k + Wv gives f = ½‖v‖² + constant and no equations. The other rows become
+D·M_I·W with rows of norm one. All of that is computed once, and per problem it takes products with matrices.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from dapd.arrays import Array, namespace
+from dapd.batch.family import Family
+from dapd.blas import MANY, single_blas
+from dapd.model.lowered import SHRINK_BALL
+from dapd.presolve.functions import is_quadratic, parts_of
+from dapd.presolve.rows import Rows
+
+WIDEST = 2_000  # variables and equations up to which the dense factorisations are made
+RANK = 1e-8  # least pivot of the equations, relative to the greatest, from which they count as independent
+SINGULAR = 1e-10  # least squared pivot of R, relative to the greatest, from which the Hessian counts as regular
+NOTHING = 1e-10  # norm of a row of M_I·W, relative to the row of M_I, that counts as zero
+
+
+class Condensed(NamedTuple):
+    """The family in the new variables, and the way back."""
+
+    M: Array  # D·M_I·W
+    rows: Rows  # φ of these rows
+    b: Array  # (problems, rows)
+    lower: Array  # (problems, rows) or (rows,)
+    upper: Array
+    s_max: float
+    at: Array  # x_k, (problems, columns)
+    W: Array
+    D: Array
+    H: Array
+    c: Array  # (problems, columns) or (columns,)
+    M_I: Array
+    to_y: Array  # −(Eᵀ)⁺, transposed
+    equations: Array  # places of the equations among all rows
+    others: Array
+
+    def back(self, v: Array, y: Array) -> tuple[Array, Array]:
+        """(x, y) of the given problems; of NumPy or JAX arrays."""
+        x = self.at + v @ self.W.T
+        y_I = y * self.D
+        y_E = (x @ self.H - self.c + y_I @ self.M_I) @ self.to_y
+        place = np.argsort(np.concatenate([self.equations, self.others]))
+        return x, namespace(y).concat([y_E, y_I], axis=1)[:, place]
+
+
+def condensed(family: Family) -> Condensed | None:
+    """The change of variables; None if f is not quadratic, or too large, or not strongly convex on the equations."""
+    n = family.first.columns
+    with single_blas(float(n) ** 3, MANY):
+        return _condensed(family) if n <= WIDEST else None
+
+
+def _condensed(family: Family) -> Condensed | None:
+    first = family.first.stacked
+    n, parts, table = first.columns, parts_of(first), Rows.of(first)
+    if parts is None or len(parts) > 1 or table is None or first.M.probes:
+        return None
+    terms = parts[0].terms
+    if not is_quadratic(terms):
+        return None
+    M = first.M.dense().astype(np.float64)
+    H = np.zeros((n, n)) if terms.H is None else terms.H.toarray() if sp.issparse(terms.H) else np.asarray(terms.H)
+    H = (np.diag(H) if H.ndim == 1 else H.astype(np.float64)) + terms.ridge * np.eye(n)
+    linear = np.zeros(n) if terms.c is None else terms.c.astype(np.float64)
+    c = linear if family.c is None else family.c.astype(np.float64)
+    b, lower, upper = stacked_rows(family, table)
+    equation = table.interval & np.all(np.atleast_2d(lower == upper), axis=0)  # of every problem
+    equations, others = np.flatnonzero(equation), np.flatnonzero(~equation)
+    if len(equations) > WIDEST or len(others) == 0:
+        return None
+    E, M_I = M[equations], M[others]
+    Z, inverse = _null_space(E)
+    if Z.shape[1] == 0:
+        return None
+    try:
+        R = scipy.linalg.cholesky(Z.T @ H @ Z)
+    except np.linalg.LinAlgError:
+        return None
+    pivots = R.diagonal() ** 2
+    if not pivots.min() > SINGULAR * pivots.max():
+        return None
+    W = scipy.linalg.solve_triangular(R, Z.T, trans=1).T
+    e = (b[:, equations] + np.atleast_2d(lower)[:, equations]) @ inverse.T
+    at = e - ((e @ H - c) @ W) @ W.T
+    if at.shape[0] == 1:
+        at = np.broadcast_to(at, (len(family), n))
+    image = M_I @ W
+    norms, sizes = np.linalg.norm(image, axis=1), np.linalg.norm(M_I, axis=1) * _norm(W)
+    image[norms <= NOTHING * sizes] = 0.0
+    rest = table.take(others)
+    pooled = rest.pooled(np.where(norms > NOTHING * sizes, norms, 0.0))
+    D = 1 / np.where(pooled > 0, pooled, 1.0)
+    factor = np.where(rest.interval | (rest.code == SHRINK_BALL), D, 1 / D)
+    scaled = image * D[:, None]
+    return Condensed(
+        M=scaled,
+        rows=rest.scaled(D),
+        b=(b[:, others] - at @ M_I.T) * D,
+        lower=lower[..., others] * factor,
+        upper=upper[..., others] * factor,
+        s_max=_norm(scaled) * (1 + 1e-10) or 1.0,
+        at=at,
+        W=W,
+        D=D,
+        H=H,
+        c=c,
+        M_I=M_I,
+        to_y=-inverse,
+        equations=equations,
+        others=others,
+    )
+
+
+def _norm(matrix: Array) -> float:
+    """‖matrix‖₂."""
+    small = matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T
+    return math.sqrt(max(float(scipy.linalg.eigvalsh(small, check_finite=False)[-1]), 0.0))
+
+
+def _null_space(E: Array) -> tuple[Array, Array]:
+    """An orthonormal basis of the null space of E, and its pseudoinverse."""
+    rows, columns = E.shape
+    if rows == 0:
+        return np.eye(columns), np.zeros((columns, 0))
+    if rows <= columns:
+        Q, R = scipy.linalg.qr(E.T, check_finite=False)
+        pivots = abs(R.diagonal())
+        if pivots.min() > RANK * pivots.max():
+            return Q[:, rows:], scipy.linalg.solve_triangular(R[:rows], Q[:, :rows].T, check_finite=False).T
+    return scipy.linalg.null_space(E), np.linalg.pinv(E)
+
+
+def stacked_rows(family: Family, table: Rows) -> tuple[Array, Array, Array]:
+    """b, and the bounds of all rows, with a row per problem; bounds that all share have one row for all."""
+    first = family.first
+    b = np.atleast_2d(first.b if family.b is None else family.b).astype(np.float64)
+    lower, upper = table.lower, table.upper
+    if first.lower is not None:
+        b = np.concatenate([b, np.zeros((len(b), first.columns))], axis=1)
+        if family.lower is not None and family.upper is not None:
+            count = len(family)
+            own = [np.broadcast_to(side[: first.rows], (count, first.rows)) for side in (lower, upper)]
+            lower = np.concatenate([own[0], family.lower], axis=1)
+            upper = np.concatenate([own[1], family.upper], axis=1)
+    return b, lower, upper

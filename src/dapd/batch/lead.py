@@ -1,0 +1,194 @@
+"""How a batch runs on the device: change of variables, lock step, certificates of the given problems, and the rest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+
+from dapd.arguments import TimeUp
+from dapd.arrays import Array
+from dapd.batch.alone import one_by_one
+from dapd.batch.condensed import condensed
+from dapd.batch.device import stacked_condensed, stacked_family, stacked_list, way_back
+from dapd.batch.family import Family, family_of_list
+from dapd.batch.lockstep import Constants, Lockstep
+from dapd.batch.result import BatchResult
+from dapd.engines.protocol import Engine
+from dapd.model.problem import Problem
+from dapd.presolve import Presolve
+from dapd.solving.certificate import Certificate, certify, objective
+from dapd.solving.request import satisfied, split_dual
+from dapd.solving.result import SENTENCES, Result, Status
+from dapd.solving.settings import Settings
+from dapd.solving.ways import TRANSFORMS
+from dapd.spectrum.estimate import estimate_norm
+
+ROUNDS = 3  # of a lock step, with stricter tolerances for the problems whose own certificate is not good enough
+STRICTER = 0.1
+PATIENCE = 20_000  # iterations of a lock step, after which `solve` takes over what is left
+UNKNOWN = np.full(8, math.inf)
+TOGETHER = "Chose restarted DAPD, in lock step with the other problems of the batch."
+
+
+class Plan:
+    """What runs in lock step; `back` takes all of its points to the given problems, and `certify` judges those."""
+
+    def __init__(
+        self,
+        lockstep: Lockstep,
+        back: Callable[[Array, Array], tuple[Array, Array]],
+        certify: Callable[[Array, Array], Array],
+    ) -> None:
+        self.lockstep, self.back, self.certify = lockstep, back, certify
+
+
+def on_device(batch: Family | list[Problem], settings: Settings, began: float) -> BatchResult:
+    """Solve a batch on the device, and what is left by itself."""
+    deadline = math.inf if settings.time_limit is None else began + settings.time_limit
+    family = batch if isinstance(batch, Family) else family_of_list(batch)
+    problem_of = batch.problem if isinstance(batch, Family) else batch.__getitem__
+    count, first = len(batch), problem_of(0)
+    x, dual = np.zeros((count, first.columns)), np.zeros((count, first.stacked.rows))
+    numbers, iterations = np.tile(UNKNOWN, (count, 1)), np.zeros(count, int)
+    try:
+        plan = None if family is None else _of_family(family)
+        plan = plan or _of_list([problem_of(k) for k in range(count)], deadline)
+    except TimeUp:
+        plan = None
+    setup_time = perf_counter() - began
+    if plan is not None and any(settings.tolerances):
+        x, dual, numbers, iterations = _run(plan, settings, deadline)
+    certificates = _certificates(numbers)
+    own: dict[int, Result] = {}
+    rest = [k for k, one in enumerate(certificates) if not one.meets(*settings.tolerances)]
+    if rest:
+        usable = [bool(np.isfinite(v).all() and np.isfinite(w).all()) for v, w in zip(x, dual, strict=True)]
+
+        def start(k: int) -> tuple[Array, Array, Array]:
+            point = x[k] if usable[k] else np.zeros_like(x[k])
+            y, z = split_dual(first, dual[k] if usable[k] else np.zeros_like(dual[k]))
+            return point.astype(first.dtype), y.astype(first.dtype), z.astype(first.dtype)
+
+        found = one_by_one(problem_of, rest, settings._replace(engine="auto"), began, start)
+        own = dict(zip(rest, found, strict=True))
+
+    def result(k: int) -> Result:
+        if k in own:
+            return own[k]
+        found = _result(problem_of(k), x[k], dual[k], certificates[k], int(iterations[k]), settings.tolerances)
+        return replace(found, solve_time=solve_time, setup_time=setup_time)
+
+    solve_time = perf_counter() - began - setup_time
+    rows = first.rows
+    z = dual[:, rows:] if first.lower is not None else np.zeros_like(x)
+    x, y, z = (part.astype(first.dtype) for part in (x, dual[:, :rows], z))
+    for k, one in own.items():
+        x[k], y[k], z[k], iterations[k] = one.x, one.y, one.z, iterations[k] + one.iterations
+    return BatchResult(
+        x=x,
+        y=y,
+        z=z,
+        status=[own[k].status if k in own else Status.optimal for k in range(count)],
+        error=np.array([own[k].certificate.error if k in own else certificates[k].error for k in range(count)]),
+        iterations=iterations,
+        solve_time=solve_time,
+        setup_time=setup_time,
+        result=result,
+    )
+
+
+def _certificates(numbers: Array) -> list[Certificate]:
+    return [Certificate(*[*row, math.inf]) for row in numbers.tolist()]
+
+
+def _run(plan: Plan, settings: Settings, deadline: float) -> tuple[Array, Array, Array, Array]:
+    """The points, the numbers of their certificates, and the iterations of each problem."""
+    lockstep = plan.lockstep
+    limit = PATIENCE if settings.max_iterations is None else min(PATIENCE, settings.max_iterations)
+    count = len(lockstep.known.L)
+    tol = np.full(count, max(settings.tolerances))
+    at, taken = lockstep.origin(), np.zeros(count, int)
+    for _ in range(ROUNDS):
+        found = lockstep.run(at, tol, limit - int(taken.max(initial=0)), deadline)
+        taken = taken + found.iterations
+        x, dual = plan.back(found.x, found.y)
+        numbers = plan.certify(x, dual)
+        good = np.array([one.meets(*settings.tolerances) for one in _certificates(numbers)])
+        if good.all() or taken.max() >= limit or perf_counter() >= deadline:
+            break
+        at = found.x, found.y
+        tol = np.where(good, np.inf, STRICTER * np.minimum(tol, found.error))
+    return x, dual, numbers, taken
+
+
+def _of_family(family: Family) -> Plan | None:
+    """By the change of variables that all problems share."""
+    form, given = condensed(family), stacked_family(family)
+    if form is None or given is None:
+        return None
+    one = np.ones(len(family))
+    known = Constants(L=one, mu=one, s_max=form.s_max * one, s_min=0 * one)
+    return Plan(stacked_condensed(form).lockstep(known), way_back(form), given.certify)
+
+
+def _of_list(problems: list[Problem], deadline: float) -> Plan | None:
+    """By a presolve of each problem; None if that leaves problems of different structures."""
+    stacked = [problem.stacked for problem in problems]
+    transforms: list[Presolve] = []
+    for problem in stacked:
+        again = transforms[-1].again(problem) if transforms else None
+        transforms.append(again or Presolve.apply(problem, TRANSFORMS, deadline))
+    simple = [transform.problem for transform in transforms]
+    together = stacked_list(simple)
+    if together is None or any(not problem.f.L for problem in simple):
+        return None
+    spectra = [problem.spectrum or estimate_norm(problem.M, deadline=deadline) for problem in simple]
+    known = Constants(
+        L=np.array([problem.f.L for problem in simple], float),
+        mu=np.array([problem.f.mu for problem in simple]),
+        s_max=np.array([spectrum.s_max or 1.0 for spectrum in spectra]),
+        s_min=np.array([spectrum.s_min for spectrum in spectra]),
+    )
+
+    def back(x: Array, y: Array) -> tuple[Array, Array]:
+        points = [transform.back(*point) for transform, *point in zip(transforms, x, y, strict=True)]
+        return np.stack([p for p, _ in points]), np.stack([q for _, q in points])
+
+    def judge(x: Array, y: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.array([certify(p, *point)[:8] for p, *point in zip(stacked, x, y, strict=True)])
+
+    return Plan(together.lockstep(known), back, judge)
+
+
+def _result(
+    problem: Problem, x: Array, dual: Array, certificate: Certificate, iterations: int, tolerances: tuple[float, float]
+) -> Result:
+    """The result of one problem of a lock step."""
+    y, z = split_dual(problem, dual)
+    with np.errstate(all="ignore"):
+        value = objective(problem.stacked, x, dual, satisfied=satisfied(certificate, *tolerances))
+    return Result(
+        x=x,
+        y=y,
+        z=z,
+        status=Status.optimal,
+        message=f"{SENTENCES[Status.optimal]} {TOGETHER}",
+        iterations=iterations,
+        gradients=iterations,
+        products=2 * iterations,
+        block_products=0,
+        certificate=certificate,
+        objective=value,
+        solve_time=math.nan,
+        setup_time=math.nan,
+        history=None,
+        method="restarts",
+        parameters=None,
+        spectrum=problem.spectrum,
+        engine=Engine("jax"),
+    )

@@ -1,0 +1,231 @@
+"""The jax engine: a method's own `step`, compiled by XLA, many steps in one loop on the device.
+
+M, f, φ and the parameters are arguments of the compiled program, so it serves every problem of the same structure, and
+restarts with other parameters do not compile it again.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dapd.arrays import Array, on_device
+from dapd.clock import perf_counter
+from dapd.engines.jax_functions import place_function, place_phi
+from dapd.engines.jax_maps import place_map, pytree
+from dapd.engines.jax_mesh import layout, mesh_map, put
+from dapd.engines.protocol import NotNative, check_same
+from dapd.methods.base import Method
+from dapd.model.problem import Problem
+
+PULSE = 0.1  # seconds of steps between two looks at the clock
+LARGE = 1 << 20  # multiplications of a step from which points stay on the device
+UNROLLED = 8  # steps per turn of a loop on a GPU, where each turn waits for the host
+PER_ENTRY = 16  # multiplications that an entry of x or y counts for
+
+
+@pytree()
+class Placed:
+    """A problem on the device."""
+
+    M: Any
+    f: Any
+    phi: Any
+    b: Array
+
+
+def place(problem: Problem, dtype: Any = None) -> Placed:
+    """The problem on the default device, in its own dtype unless another is given."""
+    dtype, mesh = np.dtype(dtype or problem.dtype), layout()
+    with jax.enable_x64(True):
+        return Placed(
+            M=place_map(problem.M, dtype) if mesh is None else mesh_map(problem.M, dtype, mesh),
+            f=place_function(problem, dtype),
+            phi=place_phi(problem, dtype),
+            b=put(problem.b, dtype, dual=True),
+        )
+
+
+def is_large(problem: Problem) -> bool:
+    """Whether points should stay on the device, and be judged there."""
+    if layout() is not None:
+        return True
+    return problem.M.work + problem.f.work + PER_ENTRY * (problem.rows + problem.columns) >= LARGE
+
+
+class Oracle:
+    """What a `step` may ask, in JAX; it counts what it is asked while a step is traced."""
+
+    def __init__(self, placed: Placed) -> None:
+        self.placed, self.b = placed, placed.b
+        self.gradients = self.dual_steps = 0
+        self.loops = False  # whether a step has a loop of its own
+
+    def grad(self, x: Array) -> Array:
+        """∇f(x)."""
+        self.gradients += 1
+        return self.placed.f.grad(x)
+
+    def dual_step(self, v: Array, base: Array, step: Any) -> tuple[Array, Array]:
+        """prox_{step·φ}(base + Mv) and Mᵀ of it."""
+        self.dual_steps += 1
+        y = self.placed.phi.prox(base + self.placed.M.forward(v), step)
+        return y, self.placed.M.adjoint(y)
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy."""
+        return self.placed.M.adjoint(y)
+
+    def repeat(self, count: Any, body: Callable[[Any], Any], carry: Any) -> Any:
+        """A loop of the compiled program."""
+        gradients, dual_steps = self.gradients, self.dual_steps
+        carry = _loop(count, body, carry)
+        self.loops = True
+        if isinstance(count, int):  # the body was traced once
+            self.gradients = gradients + count * (self.gradients - gradients)
+            self.dual_steps = dual_steps + count * (self.dual_steps - dual_steps)
+        return carry
+
+
+@functools.cache
+def compiled(update: Callable[..., Any]) -> Callable[..., Any]:
+    """`steps` steps of a method: a function of the placed problem, the parameters, the state and their number."""
+
+    def chunk(placed: Placed, p: Any, state: Any, steps: Any) -> Any:
+        oracle = Oracle(placed)
+        jax.eval_shape(lambda s: update(p, oracle, s), state)
+        return _loop(steps, lambda s: update(p, Oracle(placed), s), state, unroll=not oracle.loops)
+
+    return jax.jit(chunk)
+
+
+def _loop(count: Any, body: Callable[[Any], Any], carry: Any, *, unroll: bool = True) -> Any:
+    """`count` turns of a loop, on a GPU several at a time."""
+    several = UNROLLED if unroll and jax.default_backend() == "gpu" else 1
+
+    def turn(_: Any, carry: Any) -> Any:
+        for _ in range(several):
+            carry = body(carry)
+        return carry
+
+    if several > 1:
+        carry = jax.lax.fori_loop(0, count // several, turn, carry)
+    return jax.lax.fori_loop(0, count % several if several > 1 else count, lambda _, s: body(s), carry)
+
+
+@functools.cache
+def compiled_first(first: Callable[..., Any]) -> Callable[..., Any]:
+    """The first state."""
+    return jax.jit(lambda placed, p, x, y: first(p, Oracle(placed), x, y))
+
+
+ASKED: dict[Any, tuple[int, int]] = {}  # gradients and products of a step, by its function and its inner iterations
+
+
+class Counted:
+    """Counts, as a plain oracle keeps them."""
+
+    block_products = 0
+
+    def __init__(self) -> None:
+        self.gradients = self.products = 0
+
+
+class JaxRunner:
+    """A method's steps on the default device of JAX."""
+
+    engine = "jax"
+    reason = ""
+
+    def __init__(self, method: Method) -> None:
+        if type(method).step is not Method.step or type(method).run is not Method.run:
+            raise NotNative(f"{type(method).__name__} overrides step or run, which only Python calls")
+        problem = method.problem
+        self.method, self.dtype = method, problem.dtype
+        self.placed = place(problem)
+        self.counts = Counted()
+        self.pace = 16.0  # steps per pulse
+        self.warm: set[type] = set()  # methods that have been compiled
+        self.large = is_large(problem)
+        self._state: Any = None
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Count what a step asks, which also shows whether JAX can trace it."""
+        method, problem = self.method, self.method.problem
+        kind = type(method).update, getattr(method.parameters, "N", None)
+        if kind in ASKED:
+            self.per_step = ASKED[kind]
+            return
+        oracle = Oracle(self.placed)
+        with jax.enable_x64(True):
+            x, y = (jax.ShapeDtypeStruct((size,), self.dtype) for size in (problem.columns, problem.rows))
+
+            def once(x: Array, y: Array) -> Any:
+                state = type(method).first(method.parameters, oracle, x, y)
+                oracle.gradients = oracle.dual_steps = 0
+                return type(method).update(method.parameters, oracle, state)
+
+            try:
+                jax.eval_shape(once, x, y)
+            except Exception as error:  # whatever a step of the caller's raises when it meets a tracer
+                raise NotNative(f"JAX cannot trace the step of {method.name} ({type(error).__name__})") from error
+        self.per_step = ASKED[kind] = oracle.gradients, 2 * oracle.dual_steps
+
+    def rebind(self, method: Method) -> None:
+        """Run this method from its first state, keeping what is on the device and the counts."""
+        check_same(self.method.problem, method.problem)
+        self.method = method
+        self._prepare()
+        self._begin()
+
+    def start(self) -> None:
+        """Set the state to the method's first, and count what that takes."""
+        self.counts = Counted()
+        self._begin()
+
+    def _begin(self) -> None:
+        method = self.method
+        with jax.enable_x64(True):
+            x, y = put(method.x0, self.dtype, dual=False), put(method.y0, self.dtype, dual=True)
+            self._state = compiled_first(type(method).first)(self.placed, method.parameters, x, y)
+            self.counts.products += int(bool(jnp.any(y != 0)))
+
+    @property
+    def state(self) -> Any:
+        """The state; its arrays cannot be changed."""
+        return self._state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        with jax.enable_x64(True):
+            self._state = type(state)(*(v if on_device(v) else jnp.asarray(v, self.dtype) for v in state))
+
+    def advance(self, steps: int, deadline: float) -> int:
+        """Take `steps` steps, or fewer if the deadline comes first; return how many."""
+        run, p, done = compiled(type(self.method).update), self.method.parameters, 0
+        with jax.enable_x64(True):
+            while done < steps and (perf_counter() < deadline or not done):
+                some = min(steps - done, max(1, int(self.pace)))  # the same in all processes, as their clock is
+                began = perf_counter()
+                state = run(self.placed, p, self._state, some)
+                jax.block_until_ready(state)
+                elapsed = perf_counter() - began
+                self._state, done = state, done + some
+                if type(self.method) not in self.warm:  # it had to be compiled
+                    self.warm.add(type(self.method))
+                    elapsed = 0.0
+                self.counts.gradients += some * self.per_step[0]
+                self.counts.products += some * self.per_step[1]
+                self.pace = min(8 * self.pace, some * PULSE / max(elapsed, 1e-9)) if some >= self.pace else self.pace
+        return done
+
+    def point(self) -> tuple[Array, Array]:
+        """X and y: of a large problem arrays of the device, else NumPy's."""
+        x, y = self.method.point(self._state)
+        return (x, y) if self.large else (np.array(x), np.array(y))

@@ -1,0 +1,378 @@
+"""Linear maps on a device: pytrees with the products that a step and a certificate need."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar, dataclass_transform
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.lax import Precision
+
+from dapd.arrays import Array
+from dapd.engines.protocol import NotNative
+from dapd.operators.base import Dense, Operator, Sparse
+from dapd.operators.columns import ColumnBlocks
+from dapd.operators.scaled import ScaledMap
+from dapd.operators.stacked import Identity, RowBlocks
+from dapd.operators.structured import BlockDiagonal, Kronecker
+
+WASTE = 1.5  # times their entries that rows padded to one length may take
+LONGEST = 256  # entries of a row that is padded; longer ones are summed as segments
+UNROLLED = 8  # entries of a row whose sum is written out
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def pytree(*static: str) -> Callable[[type[T]], type[T]]:
+    """A frozen dataclass as a pytree; the `static` fields are part of the compiled program."""
+
+    def register(cls: type[T]) -> type[T]:
+        made = dataclass(frozen=True)(cls)
+        data = [field.name for field in fields(made) if field.name not in static]  # type: ignore[arg-type]
+
+        def flatten(value: T) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+            return tuple(getattr(value, name) for name in data), tuple(getattr(value, name) for name in static)
+
+        def unflatten(own: tuple[Any, ...], leaves: Iterable[Any]) -> T:
+            return made(**dict(zip(static, own, strict=True)), **dict(zip(data, leaves, strict=True)))
+
+        # not `register_dataclass`: in JAX 0.10 the trees of two dataclasses with as many fields count as equal
+        jax.tree_util.register_pytree_node(made, flatten, unflatten)
+        return made
+
+    return register
+
+
+def product(a: Array, b: Array) -> Array:
+    """A @ b with all digits of the operands, which accelerators do not keep by themselves."""
+    return jnp.matmul(a, b, precision=Precision.HIGHEST)
+
+
+@pytree()
+class DenseMap:
+    """A matrix."""
+
+    matrix: Array
+
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        return product(self.matrix.astype(x.dtype), x)
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy, as y @ M: the transpose of M would be copied."""
+        return product(y, self.matrix.astype(y.dtype))
+
+    def magnitudes(self) -> DenseMap:
+        """|M|."""
+        return DenseMap(abs(self.matrix))
+
+
+@pytree("width", "rows")
+class Padded:
+    """Rows of at most `width` entries, padded with zeros; entry k of all rows lies side by side, as a GPU reads it."""
+
+    width: int
+    rows: int
+    indices: Array  # (width, rows)
+    values: Array  # (width, rows)
+
+    def apply(self, x: Array) -> Array:
+        """Σ_k values[k]·x[indices[k]]."""
+        values = self.values.astype(x.dtype)
+        if self.width == 0:
+            return jnp.zeros(self.rows, x.dtype)
+        if self.width <= UNROLLED:
+            terms = [values[k] * x[self.indices[k]] for k in range(self.width)]
+            return functools.reduce(jnp.add, terms)
+        return jnp.sum(values * x[self.indices], axis=0)
+
+
+@pytree("count")
+class Segments:
+    """Entries in the order of their rows."""
+
+    count: int
+    rows: Array
+    indices: Array
+    values: Array
+
+    def apply(self, x: Array) -> Array:
+        """The sum of each row."""
+        terms = self.values.astype(x.dtype) * x[self.indices]
+        return jax.ops.segment_sum(terms, self.rows, num_segments=self.count, indices_are_sorted=True)
+
+
+@pytree()
+class Gathered:
+    """One direction of a sparse product: rows sorted by length, a few lengths padded to one."""
+
+    parts: tuple[Any, ...]
+    order: Array | None  # where each row is among the sorted ones; None if they are in order
+
+    def apply(self, x: Array) -> Array:
+        """The product."""
+        found = [part.apply(x) for part in self.parts]
+        joined = found[0] if len(found) == 1 else jnp.concatenate(found)
+        return joined if self.order is None else joined[self.order]
+
+    def magnitudes(self) -> Gathered:
+        """The same with the absolute values of the entries."""
+        parts = [type(part)(**{**vars(part), "values": abs(part.values)}) for part in self.parts]
+        return Gathered(tuple(parts), self.order)
+
+
+def gathered(matrix: Any, dtype: Any) -> Gathered:
+    """A CSR matrix, its rows grouped by length."""
+    lengths = np.diff(matrix.indptr)
+    rows, longest = len(lengths), int(lengths.max(initial=0))
+    if longest <= LONGEST and longest * rows <= max(WASTE * matrix.nnz, 1 << 12):
+        return Gathered((_padded(matrix, np.arange(rows), longest, dtype),), None)
+    widths = [0, 1, 2, 3, 4]
+    while widths[-1] < min(longest, LONGEST):
+        widths.append(widths[-1] + max(1, widths[-1] // 3))
+    edges = np.searchsorted(widths, lengths)  # the least width that is enough
+    order = np.argsort(edges, kind="stable")
+    parts: list[Any] = []
+    for k in np.unique(edges):
+        some = order[edges[order] == k]
+        if k < len(widths):
+            parts.append(_padded(matrix, some, widths[k], dtype))
+        else:
+            parts.append(_segments(matrix[some], dtype))
+    place = np.empty(rows, np.int32)
+    place[order] = np.arange(rows, dtype=np.int32)
+    return Gathered(tuple(parts), jnp.asarray(place))
+
+
+def _padded(matrix: Any, rows: Array, width: int, dtype: Any) -> Padded:
+    indices, values = np.zeros((width, len(rows)), np.int32), np.zeros((width, len(rows)), dtype)
+    start, length = matrix.indptr[rows], np.diff(matrix.indptr)[rows]
+    for k in range(width):
+        here = np.flatnonzero(length > k)
+        at = start[here] + k
+        indices[k, here], values[k, here] = matrix.indices[at], matrix.data[at]
+    return Padded(width, len(rows), jnp.asarray(indices), jnp.asarray(values))
+
+
+def _segments(matrix: Any, dtype: Any) -> Segments:
+    owner = np.repeat(np.arange(matrix.shape[0], dtype=np.int32), np.diff(matrix.indptr))
+    indices = jnp.asarray(matrix.indices.astype(np.int32))
+    return Segments(matrix.shape[0], jnp.asarray(owner), indices, jnp.asarray(matrix.data.astype(dtype)))
+
+
+@pytree()
+class SparseMap:
+    """A sparse matrix and its transpose, each as gathers."""
+
+    by_rows: Gathered
+    by_columns: Gathered
+
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        return self.by_rows.apply(x)
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy."""
+        return self.by_columns.apply(y)
+
+    def magnitudes(self) -> SparseMap:
+        """|M|."""
+        return SparseMap(self.by_rows.magnitudes(), self.by_columns.magnitudes())
+
+
+@pytree("rows", "columns", "start")
+class IdentityMap:
+    """Some entries of x."""
+
+    rows: int
+    columns: int
+    start: int
+
+    def forward(self, x: Array) -> Array:
+        """The entries."""
+        return x[self.start : self.start + self.rows]
+
+    def adjoint(self, y: Array) -> Array:
+        """Zeros elsewhere."""
+        return jnp.pad(y, (self.start, self.columns - self.start - self.rows))
+
+    def magnitudes(self) -> IdentityMap:
+        """Itself."""
+        return self
+
+
+@pytree("width")
+class KroneckerMap:
+    """A ⊗ B, B the identity if it is None; `width` is the number of A's columns."""
+
+    width: int
+    A: Array
+    B: Array | None
+
+    def forward(self, x: Array) -> Array:
+        """A X Bᵀ."""
+        X = product(self.A.astype(x.dtype), x.reshape(self.width, -1))
+        return (X if self.B is None else product(X, self.B.T.astype(x.dtype))).ravel()
+
+    def adjoint(self, y: Array) -> Array:
+        """Aᵀ Y B."""
+        Y = product(self.A.T.astype(y.dtype), y.reshape(self.A.shape[0], -1))
+        return (Y if self.B is None else product(Y, self.B.astype(y.dtype))).ravel()
+
+    def magnitudes(self) -> KroneckerMap:
+        """|A| ⊗ |B|."""
+        return KroneckerMap(self.width, abs(self.A), None if self.B is None else abs(self.B))
+
+
+@pytree()
+class BlocksMap:
+    """Equal dense blocks along the diagonal."""
+
+    blocks: Array  # (count, rows, columns)
+
+    def forward(self, x: Array) -> Array:
+        """Block by block."""
+        count, _, columns = self.blocks.shape
+        return product(self.blocks.astype(x.dtype), x.reshape(count, columns, 1)).ravel()
+
+    def adjoint(self, y: Array) -> Array:
+        """Block by block."""
+        count, rows, _ = self.blocks.shape
+        return product(y.reshape(count, 1, rows), self.blocks.astype(y.dtype)).ravel()
+
+    def magnitudes(self) -> BlocksMap:
+        """|M|."""
+        return BlocksMap(abs(self.blocks))
+
+
+@pytree("rows", "columns")
+class PartsMap:
+    """Maps at places of a larger one; places may overlap, and what does is added."""
+
+    rows: tuple[tuple[int, int], ...]
+    columns: tuple[tuple[int, int], ...]
+    parts: tuple[Any, ...]
+
+    def forward(self, x: Array) -> Array:
+        """Each part of its own entries."""
+        return _joined(self.rows, [part.forward(x[a:b]) for part, (a, b) in zip(self.parts, self.columns, strict=True)])
+
+    def adjoint(self, y: Array) -> Array:
+        """The same."""
+        return _joined(self.columns, [part.adjoint(y[a:b]) for part, (a, b) in zip(self.parts, self.rows, strict=True)])
+
+    def magnitudes(self) -> PartsMap:
+        """Part by part."""
+        return PartsMap(self.rows, self.columns, tuple(part.magnitudes() for part in self.parts))
+
+
+def _joined(places: tuple[tuple[int, int], ...], products: list[Array]) -> Array:
+    """All in one vector: side by side, or added up if all have the same place."""
+    if len(set(places)) == 1:
+        return functools.reduce(jnp.add, products)
+    return jnp.concatenate(products)
+
+
+@pytree()
+class FactorsMap:
+    """diag(rows)·M·diag(columns)."""
+
+    inner: Any
+    rows: Array
+    columns: Array
+
+    def forward(self, x: Array) -> Array:
+        """rows·M(columns·x)."""
+        return self.rows.astype(x.dtype) * self.inner.forward(self.columns.astype(x.dtype) * x)
+
+    def adjoint(self, y: Array) -> Array:
+        """columns·Mᵀ(rows·y)."""
+        return self.columns.astype(y.dtype) * self.inner.adjoint(self.rows.astype(y.dtype) * y)
+
+    def magnitudes(self) -> FactorsMap | None:
+        """The factors are positive."""
+        inner = self.inner.magnitudes()
+        return None if inner is None else FactorsMap(inner, self.rows, self.columns)
+
+
+@pytree("operator")
+class TracedMap:
+    """A map of the caller's whose products are written in JAX, or in plain arithmetic."""
+
+    operator: Operator
+
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        return jnp.asarray(self.operator.forward(x)).astype(x.dtype)
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy."""
+        return jnp.asarray(self.operator.adjoint(y)).astype(y.dtype)
+
+    def magnitudes(self) -> None:
+        """Unknown."""
+        return
+
+
+def place_map(M: Operator, dtype: Any, name: str = "M") -> Any:
+    """The map on the default device, kept with M for later solves; its entries are in `dtype` if that is narrower."""
+    key = f"on the device as {np.float32 if M.dtype == np.float32 else dtype}"
+    if key not in M.memory:
+        M.memory[key] = _placed(M, dtype, name)
+    return M.memory[key]
+
+
+def _placed(M: Operator, dtype: Any, name: str) -> Any:
+    match M:
+        case Dense():
+            return DenseMap(_entries(M.memory.get("on the device", M.matrix), dtype))
+        case Sparse():
+            narrow = np.dtype(np.float32) if M.dtype == np.float32 else dtype
+            return SparseMap(gathered(M.matrix, narrow), gathered(M.transpose.tocsr(), narrow))
+        case Identity():
+            return IdentityMap(*M.shape, M.start)
+        case Kronecker():
+            return KroneckerMap(M.A.shape[1], _entries(M.A, dtype), None if M.B is None else _entries(M.B, dtype))
+        case BlockDiagonal():
+            if len({block.shape for block in M.matrices}) == 1:
+                return BlocksMap(_entries(M.entries.reshape(-1, *M.matrices[0].shape), dtype))
+            parts = tuple(DenseMap(_entries(block, dtype)) for block in M.matrices)
+            return PartsMap(_ends(M.row_blocks), _ends(M.column_blocks), parts)
+        case RowBlocks():
+            parts = tuple(place_map(part, dtype, name) for part in M.operators)
+            return PartsMap(_ends(M.blocks), ((0, M.shape[1]),) * len(parts), parts)
+        case ColumnBlocks():
+            parts = tuple(place_map(part, dtype, name) for part in M.operators)
+            return PartsMap(((0, M.shape[0]),) * len(parts), _ends(M.blocks), parts)
+        case ScaledMap():
+            return FactorsMap(place_map(M.inner, dtype, name), _entries(M.rows, dtype), _entries(M.scales, dtype))
+    traced = TracedMap(M)
+    for call, size, other in ((traced.forward, M.shape[1], M.shape[0]), (traced.adjoint, M.shape[0], M.shape[1])):
+        check_traced(call, [size], (other,), dtype, f"{name} is {type(M).__name__}, whose products JAX cannot trace")
+    return traced
+
+
+def check_traced(
+    call: Callable[..., Any], sizes: list[int], shape: tuple[int, ...], dtype: Any, complaint: str
+) -> None:
+    """Raise NotNative if JAX cannot trace a function of vectors, or if its answer has another shape."""
+    try:
+        found = jax.eval_shape(call, *(jax.ShapeDtypeStruct((size,), dtype) for size in sizes))
+    except Exception as error:  # whatever the caller's code raises when it meets a tracer
+        raise NotNative(f"{complaint} ({type(error).__name__})") from error
+    if getattr(found, "shape", None) != shape:
+        raise NotNative(f"{complaint}: it returned {found}, expected shape {shape}")
+
+
+def _ends(blocks: list[slice]) -> tuple[tuple[int, int], ...]:
+    return tuple((block.start, block.stop) for block in blocks)
+
+
+def _entries(matrix: Array, dtype: Any) -> Array:
+    """The array on the device, in `dtype` unless it is narrower already."""
+    return jnp.asarray(matrix if matrix.dtype == np.float32 else matrix.astype(dtype, copy=False))

@@ -1,0 +1,1 @@
+"""dapd inside other libraries: each module only translates."""

@@ -1,0 +1,150 @@
+"""What a user may write for f, φ and M, as records; and records as lists of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
+
+import scipy.sparse as sp
+
+from dapd.arrays import Array
+from dapd.implicit import records
+from dapd.implicit.records import FunctionRecord, PhiRecord, Record, Sparse
+from dapd.model import composed, proximal, smooth
+from dapd.operators.base import Operator
+from dapd.second_order.matrices import NotExplicit, explicit
+
+# a subclass may compute something else, so it is not among them
+RECORDS: dict[type, type] = {
+    getattr(module, name): getattr(records, name)
+    for module, names in (
+        (smooth, ("Quadratic", "LeastSquares", "Logistic", "PseudoHuber", "Separable")),
+        (proximal, ("Zero", "NonNegative", "Box", "Interval", "L1", "GroupBall")),
+        (composed, ("Conjugate", "Stack")),
+    )
+    for name in names
+}
+
+INDICES = 99  # stands for the rank of an array of whole numbers
+# of arrays that are no vectors; a vector may be a number
+RANKS = {"M": 2, "H": 2, "A": 2, "ridge": 0, "e": 0, "rows": INDICES, "columns": INDICES}
+
+
+class Data(NamedTuple):
+    """All that the solution depends on."""
+
+    f: FunctionRecord
+    M: Any  # an array or `Sparse`
+    b: Array
+    phi: PhiRecord
+    lower: Any  # of x; None if it has no bounds, else a number or a vector, as `upper`
+    upper: Any
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Of x and of w, which is y, or (y, z) if x has bounds."""
+        rows, columns = self.M.shape
+        return columns, rows if self.lower is None else rows + columns
+
+
+def data_of(f: Any, M: Any, b: Any, phi: Any, bounds: Any) -> Data:
+    """The arguments of `solve`, as records."""
+    if bounds is None:
+        lower = upper = None
+    elif isinstance(bounds, (tuple, list)) and len(bounds) == 2:
+        lower, upper = (
+            end if value is None else value for value, end in zip(bounds, (-float("inf"), float("inf")), strict=True)
+        )
+    else:
+        raise TypeError(f"bounds must be a pair (lower, upper), found {type(bounds).__name__}")
+    f, phi = record(f), record(records.Zero() if phi is None else phi)
+    if callable(f) and not isinstance(f, FunctionRecord):
+        raise TypeError("f is a plain function; in JAX, wrap it: dapd.jax.Smooth(fun, theta) with fun(x, theta)")
+    if not isinstance(f, FunctionRecord):
+        raise TypeError(f"f must be a function such as Quadratic(H, c), found {type(f).__name__}")
+    if not isinstance(phi, PhiRecord):
+        raise TypeError(
+            "phi must be one of Zero, NonNegative, L1, GroupBall, Box, Interval, Conjugate and Stack, "
+            f"found {type(phi).__name__}"
+        )
+    return Data(f, matrix("M", M), b, phi, lower, upper)
+
+
+def matrix(name: str, M: Any) -> Any:
+    """M as an array or as `Sparse`."""
+    if isinstance(M, Operator):
+        try:
+            M = explicit(M)
+        except NotExplicit as error:
+            raise TypeError(f"{name} must be an array or a sparse matrix here: {error}") from None
+    if sp.issparse(M):
+        return Sparse.of(M)
+    if hasattr(M, "matvec"):
+        raise TypeError(
+            f"{name} must be an array or a sparse matrix here: the entries of {type(M).__name__} are unknown"
+        )
+    return M
+
+
+def record(thing: Any) -> Any:
+    """A function or φ of `dapd` as a record with constant parameters; a record with its own parts as such."""
+    kind = RECORDS.get(type(thing))
+    if kind is None and not isinstance(thing, (FunctionRecord, PhiRecord)):
+        return thing
+    values = {one.name: _part(one.name, getattr(thing, one.name, None)) for one in fields(kind or thing)}
+    if isinstance(thing, smooth.Separable):
+        values["sizes"] = [block.stop - block.start for block in thing.blocks or []]
+    return replace(thing, **values) if kind is None else kind(**values)
+
+
+def _part(name: str, value: Any) -> Any:
+    if name in ("H", "A"):
+        return matrix(name, value)
+    return [record(part) for part in value] if name in ("functions", "parts") else record(value)
+
+
+def check_shapes(data: Data) -> None:
+    """Compare the shapes of M, b and the bounds; the classes of `dapd` check the others."""
+    if len(data.M.shape) != 2:
+        raise ValueError(f"M must be a matrix, found shape {tuple(data.M.shape)}")
+    rows, columns = data.M.shape
+    if tuple(data.b.shape) != (rows,):
+        raise ValueError(
+            f"b has shape {tuple(data.b.shape)}, expected ({rows},), one entry for each row of M; "
+            "in JAX, use jax.vmap for a batch"
+        )
+    for name, end in (("lower", data.lower), ("upper", data.upper)):
+        if end is not None and tuple(end.shape) not in ((), (columns,)):
+            raise ValueError(f"the {name} bound has shape {tuple(end.shape)}, expected a number or ({columns},)")
+
+
+def leaves(tree: Any) -> list[tuple[Any, int]]:
+    """The arrays of records, depth first, each with the most dimensions that it can have."""
+    found: list[tuple[Any, int]] = []
+    rebuilt(tree, lambda leaf, rank: found.append((leaf, rank)))
+    return found
+
+
+def with_leaves(tree: Any, arrays: Iterable[Any]) -> Any:
+    """The same records with other arrays, in the order of `leaves`."""
+    given = iter(arrays)
+    return rebuilt(tree, lambda leaf, rank: next(given))
+
+
+def rebuilt(tree: Any, change: Callable[[Any, int], Any], rank: int = 1) -> Any:
+    """The same records with every array changed."""
+    if tree is None:
+        return None
+    if isinstance(tree, Data):
+        return Data(*(rebuilt(part, change, RANKS.get(name, 1)) for name, part in tree._asdict().items()))
+    if isinstance(tree, tuple):
+        return tuple(rebuilt(part, change) for part in tree)
+    if isinstance(tree, Record):
+        changed = {
+            one.name: rebuilt(getattr(tree, one.name), change, RANKS.get(one.name, 1))
+            for one in fields(tree)
+            if one.name not in tree.fixed
+        }
+        return replace(tree, **changed)
+    return change(tree, rank)

@@ -1,0 +1,106 @@
+"""Model predictive control."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dapd.arguments import bound, named, real, vector, whole
+from dapd.arrays import Array
+from dapd.model.problem import Problem
+from dapd.model.smooth import Quadratic
+
+
+@named
+def mpc(
+    A: Any,
+    B: Any,
+    Q: Any,
+    R: Any,
+    *,
+    horizon: int,
+    start: Any,
+    final: Any = None,
+    target: Any = None,
+    state_bounds: Any = (None, None),
+    input_bounds: Any = (None, None),
+) -> Problem:
+    """½Σ_t (s_t − r)ᵀQ(s_t − r) + u_tᵀRu_t + ½(s_T − r)ᵀ final (s_T − r) subject to s_{t+1} = As_t + Bu_t, s_0 = start.
+
+    The variables are (s_0, …, s_T, u_0, …, u_{T−1}); `trajectory(result.x, states, inputs)` takes them apart. Only b
+    depends on the start: for the next step of a closed loop, put the measured state into its first entries and use
+    `dapd.Solver`:
+
+        b = problem.b.copy(); b[:states] = measured; solver.update(b=b); result = solver.solve()
+
+    Parameters
+    ----------
+    A, B : matrices
+        The dynamics, states × states and states × inputs.
+    Q, R : vectors (the diagonals) or positive semidefinite matrices
+        The costs of states and inputs.
+    horizon : int
+        T.
+    start : vector
+        The state now.
+    final : vector or matrix, optional
+        The cost of the last state; Q by default.
+    target : vector, optional
+        The state r to go to; zero by default.
+    state_bounds, input_bounds : pairs (lower, upper), optional
+        Numbers or vectors; None if there is none. The states s_1, …, s_T are bounded, the start is what it is.
+    """
+    A, B = real("A", A), real("B", B)
+    T = whole("horizon", horizon, least=1)
+    start = vector("start", start)
+    n = len(start)
+    if A.shape != (n, n):
+        raise ValueError(f"A has shape {A.shape}, expected {(n, n)} for a start of {n} states")
+    if B.ndim != 2 or B.shape[0] != n:
+        raise ValueError(f"B has shape {B.shape}, expected {n} rows, one per state")
+    k = B.shape[1]
+    stage, effort = _square("Q", Q, n), _square("R", R, k)
+    last = stage if final is None else _square("final", final, n)
+    H = sp.block_diag([sp.kron(sp.eye_array(T), stage), last, sp.kron(sp.eye_array(T), effort)], format="csr")
+    goal = np.zeros(n) if target is None else vector("target", target, n)
+    c = H @ np.concatenate([np.tile(goal, T + 1), np.zeros(T * k)])
+    now, before = sp.eye_array(T + 1), sp.eye_array(T + 1, k=-1)
+    states = sp.kron(now, sp.eye_array(n)) - sp.kron(before, sp.csr_array(A))
+    inputs = -sp.kron(sp.eye_array(T + 1, T, k=-1), sp.csr_array(B))
+    lower, upper = (
+        np.concatenate(
+            [
+                np.full(n, free),
+                np.tile(_limit("state_bounds", of_state, n, free), T),
+                np.tile(_limit("input_bounds", of_input, k, free), T),
+            ]
+        )
+        for of_state, of_input, free in zip(state_bounds, input_bounds, (-np.inf, np.inf), strict=True)
+    )
+    M = sp.hstack([states, inputs], format="csr")
+    return Problem(Quadratic(H, c), M, np.concatenate([start, np.zeros(T * n)]), bounds=(lower, upper))
+
+
+def trajectory(x: Any, states: int, inputs: int) -> tuple[Array, Array]:
+    """The states s_0, …, s_T and the inputs u_0, …, u_{T−1} of a solution of `mpc`, one row per time."""
+    x = vector("x", x)
+    T, rest = divmod(len(x) - states, states + inputs)
+    if rest or T < 1:
+        raise ValueError(f"x has {len(x)} entries, which is no trajectory of {states} states and {inputs} inputs")
+    return x[: (T + 1) * states].reshape(T + 1, states), x[(T + 1) * states :].reshape(T, inputs)
+
+
+def _square(name: str, value: Any, size: int) -> Any:
+    given = real(name, value)
+    if given.shape not in ((size,), (size, size)):
+        raise ValueError(f"{name} has shape {given.shape}, expected {(size,)} (a diagonal) or {(size, size)}")
+    return sp.diags_array(given) if given.ndim == 1 else sp.csr_array(given)
+
+
+def _limit(name: str, value: Any, size: int, free: float) -> Array:
+    given = np.asarray(free if value is None else bound(name, value))
+    if given.ndim and given.size != size:
+        raise ValueError(f"{name} has {given.size} entries, expected {size}")
+    return np.broadcast_to(given, size)

@@ -1,0 +1,148 @@
+"""Batches: every problem gets the answer, the certificate and the status that it would get alone."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import dapd
+from dapd.batch.condensed import condensed
+from dapd.batch.family import family_of
+from dapd.solving.certificate import certify
+from instances import PHIS, hessian, quadratic_problem
+
+VARIABLES, EQUATIONS, COUNT = 8, 3, 5
+
+
+def control(rng, **more):
+    """A QP with equations, inequalities and bounds, of which b and c will change."""
+    M = np.vstack([rng.standard_normal((EQUATIONS, VARIABLES)), rng.standard_normal((2, VARIABLES))])
+    phi = dapd.Stack([dapd.Zero(), dapd.NonNegative()], sizes=[EQUATIONS, 2])
+    return dapd.Problem(
+        dapd.Quadratic(hessian(rng, 10.0, VARIABLES), np.zeros(VARIABLES)), M, np.zeros(5), phi, bounds=(-1.0, 1.0)
+    )
+
+
+def numbers(rng, problem):
+    """Stacked b and c of problems that have a solution."""
+    inside = rng.uniform(-0.9, 0.9, (COUNT, VARIABLES))
+    slack = np.r_[np.zeros(EQUATIONS), np.full(2, 0.1)]
+    return inside @ problem.M.matrix.T + slack, 3 * rng.standard_normal((COUNT, VARIABLES))
+
+
+def agree(batch, problems, tol=1e-5):
+    assert len(batch) == len(problems)
+    for k, problem in enumerate(problems):
+        alone = dapd.solve(problem, engine="python", tol=1e-9)
+        assert batch.status[k] == batch[k].status == alone.status == "optimal"
+        assert np.linalg.norm(batch.x[k] - alone.x) <= tol * (1 + np.linalg.norm(alone.x))
+        truth = certify(problem, batch.x[k], batch.y[k], batch.z[k])
+        assert truth.error <= 1e-6
+        np.testing.assert_allclose(batch.error[k], truth.error, rtol=1e-6, atol=1e-13)
+        assert batch[k].objective == pytest.approx(alone.objective, abs=1e-4)
+
+
+@pytest.mark.parametrize("engine", ["auto", "python", "jax"])
+def test_a_family_is_solved_like_its_members(engine):
+    rng = np.random.default_rng(0)
+    problem = control(rng)
+    b, c = numbers(rng, problem)
+    batch = dapd.solve_batch(problem, b=b, c=c, engine=engine)
+    assert batch.converged
+    assert batch.x.shape == (COUNT, VARIABLES)
+    assert batch.z.shape == (COUNT, VARIABLES)
+    agree(batch, [problem.replaced(b=own, f=problem.f.with_c(c[k])) for k, own in enumerate(b)])
+
+
+def test_stacked_bounds_and_the_same_problems_as_a_list():
+    rng = np.random.default_rng(1)
+    problem = control(rng)
+    b, _ = numbers(rng, problem)
+    upper = rng.uniform(0.9, 1.5, (COUNT, VARIABLES))
+    batch = dapd.solve_batch(problem, b=b, bounds=(-1.0, upper), engine="jax")
+    members = [problem.replaced(b=own, limits=(np.full(VARIABLES, -1.0), upper[k])) for k, own in enumerate(b)]
+    agree(batch, members)
+    agree(dapd.solve_batch(members, engine="jax"), members)
+    agree(dapd.solve_batch(members, engine="python"), members)
+
+
+def test_problems_with_their_own_matrices_run_in_lock_step():
+    problems = [quadratic_problem(PHIS["l1"], seed=k) for k in range(4)]
+    batch = dapd.solve_batch(problems, engine="jax")
+    assert all(result.engine == "jax" for result in batch)
+    agree(batch, problems)
+
+
+def test_what_the_lock_step_cannot_solve_is_solved_alone_with_its_own_status():
+    rng = np.random.default_rng(2)
+    problem = control(rng)
+    b, _ = numbers(rng, problem)
+    b[1, 0] = 1e3  # no x within the bounds
+    batch = dapd.solve_batch(problem, b=b, engine="jax", max_iterations=3000)
+    assert batch.status[1] != "optimal"
+    assert not batch.converged
+    assert [status for k, status in enumerate(batch.status) if k != 1] == ["optimal"] * (COUNT - 1)
+    assert f"{COUNT - 1} optimal" in repr(batch)
+
+
+def test_the_new_variables_have_no_equations_and_lead_back():
+    rng = np.random.default_rng(3)
+    problem = control(rng)
+    b, c = numbers(rng, problem)
+    form = condensed(family_of(problem, b, c, None))
+    v, y = rng.standard_normal((COUNT, VARIABLES - EQUATIONS)), rng.standard_normal((COUNT, 2 + VARIABLES))
+    x, dual = form.back(v, y)
+    M = problem.stacked.M.dense()
+    np.testing.assert_allclose(x @ M[:EQUATIONS].T, b[:, :EQUATIONS], atol=1e-10)
+    norms = np.linalg.norm(form.M, axis=1)
+    np.testing.assert_allclose(norms, 1.0, rtol=1e-9)
+    # the gradient in the new variables is that of f along W
+    slope = (x @ problem.f.H - c + dual @ M) @ form.W
+    np.testing.assert_allclose(slope, v + y @ form.M, atol=1e-9)
+
+
+def test_sparse_data_and_a_time_limit():
+    rng = np.random.default_rng(4)
+    problem = control(rng)
+    sparse = dapd.Problem(
+        dapd.Quadratic(sp.csr_array(problem.f.H), np.zeros(VARIABLES)),
+        sp.csr_array(problem.M.matrix),
+        problem.b,
+        problem.phi,
+        bounds=(-1.0, 1.0),
+    )
+    b, _ = numbers(rng, problem)
+    assert dapd.solve_batch(sparse, b=b, engine="jax").converged
+    late = dapd.solve_batch(sparse, b=b, engine="jax", time_limit=1e-6)
+    assert set(late.status) <= {"time_limit", "optimal"}
+    assert "time_limit" in late.status
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"b": np.ones((2, 4))}, r"b must have the shape \(problems, 5\), found \(2, 4\)"),
+        ({"b": np.ones((2, 5)), "c": np.ones((3, VARIABLES))}, "one row per problem, all the same number; found b: 2"),
+        ({}, "stacked arrays must have one row per problem.*found none"),
+        ({"bounds": (np.ones((2, 3)), 1.0)}, r"the lower bounds must be .* found shape \(2, 3\)"),
+        ({"bounds": (2.0, np.ones((2, VARIABLES)))}, "lower bounds must not be above"),
+        ({"b": np.ones((2, 5)), "enginee": "jax"}, "no argument 'enginee'; did you mean 'engine'"),
+    ],
+)
+def test_wrong_stacks_are_named(changes, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        dapd.solve_batch(control(np.random.default_rng(0)), **changes)
+
+
+def test_wrong_lists_are_named():
+    problem = quadratic_problem(PHIS["zero"])
+    with pytest.raises(ValueError, match="problems is empty"):
+        dapd.solve_batch([])
+    with pytest.raises(TypeError, match=r"problems\[1\] must be a dapd.Problem, found int"):
+        dapd.solve_batch([problem, 3])
+    with pytest.raises(TypeError, match="stacked for one problem"):
+        dapd.solve_batch([problem], b=np.ones((1, 6)))
+    with pytest.raises(ValueError, match="same numbers of rows"):
+        dapd.solve_batch([problem, quadratic_problem(PHIS["zero"], rows=5)])
+    batch = dapd.solve_batch([problem])
+    with pytest.raises(IndexError, match="has 1 problems, and 1 was asked"):
+        batch[1]

@@ -1,0 +1,383 @@
+"""Problems in files, and the commands `dapd solve` and `dapd explain`."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from typer.testing import CliRunner
+
+import dapd
+from dapd.cli import app
+from dapd.frontends import files
+from dapd.frontends.mps_lines import SECTIONS, check_lines
+
+P = np.array([[8.0, 2.0, 0.0], [2.0, 10.0, 0.0], [0.0, 0.0, 0.0]])
+Q = np.array([1.5, -2.0, 0.0])
+A = np.array([[2.0, 1.0, 0.0], [-1.0, 2.0, 0.0], [0.0, 1.0, 1.0]])
+L, U = np.array([2.0, -np.inf, 1.0]), np.array([5.0, 6.0, 1.0])
+LB, UB = np.array([0.0, 0.0, -np.inf]), np.array([20.0, np.inf, np.inf])
+FIELDS = {"P": P, "q": Q, "A": A, "l": L, "u": U, "lb": LB, "ub": UB, "r": 4.0}
+OPTIMUM = dapd.solve(dapd.problems.qp(P, Q, A, L, U, LB, UB), tol=1e-10).objective + 4.0
+
+QPS = """\
+* a comment
+NAME          TINY
+ROWS
+ N  obj
+ G  r1
+ L  r2
+ E  r3
+COLUMNS
+    x1        obj       1.5        r1        2.0
+    x1        r2        -1.0
+    x2        obj       -2.0       r1        1.0
+    x2        r2        2.0        r3        1.0
+    x3        r3        1.0
+RHS
+    rhs       obj       -4.0
+    rhs       r1        2.0        r2        6.0
+    rhs       r3        1.0
+RANGES
+    rng       r1        3.0
+BOUNDS
+ UP bnd       x1        20.0
+ FR bnd       x3
+QUADOBJ
+    x1        x1        8.0
+    x1        x2        2.0
+    x2        x2        10.0
+ENDATA
+"""
+
+
+def parts(name, matrix):
+    """A sparse matrix as .npz files have it."""
+    matrix = sp.csc_array(matrix)
+    return {f"{name}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr", "shape")}
+
+
+def entries(matrix):
+    """A sparse matrix as .json files have it."""
+    matrix = sp.coo_array(matrix)
+    return {
+        "data": matrix.data.tolist(),
+        "row": matrix.row.tolist(),
+        "col": matrix.col.tolist(),
+        "shape": list(matrix.shape),
+    }
+
+
+def listed(vector, missing):
+    return [missing if np.isinf(entry) else entry for entry in vector]
+
+
+def write(path, kind):
+    """The same problem in a file of each kind."""
+    if kind == "npz":
+        np.savez(path, **FIELDS)
+    elif kind == "sparse npz":
+        np.savez(path, **{**{k: v for k, v in FIELDS.items() if k not in "PA"}, **parts("P", P), **parts("A", A)})
+    elif kind == "mat":
+        scipy.io.savemat(path, {**FIELDS, "P": sp.csc_array(P), "A": sp.csc_array(A), "n": 3, "anything": "else"})
+    elif kind == "json":
+        stored = {"P": P.tolist(), "q": Q.tolist(), "r": 4, "A": A.tolist(), "lb": listed(LB, None)}
+        path.write_text(json.dumps({**stored, "l": listed(L, -1e20), "u": U.tolist(), "ub": [20.0, 1e20, 1e30]}))
+    elif kind == "sparse json":
+        stored = {"P": entries(P), "q": Q.tolist(), "r": 4, "A": entries(A), "lb": listed(LB, None)}
+        path.write_text(json.dumps({**stored, "l": listed(L, None), "u": U.tolist(), "ub": listed(UB, None)}))
+    else:
+        path.write_text(QPS)
+    return path
+
+
+KINDS = ["npz", "sparse npz", "mat", "json", "sparse json", "qps", "mps"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_file_gives_the_same_problem(kind, tmp_path):
+    loaded = files.load(write(tmp_path / f"tiny.{kind.split()[-1]}", kind))
+    problem = loaded.problem
+    np.testing.assert_allclose(problem.M.dense(), A)
+    np.testing.assert_allclose(problem.bounds, (LB, UB))
+    np.testing.assert_allclose((problem.phi.lower, problem.phi.upper), (L, U))
+    x = np.array([0.3, 0.2, 0.8])
+    assert problem.f.value(x) == pytest.approx(0.5 * x @ P @ x + Q @ x)
+    assert (loaded.name, loaded.constant, loaded.sign) == ("tiny", 4.0, 1.0)
+    assert loaded.objective(dapd.solve(problem)) == pytest.approx(OPTIMUM, rel=1e-6)
+
+
+@pytest.mark.parametrize("indent", ["    ", ""])
+def test_maximisation_is_the_minimisation_of_the_negative(indent, tmp_path):
+    path = tmp_path / "max.qps"
+    negative = QPS.replace("ROWS\n", f"OBJSENSE\n{indent}MAX\nROWS\n", 1)
+    for old, new in (("obj       1.5", "obj       -1.5"), ("obj       -2.0", "obj       2.0"), ("-4.0", "4.0")):
+        negative = negative.replace(old, new)
+    for old in ("x1        8.0", "x2        2.0\n    x2", "x2        10.0"):
+        negative = negative.replace(old, old.replace("8.0", "-8.0").replace("2.0", "-2.0").replace("10.0", "-10.0"))
+    path.write_text(negative)
+    loaded = files.load(path)
+    assert loaded.sign == -1.0
+    assert loaded.objective(dapd.solve(loaded.problem)) == pytest.approx(-OPTIMUM, rel=1e-6)
+
+
+@pytest.mark.parametrize("section", ["QMATRIX", "QSECTION      obj", "QUADOBJ"])
+def test_every_section_for_the_quadratic_part_is_read(section, tmp_path):
+    path = tmp_path / "tiny.qps"
+    both = "    x2        x1        2.0\n" if section == "QMATRIX" else ""
+    path.write_text(QPS.replace("QUADOBJ\n", f"{section}\n{both}"))
+    x = np.array([0.3, 0.2, 0.8])
+    assert files.load(path).problem.f.value(x) == pytest.approx(0.5 * x @ P @ x + Q @ x)
+
+
+def test_limits_may_be_numbers_and_absent(tmp_path):
+    path = tmp_path / "box.json"
+    path.write_text('{"q": [1, 2], "lb": 0, "ub": 5}')
+    problem = files.load(path).problem
+    assert problem.rows == 0
+    np.testing.assert_array_equal(problem.bounds, ([0, 0], [5, 5]))
+    np.savez(tmp_path / "free.npz", P=np.eye(2))
+    assert files.load(tmp_path / "free.npz").problem.lower is None
+
+
+BAD_LINES = [  # (what, instead of what, line, message)
+    ("    x1        r2        abc", "    x1        r2        -1.0", 10, "'abc' is not a number"),
+    ("    x1        r9        -1.0", "    x1        r2        -1.0", 10, "there is no row 'r9'"),
+    ("    x1        r2        -1.0 r1", "    x1        r2        -1.0", 10, "one or two pairs"),
+    ("    x1        x9        2.0", "    x1        x2        2.0", 25, "there is no variable 'x9'"),
+    ("    x1        x2", "    x1        x2        2.0", 25, "two variables and a number"),
+    (" QQ bnd       x1        20.0", " UP bnd       x1        20.0", 21, "a bound is of type"),
+    (" UP bnd       x7        20.0", " UP bnd       x1        20.0", 21, "there is no variable 'x7'"),
+    (" UP bnd       x1        nan", " UP bnd       x1        20.0", 21, "not a finite number"),
+    (" BV bnd       x1", " UP bnd       x1        20.0", 21, "integer variables are not supported"),
+    (" FR bnd       x1 x2 x3 x1", " UP bnd       x1        20.0", 21, "has a variable"),
+    ("RANGEZ", "RANGES", 18, "unknown section 'RANGEZ'; did you mean 'RANGES'"),
+    (" X  r3", " E  r3", 7, "a row is of type N, G, L or E, found 'X'"),
+    (" E  r2", " E  r3", 7, "two rows 'r2'"),
+    (" E", " E  r3", 7, "a type and a name"),
+    ("    rhs       r3        inf", "    rhs       r3        1.0", 17, "not a finite number"),
+    ("    M1  'MARKER'  'INTORG'", "    x1        r2        -1.0", 10, "integer variables are not supported"),
+    ("", "ENDATA\n", 26, "ends without ENDATA"),
+    ("OBJSENSE MOST", "* a comment", 1, "MIN or MAX"),
+    ("QCMATRIX r1", "* a comment", 1, "quadratic constraints are not supported"),
+    ("hello world", "* a comment", 1, "unknown section 'hello'"),
+    ("COLUMNS", "* a comment", 1, "comes before any row"),
+]
+
+
+@pytest.mark.parametrize("k", range(len(BAD_LINES)))
+def test_a_wrong_line_of_a_qps_file_is_named(k, tmp_path):
+    new, old, line, message = BAD_LINES[k]
+    assert old in QPS
+    path = tmp_path / "bad.qps"
+    path.write_text(QPS.replace(old, new, 1))
+    with pytest.raises(files.FileError, match=rf"^bad.qps, line {line}: .*{message}") as caught:
+        files.load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_names_with_spaces_are_read_in_fixed_columns():
+    rows = [" N  the cost", " G  row one"]
+    column = f"    {'var a':<10}{'the cost':<10}{'1.5':<15}{'row one':<10}{'2.0':<12}"
+    side = f"    {'rhs':<10}{'row one':<10}{'2.0':<12}"
+    lines = ["NAME", "ROWS", *rows, "COLUMNS", column, "RHS", side, "ENDATA"]
+    assert check_lines(lines) is None
+    assert check_lines([line.replace("1.5", "abc") for line in lines]) is not None
+
+
+def test_sections_are_those_that_are_read():
+    assert check_lines(["NAME", *(s for s in SECTIONS if s not in ("NAME", "OBJSENSE")), "ENDATA"]).line == 3
+
+
+BAD_JSON = [
+    ('{"q": [1, 2],\n "lb": [0,, 0]}', r"bad.json, line 2: .* \(column 11\)"),
+    ('{"q": [1, 2]', "bad.json, line 1: "),
+    ("[1, 2]", "expected an object"),
+    ('{"q": [1, 2], "ldb": [0, 0]}', "unknown field 'ldb'; did you mean 'lb'"),
+    ('{"A": [[1]]}', "there is no P and no q"),
+    ('{"q": "text"}', "q must hold numbers"),
+    ('{"q": [1, null]}', "q holds NaN"),
+    ('{"q": [[1, 2], [3, 4]]}', "q must be a vector"),
+    ('{"q": [1, 2], "P": [[1, 2], [3]]}', "P must hold numbers, in rows of equal lengths"),
+    ('{"q": [1, 2], "P": [1, 2]}', "P must be a matrix"),
+    ('{"q": [1, 2], "P": [[1, 0, 0]]}', r"P has shape \(1, 3\), expected \(2, 2\)"),
+    ('{"q": [1, 2], "P": [[1, 1], [0, 1]]}', "P has only its upper triangle"),
+    ('{"q": [1, 2], "P": [[1, 1], [0.5, 1]]}', "P must be symmetric"),
+    ('{"q": [1, 2], "P": [[-1, 0], [0, 1]]}', "the objective is not convex"),
+    ('{"q": [1, 2], "A": [[1, 2, 3]]}', "A has 3 columns for 2 variables"),
+    ('{"q": [1, 2], "A": [[1, NaN]]}', "A holds NaN"),
+    ('{"q": [1, 2], "A": {"data": [1], "row": [0], "shape": [1, 2]}}', "A is sparse and lacks indices, indptr"),
+    ('{"q": [1, 2], "A": {"data": [1], "row": [5], "col": [0], "shape": [1, 2]}}', "A is not a valid sparse matrix"),
+    ('{"q": [1, 2], "A": {"data": [1]}}', "its shape must be stored"),
+    ('{"q": [1, 2], "A": [[1, 2]], "l": [1, 2]}', "l has 2 entries, expected 1"),
+    ('{"q": [1, 2], "lb": [1, 2, 3]}', "lb has 3 entries, expected 2"),
+    ('{"q": [1, 2], "lb": [1, NaN]}', "lb holds NaN"),
+    ('{"q": [1, 2], "lb": 1, "ub": 0}', r"x\[0\] has 1 and 0"),
+    ('{"q": [1, 2], "l": [1]}', "l is given without A"),
+    ('{"q": [1, 2], "r": [1, 2]}', "r must be one number"),
+]
+
+
+@pytest.mark.parametrize("k", range(len(BAD_JSON)))
+def test_a_wrong_json_file_names_the_line_or_the_field(k, tmp_path):
+    text, message = BAD_JSON[k]
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(files.FileError, match=message) as caught:
+        files.load(path)
+    assert str(caught.value).startswith("bad.json")
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_something_else_are_errors(tmp_path):
+    for name in ("a.npz", "a.mat", "a.json", "a.qps"):
+        (tmp_path / name).write_bytes(b"\x93\xff\x00 not what it says")
+        with pytest.raises(files.FileError, match=f"^{name}: this is not"):
+            files.load(tmp_path / name)
+        (tmp_path / name).write_bytes(b"")
+        with pytest.raises(files.FileError, match=f"^{name}"):
+            files.load(tmp_path / name)
+    np.savez(tmp_path / "objects.npz", q=np.array([{}], dtype=object))
+    with pytest.raises(files.FileError, match=r"objects\.npz: this is not"):
+        files.load(tmp_path / "objects.npz")
+    with pytest.raises(files.FileError, match=r"'.txt' are not known; known: .npz, .mat"):
+        files.load(tmp_path / "a.txt")
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        files.load(tmp_path / "none.npz")
+
+
+def test_without_highspy_the_error_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "find_spec", lambda name: None)
+    with pytest.raises(files.FileError, match=r"pip install 'dapd\[files\]'"):
+        files.load(write(tmp_path / "a.qps", "qps"))
+
+
+# the commands
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_solve_prints_banner_table_and_footer_and_writes_the_answer(tmp_path):
+    path, answer = write(tmp_path / "tiny.qps", "qps"), tmp_path / "answer.npz"
+    done = run("solve", path, "-o", answer, "--tol", "1e-8", "--explain")
+    assert done.exit_code == 0, done.output
+    for text in (
+        "dapd ",
+        "tiny.qps, minimise",
+        "3, of which 2 bounded",
+        "tolerance relative 1e-08",
+        "way ",
+        "iteration",
+    ):
+        assert text in done.output
+    assert "optimal: The certificate meets the tolerance" in done.output
+    assert f"as the file states it, with its constant and sign: {OPTIMUM:.6f}"[:-2] in done.output
+    with np.load(answer) as stored:
+        assert str(stored["status"]) == "optimal"
+        assert stored["objective"] == pytest.approx(OPTIMUM, rel=1e-6)
+        gradient = P @ stored["x"] + Q + A.T @ stored["y"] + stored["z"]
+    np.testing.assert_allclose(gradient, 0.0, atol=1e-6)
+
+
+def test_solve_writes_json_and_plots_and_may_be_quiet(tmp_path):
+    path, answer, plot = write(tmp_path / "tiny.npz", "npz"), tmp_path / "answer.json", tmp_path / "plot.png"
+    done = run("solve", path, "--quiet", "--output", answer, "--plot", plot, "--tol-absolute", "1e-7")
+    assert done.exit_code == 0, done.output
+    assert done.output.split() == ["optimal", f"{json.loads(answer.read_text())['objective']:.12g}"]
+    assert json.loads(answer.read_text())["status"] == "optimal"
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+ENDS = [
+    ('{"P": [[1, 0], [0, 1]], "A": [[1, 1], [1, 1]], "l": [0, 1], "u": [0, 1]}', [], "infeasible", 3),
+    ('{"q": [1, 0], "A": [[0, 1]], "u": 1}', [], "unbounded", 4),
+    ('{"P": [[1, 0], [0, 1]], "q": [1, 2], "lb": 0}', ["--max-iterations", 0], "iteration_limit", 5),
+    ('{"P": [[1, 0], [0, 1]], "q": [1, 2], "lb": 0}', ["--time-limit", 1e-9], "time_limit", 5),
+]
+
+
+@pytest.mark.parametrize(("text", "options", "status", "code"), ENDS)
+def test_exit_status_tells_how_it_ended(text, options, status, code, tmp_path):
+    path = tmp_path / "some.json"
+    path.write_text(text)
+    done = run("solve", path, "-q", *options)
+    assert done.exit_code == code, done.output
+    assert done.output.split()[0] == status
+
+
+@pytest.mark.parametrize(
+    ("message", "code"), [("Interrupted; this is the best point", 130), ("Stopped by rounding", 6)]
+)
+def test_ctrl_c_and_rounding_have_their_own_exit_status(message, code, tmp_path, monkeypatch):
+    real = dapd.solve
+
+    def solve(*args, **options):
+        found = real(*args, **options)
+        return dataclasses.replace(found, status=dapd.Status.interrupted, message=f"{message} seen so far.")
+
+    monkeypatch.setattr(dapd, "solve", solve)
+    assert run("solve", write(tmp_path / "tiny.npz", "npz"), "-q").exit_code == code
+
+
+def test_errors_are_one_line_and_exit_status_two(tmp_path):
+    good, bad = write(tmp_path / "tiny.npz", "npz"), tmp_path / "bad.qps"
+    bad.write_text(QPS.replace("-1.0", "abc", 1))
+    for words, message in (
+        (("solve", bad), "Error: bad.qps, line 10: 'abc' is not a number"),
+        (("explain", bad), "Error: bad.qps, line 10"),
+        (("solve", tmp_path / "none.npz"), "none.npz: no such file"),
+        (("solve", good, "--method", "y-dap"), "unknown method 'y-dap'; did you mean 'y-dapd'?"),
+        (("solve", good, "-q", "--method", "y-dapd"), "needs mu > 0"),
+        (("solve", good, "-o", tmp_path / "answer.txt"), "answer.txt: answers are written as .npz or .json"),
+        (("solve", good, "-o", tmp_path / "no" / "answer.npz"), "there is no such folder"),
+        (("solve", good, "--tol", "-1"), "tol must be >= 0"),
+        (("solve", good, "--plot", tmp_path / "plot.what"), "plot.what: Format 'what' is not supported"),
+    ):
+        done = run(*words)
+        assert done.exit_code == 2, done.output
+        assert message in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_plots_need_matplotlib(tmp_path, monkeypatch):
+    monkeypatch.setattr("dapd.cli.files.find_spec", lambda name: None)
+    done = run("solve", write(tmp_path / "tiny.npz", "npz"), "--plot", tmp_path / "plot.png")
+    assert done.exit_code == 2
+    assert "pip install 'dapd[plot]'" in done.stderr
+
+
+def test_explain_shows_the_ways(tmp_path):
+    done = run("explain", write(tmp_path / "tiny.mat", "mat"))
+    assert done.exit_code == 0, done.output
+    assert "restarted DAPD" in done.output
+    assert "tries" in done.output
+
+
+def test_named_methods_and_completion(tmp_path):
+    path = tmp_path / "strong.json"
+    path.write_text('{"P": [[2, 0], [0, 1]], "q": [1, 2], "A": [[1, 1]], "u": [-3]}')
+    done = run("solve", path, "--method", "y-dapd")
+    assert done.exit_code == 0, done.output
+    assert "y-dapd, tolerance relative 1e-06" in done.output
+    shown = run("--help").output
+    assert "--install-completion" in shown
+    completing = {"_DAPD_COMPLETE": "complete_bash", "COMP_WORDS": "dapd solve --method y-", "COMP_CWORD": "3"}
+    offered = CliRunner().invoke(app, prog_name="dapd", env=completing).output.split()
+    assert offered == [name for name in dapd.METHODS if name.startswith("y-")]
+
+
+def test_solving_a_file_imports_no_plots():
+    code = "import sys, dapd.cli.files; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"matplotlib", "highspy", "cvxpy"}.isdisjoint(loaded)
