@@ -36,6 +36,11 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # PyTorch and C
 import jax
 import jax.numpy as jnp
 
+if not hasattr(jax, "enable_x64"):  # before JAX 0.8
+    from jax.experimental import enable_x64
+
+    jax.enable_x64 = enable_x64
+
 import dapd
 from dapd.engines import bind
 from dapd.operators.base import Operator

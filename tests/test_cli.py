@@ -133,7 +133,7 @@ def test_info_names_the_variant_of_the_core_that_runs(monkeypatch):
 
 def test_info_says_what_to_do_if_the_core_was_not_built(no_core):
     shown = run("info").output
-    assert re.search(r"engines\s+auto, python\s", shown)
+    assert re.search(r"engines\s+auto, python, jax\s", shown)
     assert re.search(r"native core\s+not built, .* install a C\+\+20 compiler", shown)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from dapd.arguments import near_miss
-from dapd.engines.native import DualStep, NativeRunner
+from dapd.engines.native import DualStep, NativeRunner, variants
 from dapd.engines.native_blocks import BlockRunner
 from dapd.engines.protocol import NotNative, Runner
 from dapd.engines.python import PythonRunner
@@ -16,6 +16,14 @@ from dapd.methods.block import BlockMethod
 
 ENGINES = ("auto", "native", "python", "jax")
 WITHOUT_JAX = "engine='jax' needs JAX, which is not installed; pip install jax, or jax[cuda13] for NVIDIA GPUs"
+
+
+def installed() -> list[str]:
+    """The engines that can run here."""
+    missing = {"native"} if not variants() else set()
+    if importlib.util.find_spec("jax") is None:
+        missing.add("jax")
+    return [name for name in ENGINES if name not in missing]
 
 
 def check_engine(engine: str) -> None:
