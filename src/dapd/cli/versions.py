@@ -6,7 +6,7 @@ import threadpoolctl
 from rich.console import Console
 from rich.table import Table
 
-from dapd.engines import ENGINES, native
+from dapd.engines import installed, native
 from dapd.engines.threads import available
 from dapd.reproduce import machine
 
@@ -21,7 +21,7 @@ def info() -> None:
     limits = {pool["internal_api"]: pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
     threads = {"native": available(), **limits}
     table.add_row("threads", ", ".join(f"{name} {count}" for name, count in threads.items()))
-    table.add_row("engines", ", ".join(name for name in ENGINES if name != "native" or native.variants()))
+    table.add_row("engines", ", ".join(installed()))
     table.add_row("native core", _core())
     table.add_row("device", "CPU")
     Console().print(table, soft_wrap=True)
