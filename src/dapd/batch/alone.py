@@ -33,7 +33,7 @@ def one_by_one(
     which: Sequence[int],
     settings: Settings,
     began: float,
-    starts: Callable[[int], tuple[Array, Array, Array]] | None = None,
+    starts: Callable[[int], tuple[Array, Array, Array] | None] | None = None,
     form: Condensed | None = None,
 ) -> list[Result]:
     """Solve some problems with a thread for each core; threads keep what the next problem can use.
@@ -49,13 +49,16 @@ def one_by_one(
         for at in which[k::threads]:
             left = None if settings.time_limit is None else began + settings.time_limit - perf_counter()
             own, z0 = settings._replace(time_limit=None if left is None else max(left, 1e-9)), None
-            if starts is not None:
-                x0, y0, z0 = starts(at)
+            start = None if starts is None else starts(at)
+            if start is not None:
+                x0, y0, z0 = start
                 own = own._replace(x0=x0, y0=y0)
             problem, result = problem_of(at), None
             if shared is not None and any(settings.tolerances):
                 result = shared.solve(problem, at, own)
-            found.append(result or solve_checked(problem, own, perf_counter(), z0=z0, kept=kept))
+            # what a lock step could not solve has little in common
+            again = kept if starts is None else None
+            found.append(result or solve_checked(problem, own, perf_counter(), z0=z0, kept=again))
         return found
 
     if threads == 1:

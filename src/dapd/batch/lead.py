@@ -30,6 +30,7 @@ from dapd.spectrum.estimate import estimate_norm
 ROUNDS = 3  # of a lock step, with stricter tolerances for the problems whose own certificate is not good enough
 STRICTER = 0.1
 PATIENCE = 20_000  # iterations of a lock step, after which `solve` takes over what is left
+NEAR = 1e-3  # relative error of a point from which it is a better start than zero
 UNKNOWN = np.full(8, math.inf)
 TOGETHER = "Chose restarted DAPD, in lock step with the other problems of the batch."
 
@@ -66,12 +67,12 @@ def on_device(batch: Family | list[Problem], settings: Settings, began: float) -
     own: dict[int, Result] = {}
     rest = [k for k, one in enumerate(certificates) if not one.meets(*settings.tolerances)]
     if rest:
-        usable = [bool(np.isfinite(v).all() and np.isfinite(w).all()) for v, w in zip(x, dual, strict=True)]
 
-        def start(k: int) -> tuple[Array, Array, Array]:
-            point = x[k] if usable[k] else np.zeros_like(x[k])
-            y, z = split_dual(first, dual[k] if usable[k] else np.zeros_like(dual[k]))
-            return point.astype(first.dtype), y.astype(first.dtype), z.astype(first.dtype)
+        def start(k: int) -> tuple[Array, Array, Array] | None:
+            if not certificates[k].error < NEAR:
+                return None
+            y, z = split_dual(first, dual[k])
+            return x[k].astype(first.dtype), y.astype(first.dtype), z.astype(first.dtype)
 
         found = one_by_one(problem_of, rest, settings._replace(engine="auto"), began, start)
         own = dict(zip(rest, found, strict=True))

@@ -343,7 +343,7 @@ class Smooth(Function):
 
         The jax engine compiles it into its steps, and the python engine calls it, in float64 or in the precision of x.
         """
-        return _FromJax(fun, mu, L, size=size)
+        return SmoothFromJax(fun, mu, L, size=size)
 
     def value(self, x: Array) -> float:
         """The caller's."""
@@ -360,7 +360,7 @@ class Smooth(Function):
         return self._block_grad(x, block)
 
 
-class _FromJax(Smooth):
+class SmoothFromJax(Smooth):
     """A function that is written in JAX."""
 
     def __init__(self, fun: Callable[[Any], Any], mu: float, L: float | None, *, size: int | None) -> None:
