@@ -7,6 +7,7 @@ except ModuleNotFoundError as error:
         raise
     raise ModuleNotFoundError("dapd.jax needs JAX, which is not installed; try: pip install 'dapd[jax]'") from None
 
+from dapd.engines.jax_mesh import load_shards
 from dapd.implicit.host import NotSolved
 from dapd.implicit.records import (
     L1,
@@ -45,5 +46,6 @@ __all__ = [
     "Sparse",
     "Stack",
     "Zero",
+    "load_shards",
     "solve",
 ]
