@@ -324,7 +324,7 @@ def test_digest_covers_what_defines_a_result(tree, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["reproduce/report.py", "cli.py", "solving/auto.py", "presolve/rows.py", "__init__.py"]
+    "name", ["reproduce/report.py", "cli/__init__.py", "solving/auto.py", "second_order/newton.py", "__init__.py"]
 )
 def test_digest_leaves_out_what_a_named_method_never_reaches(tree, name):
     assert not changes(tree, f"dapd/{name}")
@@ -338,9 +338,6 @@ def test_digest_follows_every_import_of_a_run(tmp_path):
         "package = types.ModuleType('dapd')\n"  # without the imports of the front door
         f"package.__path__ = [{str(PACKAGE)!r}]\n"
         "sys.modules['dapd'] = package\n"
-        "engines = types.ModuleType('dapd.engines')\n"
-        f"engines.__path__ = [{str(PACKAGE / 'engines')!r}]\n"
-        "sys.modules['dapd.engines'] = engines\n"
         "import dapd.methods, dapd.experiments, dapd.solving.request, dapd.engines.python\n"
         "import dapd.engines.native, dapd.engines.native_blocks\n"
         "print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('dapd') and getattr(m, '__file__', 0)))\n"
@@ -351,7 +348,7 @@ def test_digest_follows_every_import_of_a_run(tmp_path):
     assert len(loaded) > 40
     # an empty __init__.py defines nothing
     rest = {name for name in loaded - defining if (PACKAGE / name).read_text(encoding="utf-8").count("import")}
-    assert rest == set()
+    assert rest <= set(sources.FRONT_DOORS)
     (tree := tmp_path / "dapd").mkdir()
     (tree / "_core_any.so").write_bytes(b"1")
     before = sources.fingerprint(tree)

@@ -94,7 +94,11 @@ _LINEARLY = "The KKT residual falls linearly to below 1e-11 (checked for y-DAPD,
 _KKT_ORDER = "In this measure too, in order: y-DAPD; then PAPC and x-DAPD, unranked."
 _MINOR = "Drawing one sample for both steps (j = i) instead of two makes little difference."
 _EQUAL = "x-DAPD and PAPC are about equal."
-_EXPECTED = "Expected in the paper, not shown: accelerated PAPC with a prox behaves like {}."
+_EXPECTED = "Expected in the paper, not shown: accelerated PAPC with a prox behaves like PAPC."
+_FOURFOLD = (
+    "It is faster: its dual step 4L/s_max² is four times PAPC's. The order χ·log(1/ε), from which the paper expects "
+    "this, is the same"
+)
 _Y_THEN_BOTH = "In order: y-DAPD; then x-DAPD and PAPC, about equal."
 _GUROBI = (
     "The paper compares with a Gurobi solution whose own stationarity residual is {}; we compare with a reference "
@@ -191,7 +195,7 @@ FIGURES = (
                 1_000_000,
                 100_000,
                 (
-                    First("If L/μ is far above s_max²/s_min², x-DAPD is first.", "x-dapd", 3e-1, 1e-2),
+                    First("If L/μ is far above s_max²/s_min², x-DAPD is first.", "x-dapd", 3e-1, 3e-2),
                     Order("In order: x-DAPD, PAPC, y-DAPD.", (("x-dapd",), ("papc",), ("y-dapd",)), 3e-1),
                     Alike("y-DAPD is slightly slower than PAPC, and similar.", "y-dapd", "papc", 3e-1, note=_APART),
                 ),
@@ -243,8 +247,7 @@ FIGURES = (
                     First(_MUCH_FASTER, "y-dapd", 1e-1, 1e-6, over=("x-dapd", "papc"), factor=FAR),
                     Order(_Y_THEN_BOTH, (("y-dapd",), ("x-dapd", "papc")), 1e-1),
                     Alike(_EQUAL, "x-dapd", "papc", 3e-1),
-                    Alike(_EXPECTED.format("PAPC"), "apapc", "papc", 3e-1),
-                    Alike(_EXPECTED.format("x-DAPD"), "apapc", "x-dapd", 3e-1),
+                    Alike(_EXPECTED, "apapc", "papc", 3e-1, note=_FOURFOLD),
                 ),
             ),
             Panel(

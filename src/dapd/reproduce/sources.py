@@ -2,7 +2,7 @@
 
 They are the files with the mathematics, the engines that run it and the loop around them, and whatever those import,
 directly or not. Left out are the front doors, which only pass on what was asked, and so everything behind them that a
-named method never reaches: `auto`, the presolve, second-order steps, other interfaces.
+named method never reaches: `auto`, second-order steps, other interfaces.
 """
 
 from __future__ import annotations
