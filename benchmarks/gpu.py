@@ -362,7 +362,7 @@ def cst(quick: bool) -> None:
     different = [dapd.experiments.compressed_sensing(seed=k) for k in range(min(count, 8))]
     problems = [different[k % len(different)] for k in range(count)]
     from dapd.batch.device import stacked_list
-    from dapd.engines.jax import Oracle
+    from dapd.engines.jax import Oracle, loop
 
     method = dapd.METHODS["y-dapd"].from_theory(problems[0])
     with jax.enable_x64(True):
@@ -371,7 +371,7 @@ def cst(quick: bool) -> None:
 
         def steps(placed: Any, state: Any, number: Any) -> Any:
             oracle, p = Oracle(placed), method.parameters
-            return jax.lax.fori_loop(0, number, lambda _, s: type(method).update(p, oracle, s), state)
+            return loop(number, lambda s: type(method).update(p, oracle, s), state)
 
         rows, columns = problems[0].M.shape
         x, y = jnp.zeros((count, columns)), jnp.zeros((count, rows))

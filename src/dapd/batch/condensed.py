@@ -8,7 +8,7 @@ D·M_I·W with rows of norm one. All of that is computed once, and per problem i
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -55,14 +55,17 @@ class Condensed(NamedTuple):
         return x, namespace(y).concat([y_E, y_I], axis=1)[:, place]
 
 
-def condensed(family: Family) -> Condensed | None:
-    """The change of variables; None if f is not quadratic, or too large, or not strongly convex on the equations."""
+def condensed(family: Family, xp: Any = np) -> Condensed | None:
+    """The change of variables; None if f is not quadratic, or too large, or not strongly convex on the equations.
+
+    What differs from problem to problem is computed with the arrays of `xp`, NumPy's or JAX's.
+    """
     n = family.first.columns
     with single_blas(float(n) ** 3, MANY):
-        return _condensed(family) if n <= WIDEST else None
+        return _condensed(family, xp) if n <= WIDEST else None
 
 
-def _condensed(family: Family) -> Condensed | None:
+def _condensed(family: Family, xp: Any) -> Condensed | None:
     first = family.first.stacked
     n, parts, table = first.columns, parts_of(first), Rows.of(first)
     if parts is None or len(parts) > 1 or table is None or first.M.probes:
@@ -92,10 +95,10 @@ def _condensed(family: Family) -> Condensed | None:
     if not pivots.min() > SINGULAR * pivots.max():
         return None
     W = scipy.linalg.solve_triangular(R, Z.T, trans=1).T
-    e = (b[:, equations] + np.atleast_2d(lower)[:, equations]) @ inverse.T
+    e = xp.asarray(b[:, equations] + np.atleast_2d(lower)[:, equations]) @ inverse.T
     at = e - ((e @ H - c) @ W) @ W.T
     if at.shape[0] == 1:
-        at = np.broadcast_to(at, (len(family), n))
+        at = xp.broadcast_to(at, (len(family), n))
     image = M_I @ W
     norms, sizes = np.linalg.norm(image, axis=1), np.linalg.norm(M_I, axis=1) * _norm(W)
     image[norms <= NOTHING * sizes] = 0.0
@@ -107,7 +110,7 @@ def _condensed(family: Family) -> Condensed | None:
     return Condensed(
         M=scaled,
         rows=rest.scaled(D),
-        b=(b[:, others] - at @ M_I.T) * D,
+        b=(xp.asarray(b[:, others]) - at @ M_I.T) * D,
         lower=lower[..., others] * factor,
         upper=upper[..., others] * factor,
         s_max=_norm(scaled) * (1 + 1e-10) or 1.0,

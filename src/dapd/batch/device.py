@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.batch.condensed import Condensed, stacked_rows
+from dapd.batch.condensed import Condensed, condensed, stacked_rows
 from dapd.batch.family import Family
 from dapd.batch.lockstep import Axes, Constants, Lockstep
 from dapd.engines.jax import Placed, place
@@ -64,11 +64,17 @@ def stacked_condensed(form: Condensed) -> Stacked:
         placed = Placed(DenseMap(jnp.asarray(form.M)), f, phi, jnp.asarray(form.b))
         axes = Placed(_shared(placed.M), _shared(f), phi_axes, 0)
         norms = np.linalg.norm(form.M, axis=1)
-        size = abs(form.b) + norms
+        size = abs(placed.b) + norms
         duals = jnp.asarray(1 / np.where(norms > 0, norms, 1.0))
-        rows = jnp.asarray(np.where(size > 0, size, 1.0))
+        rows = jnp.where(size > 0, size, 1.0)
         measured = Measured(placed, rows, duals, jnp.ones(form.M.shape[1]), jnp.ones(()))
     return Stacked(measured, Measured(axes, 0, None, None, None))
+
+
+def condensed_there(family: Family) -> Condensed | None:
+    """The change of variables, computed on the device."""
+    with jax.enable_x64(True):
+        return condensed(family, jnp)
 
 
 def way_back(form: Condensed) -> Any:
@@ -80,8 +86,7 @@ def way_back(form: Condensed) -> Any:
 
     def back(v: Array, y: Array) -> tuple[Array, Array]:
         with jax.enable_x64(True):
-            x, dual = placed.back(jnp.asarray(v), jnp.asarray(y))
-            return np.array(x), np.array(dual)
+            return placed.back(jnp.asarray(v), jnp.asarray(y))
 
     return back
 

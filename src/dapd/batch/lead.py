@@ -10,10 +10,9 @@ from time import perf_counter
 import numpy as np
 
 from dapd.arguments import TimeUp
-from dapd.arrays import Array
+from dapd.arrays import Array, owned
 from dapd.batch.alone import one_by_one
-from dapd.batch.condensed import condensed
-from dapd.batch.device import stacked_condensed, stacked_family, stacked_list, way_back
+from dapd.batch.device import condensed_there, stacked_condensed, stacked_family, stacked_list, way_back
 from dapd.batch.family import Family, family_of_list
 from dapd.batch.lockstep import Constants, Lockstep
 from dapd.batch.result import BatchResult
@@ -123,12 +122,12 @@ def _run(plan: Plan, settings: Settings, deadline: float) -> tuple[Array, Array,
             break
         at = found.x, found.y
         tol = np.where(good, np.inf, STRICTER * np.minimum(tol, found.error))
-    return x, dual, numbers, taken
+    return owned(x), owned(dual), numbers, taken
 
 
 def _of_family(family: Family) -> Plan | None:
     """By the change of variables that all problems share."""
-    form, given = condensed(family), stacked_family(family)
+    form, given = condensed_there(family), stacked_family(family)
     if form is None or given is None:
         return None
     one = np.ones(len(family))

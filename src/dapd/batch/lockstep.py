@@ -145,13 +145,8 @@ class Lockstep:
                 going = np.flatnonzero(np.asarray(walk.error > walk.tol))
                 size = max(FEW, -(-len(own) // SHRINK))
                 keep = np.resize(going, size)  # repeats some, if fewer are left
-                data, walk, own = _taken(data, axes, keep), jax.tree.map(lambda v: v[keep], walk), own[keep]  # noqa: B023
-
-
-def _taken(data: Any, axes: Any, keep: Array) -> Any:
-    """Some of the problems."""
-    at = jnp.asarray(keep)
-    return jax.tree.map(lambda axis, v: v if axis is None else v[at], axes, data, is_leaf=lambda axis: axis is None)
+                data, walk = taken_by(Axes(axes))(data, walk, keep)
+                own = own[keep]
 
 
 class Axes:
@@ -167,6 +162,19 @@ class Axes:
 
     def __hash__(self) -> int:
         return hash(self.key)
+
+
+@functools.lru_cache(maxsize=64)
+def taken_by(axes: Axes) -> Callable[..., Any]:
+    """A function that takes some of the problems, given their data and where they are."""
+
+    def take(data: Any, walk: Any, keep: Array) -> Any:
+        some = jax.tree.map(
+            lambda axis, v: v if axis is None else v[keep], axes.tree, data, is_leaf=lambda axis: axis is None
+        )
+        return some, jax.tree.map(lambda v: v[keep], walk)
+
+    return jax.jit(take)
 
 
 @functools.lru_cache(maxsize=64)

@@ -84,7 +84,7 @@ class Oracle:
     def repeat(self, count: Any, body: Callable[[Any], Any], carry: Any) -> Any:
         """A loop of the compiled program."""
         gradients, dual_steps = self.gradients, self.dual_steps
-        carry = _loop(count, body, carry)
+        carry = loop(count, body, carry)
         self.loops = True
         if isinstance(count, int):  # the body was traced once
             self.gradients = gradients + count * (self.gradients - gradients)
@@ -99,12 +99,12 @@ def compiled(update: Callable[..., Any]) -> Callable[..., Any]:
     def chunk(placed: Placed, p: Any, state: Any, steps: Any) -> Any:
         oracle = Oracle(placed)
         jax.eval_shape(lambda s: update(p, oracle, s), state)
-        return _loop(steps, lambda s: update(p, Oracle(placed), s), state, unroll=not oracle.loops)
+        return loop(steps, lambda s: update(p, Oracle(placed), s), state, unroll=not oracle.loops)
 
     return jax.jit(chunk)
 
 
-def _loop(count: Any, body: Callable[[Any], Any], carry: Any, *, unroll: bool = True) -> Any:
+def loop(count: Any, body: Callable[[Any], Any], carry: Any, *, unroll: bool = True) -> Any:
     """`count` turns of a loop, on a GPU several at a time."""
     several = UNROLLED if unroll and jax.default_backend() == "gpu" else 1
 
