@@ -40,8 +40,10 @@ print(((kilobytes("VmHWM") - before) * 1024 - stored) / 8 / (rows + columns))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("method", "order"), [("x-dapd", "C"), ("y-dapd", "C"), ("papc", "F"), ("y-dapd", "CSR")])
+@pytest.mark.parametrize(
+    ("method", "order", "threads"),
+    [("x-dapd", "C", 1), ("y-dapd", "C", 2), ("papc", "F", 1), ("papc", "F", 2), ("y-dapd", "CSR", 2)],
+)
 def test_a_solve_takes_twelve_vectors_beside_a_large_matrix_and_one_per_further_thread(method, order, threads):
     command = [sys.executable, "-c", SCRIPT, str(ROWS), str(COLUMNS), method, order]
     counts = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), str(threads))
