@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.optimize
 
 import dapd
 from dapd.solving.certificate import certify
@@ -101,3 +102,42 @@ def test_certify_takes_the_multipliers_of_bounds():
     assert certify(problem, np.array([3.0, 0.0]), np.zeros(0)).primal == 2.0
     result = dapd.solve(problem)
     assert result.certificate == certify(problem, result.x, result.y, result.z)
+
+
+PENALTY = 1e7
+SOFT = dapd.problems.qp(np.diag([1.0, 1, 0]), [-1.0, -1, PENALTY], [[1, 1, -1.0]], None, 1, lb=0)
+TIMES = np.linspace(0, 10, 200)
+UNEVEN = {  # costs or columns of very different sizes, and the solution
+    "costs": (dapd.problems.qp(None, [1e7, -1.0], lb=0, ub=1), [0, 1]),
+    "far costs": (dapd.problems.qp(None, [1e12, -1.0], lb=0, ub=1), [0, 1]),
+    "rows": (dapd.problems.qp(None, [1.0, 1, 1e8], [[1, 2, 1.0]], 1, None, lb=0), [0, 0.5, 0]),
+    "penalty": (SOFT, [0.5, 0.5, 0]),
+    "polynomial": (dapd.problems.nnls(np.vander(TIMES, 7), TIMES**3), [0, 0, 0, 1, 0, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("direct", [True, False])
+@pytest.mark.parametrize("name", UNEVEN)
+def test_a_large_coordinate_does_not_excuse_the_others(name, direct):
+    problem, solution = UNEVEN[name]
+    result = dapd.solve(problem, direct=direct)
+    assert result.status == "optimal", result.message
+    np.testing.assert_allclose(result.x, solution, atol=1e-4)
+
+
+def test_a_large_coordinate_does_not_excuse_the_last_answer():
+    solver = dapd.Solver(SOFT)
+    solver.solve()
+    solver.update(c=[2, 1, -PENALTY])
+    np.testing.assert_allclose(solver.solve().x, [1, 0, 0], atol=1e-4)
+
+
+def test_columns_of_very_different_sizes_are_no_reason_to_refuse():
+    rng = np.random.default_rng(5)
+    A = rng.standard_normal((30, 5))
+    d = A @ [1, -1, 2, 0.5, 3]
+    for k in (2, 4, 6):
+        columns = 10.0 ** np.array([-k, 0, k / 2, k, 0])
+        result = dapd.solve(dapd.problems.nnls(A * columns, d))
+        assert result.converged
+        np.testing.assert_allclose(result.x * columns, scipy.optimize.nnls(A, d)[0], atol=1e-5)

@@ -116,7 +116,7 @@ def test_interrupt_returns_the_best_point_so_far():
         if info.iteration > 1_000:
             raise KeyboardInterrupt
 
-    result = dapd.solve(problem, tol=1e-14, callback=interrupt)
+    result = dapd.solve(problem, tol=0, callback=interrupt)
     assert result.status == "interrupted"
     assert result.certificate.error == min(seen)
     assert result.certificate == certify(problem, result.x, result.y)

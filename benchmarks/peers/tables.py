@@ -105,13 +105,13 @@ def reason(row: Row) -> str:
 
 
 def peers_win(rows: list[Row], tol: float, ours: list[str]) -> str:
-    """The problems on which a peer is faster than the better of our settings, and how many times."""
+    """The problems on which a peer is faster than our first setting, the default, and how many times."""
     lines = ["| problem | fastest | its time, s | ours, s | times slower |", "|---|---|---|---|---|"]
     for (_, name, seed), found in by_problem(rows, tol).items():
         if not any(setting in found for setting in ours):
             continue
         solved = {solver: row["seconds"] for solver, row in found.items() if row["met"]}
-        own = min((solved.pop(setting) for setting in ours if setting in solved), default=math.inf)
+        own, *_ = [solved.pop(setting, math.inf) for setting in ours]
         fastest = min(solved, key=solved.__getitem__, default=None)
         if fastest is not None and solved[fastest] < own:
             ratio = "–" if own == math.inf else f"{own / solved[fastest]:.2g}"

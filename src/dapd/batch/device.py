@@ -17,7 +17,7 @@ from dapd.batch.lockstep import Axes, Constants, Lockstep
 from dapd.engines.jax import Placed, place
 from dapd.engines.jax_functions import PhiOf, RowsOf, TermsOf
 from dapd.engines.jax_maps import DenseMap
-from dapd.model.problem import Problem
+from dapd.model.problem import Problem, least_slope
 from dapd.presolve.rows import Rows
 from dapd.solving.jax_certificate import Measured, certificate_of
 
@@ -102,7 +102,7 @@ def stacked_family(family: Family) -> Stacked | None:
     start = np.asarray(first.f.grad(np.zeros(first.columns)), np.float64)
     if family.c is not None:
         start = -family.c.astype(np.float64)
-    unit: Any = first.f.mu or np.max(abs(start), axis=-1)
+    unit: Any = np.maximum(first.f.mu, least_slope(abs(start)))
     unit = np.where(unit == 0, first.f.L or 1.0, unit)
     norms = first.M.row_norms
     size = abs(b) + norms

@@ -139,7 +139,7 @@ def lsq_linear(
     problem = _problem(f, rows, _bounds(bounds, size) if isinstance(bounds, Bounds) else bounds)
     result = solve(problem, tol=tol, max_iterations=max_iter, progress=bool(verbose))
     lower, upper = problem.bounds
-    below, above = (abs(result.x - end) <= ACTIVE * (1 + abs(end)) for end in (lower, upper))
+    below, above = (np.isfinite(end) & (abs(result.x - end) <= ACTIVE * (1 + abs(end))) for end in (lower, upper))
     residual = f.A.forward(result.x) - f.d
     return _answer(
         result,

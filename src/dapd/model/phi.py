@@ -139,6 +139,8 @@ def as_phi(phi: Any, expected: str) -> Phi:
     """Return a φ as it is, or an object that PyProximal would accept as one; else raise, saying what was expected."""
     if isinstance(phi, Phi):
         return phi
+    if isinstance(phi, type):
+        raise TypeError(f"phi is the class {phi.__name__}, not one of its objects; write {phi.__name__}(…)")
     if callable(phi) and callable(getattr(phi, "prox", None)):
         return Called(phi)
     raise TypeError(expected)

@@ -20,6 +20,8 @@ from dapd.operators.columns import ColumnBlocks
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.spectrum.estimate import Spectrum
 
+ROUNDING = 1e-13  # of the greatest slope: below this a slope may be rounding
+
 
 class Sizes(NamedTuple):
     """Sizes of the data: what a residual of 1 is measured against, row by row and coordinate by coordinate."""
@@ -27,7 +29,13 @@ class Sizes(NamedTuple):
     rows: Array  # |b_i| + ‖M_i‖₂: b, and what a unit of x does to the row
     duals: Array  # unit/‖M_i‖₂: the y_i whose pull on x is that of a unit of x
     columns: Array  # |∇f_j(0)| + unit
-    unit: float  # what a unit of x does to ∇f at least: μ, or if μ = 0 ‖∇f(0)‖∞, or if that is 0 too L, or 1
+    unit: float  # what a unit of x does to ∇f at least: μ; if μ = 0, the least positive |∇f_j(0)|; if none is, L, or 1
+
+
+def least_slope(slopes: Array) -> Array:
+    """The least entry of each row that is not a rounding of its greatest one; 0 if all are 0."""
+    known = slopes > ROUNDING * slopes.max(axis=-1, keepdims=True, initial=0.0)
+    return np.where(known.any(axis=-1), np.min(slopes, axis=-1, where=known, initial=np.inf), 0.0)
 
 
 class Problem:
@@ -120,7 +128,7 @@ class Problem:
         rows = abs(self.b.astype(np.float64)) + self.M.row_norms
         start = np.asarray(ask.gradient(self.f, np.zeros(self.columns)), np.float64)
         slopes = np.where(np.isfinite(start), abs(start), 0.0)
-        unit = self.f.mu or float(slopes.max()) or self.f.L or 1.0
+        unit = max(self.f.mu, float(least_slope(slopes))) or self.f.L or 1.0
         return Sizes(rows=np.where(rows > 0, rows, 1.0), duals=unit / norms, columns=slopes + unit, unit=unit)
 
     @property

@@ -48,7 +48,7 @@ def mpc(
     final : vector or matrix, optional
         The cost of the last state; Q by default.
     target : vector, optional
-        The state r to go to; zero by default.
+        The state r to go to; zero by default. The constant that it adds to the cost is left out of `result.objective`.
     state_bounds, input_bounds : pairs (lower, upper), optional
         Numbers or vectors; None if there is none. The states s_1, …, s_T are bounded, the start is what it is.
     """

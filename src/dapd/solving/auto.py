@@ -104,7 +104,7 @@ def solve_auto(
         products=search.products,
         block_products=0,
         certificate=look.certificate,
-        objective=value,
+        objective=-math.inf if ended.status is Status.unbounded else value,
         solve_time=seconds,
         setup_time=setup_time,
         history=_history(looks, search.problem.x_star) if asked.history else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -68,7 +69,7 @@ def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: 
         products=runner.counts.products,
         block_products=runner.counts.block_products,
         certificate=look.certificate,
-        objective=value,
+        objective=-math.inf if status is Status.unbounded else value,
         solve_time=loop.seconds,
         setup_time=setup_time,
         history=loop.history(),

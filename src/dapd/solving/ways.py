@@ -17,6 +17,7 @@ from dapd.clock import perf_counter
 from dapd.engines.native import MISSING, load
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
+from dapd.model.smooth import LeastSquares, Quadratic
 from dapd.operators.base import Dense, Operator
 from dapd.operators.stacked import RowBlocks
 from dapd.presolve import CLEANING, CONDITIONING, Presolve
@@ -37,7 +38,8 @@ CALL, PER_ENTRY = 8e-6, 2e-9  # seconds per iteration, looks included, and per e
 DENSE_PRODUCT, SPARSE_PRODUCT = 1e-10, 8e-10  # seconds per multiplication with M or a matrix of f
 IN_PYTHON = 10  # times as slow
 FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solution
-AGAIN = 3  # and from the solution of nearly the same problem
+AGAIN = 3  # and from the solution of nearly the same problem, or of a quadratic one under equations only
+BEGIN = 3e-3  # seconds that first-order steps take to be set up and judged
 NEAR = 1e-3  # relative error from which a point is near
 TRIVIAL = 3e-3  # seconds that are not worth a closer prediction
 SOON = 0.3  # seconds that a way may take in any case
@@ -262,7 +264,9 @@ class SecondOrder(Way):
         if self.impossible:
             return math.inf
         once = self.guess if self.newton is None else self.newton.cost
-        if self.search.repeated:  # later solves are what counts
+        problem = self.search.problem
+        at_once = problem.phi.is_linear and isinstance(problem.f, (Quadratic, LeastSquares))
+        if at_once or self.search.repeated:  # later solves are what counts
             return AGAIN * once
         best = self.search.best
         near = self.newton is not None and best is not None and best.certificate.error < NEAR
@@ -325,7 +329,7 @@ class FirstOrder(Way):
         per_product = SPARSE_PRODUCT if entries_are_scattered(problem.M) else DENSE_PRODUCT
         once = CALL + per_product * products + PER_ENTRY * (problem.rows + problem.columns)
         self.usual = once * (1 if native else IN_PYTHON)  # seconds per iteration
-        self.seconds = EPOCHS * self.usual
+        self.seconds = BEGIN + EPOCHS * self.usual
         self.why = f"about {EPOCHS:,} iterations are usual"
         self.certain = False  # whether a theorem says how many
         f = problem.f
@@ -333,9 +337,9 @@ class FirstOrder(Way):
             # rows are made orthonormal, and then the theorem of x-DAPD says how many iterations there will be
             iterations = DIGITS * theory.x_dapd(L=f.L, mu=f.mu, s_max=1.0, s_min=1.0).Pi
             changed = 4.0 * min(problem.M.shape) ** 2 * max(problem.M.shape) / DENSE_RATE
-            if iterations * self.usual + changed < self.seconds:
+            if BEGIN + iterations * self.usual + changed < self.seconds:
                 self.certain = True
-                self.seconds = iterations * self.usual + changed
+                self.seconds = BEGIN + iterations * self.usual + changed
                 self.why = f"with orthonormal rows the theorem asks for about {iterations:,.0f} iterations"
 
     @property
