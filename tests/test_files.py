@@ -216,7 +216,7 @@ BAD_JSON = [
     ('{"q": [1, 2], "A": [[1, 2]], "l": [1, 2]}', "l has 2 entries, expected 1"),
     ('{"q": [1, 2], "lb": [1, 2, 3]}', "lb has 3 entries, expected 2"),
     ('{"q": [1, 2], "lb": [1, NaN]}', "lb holds NaN"),
-    ('{"q": [1, 2], "lb": 1, "ub": 0}', r"x\[0\] has 1 and 0"),
+    ('{"q": [1, 2], "lb": 1, "ub": 0}', r"lb must not be above ub; lb\[0\] is 1 and ub\[0\] is 0"),
     ('{"q": [1, 2], "l": [1]}', "l is given without A"),
     ('{"q": [1, 2], "r": [1, 2]}', "r must be one number"),
 ]

@@ -442,3 +442,20 @@ def test_wrong_arguments_are_named(k):
     call, message = WRONG[k]
     with pytest.raises((ValueError, TypeError), match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (([[1, 2], [0, 1.0]], [1, 1]), r"P must be symmetric; use \(P \+ P.T\)/2"),
+        ((np.eye(2), [1, 1, 1]), "q has 3 entries, expected 2"),
+        ((-np.eye(2), [1, 1]), "P has the eigenvalue -1"),
+        ((np.eye(2), [1, 1], np.ones((1, 3)), None, 1), "A has 3 columns, expected 2"),
+        ((np.eye(2), [1, 1], np.ones((1, 2)), [1, 2]), "l has 2 entries, expected 1"),
+        ((np.eye(2), [1, 1], np.ones((1, 2)), 2, 1), r"l must not be above u; l\[0\] is 2 and u\[0\] is 1"),
+        ((np.eye(2), [1, 1], None, None, None, [0, 3], 1), r"lb must not be above ub; lb\[1\] is 3 and ub\[1\] is 1"),
+    ],
+)
+def test_errors_of_qp_name_its_own_arguments(given, message):
+    with pytest.raises(ValueError, match=message):
+        dapd.problems.qp(*given)

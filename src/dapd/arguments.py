@@ -8,9 +8,10 @@ import functools
 import inspect
 import itertools
 import math
+import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -47,6 +48,16 @@ def named(call: Callable[P, R]) -> Callable[P, R]:
         return call(*args, **kwargs)
 
     return checked
+
+
+@contextlib.contextmanager
+def renamed(**names: str) -> Iterator[None]:
+    """Let errors name arguments as the caller knows them: `renamed(H="P")` says P where it would say H."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        words = re.compile(rf"\b({'|'.join(names)})\b")
+        raise type(error)(words.sub(lambda found: names[found[0]], str(error))) from None
 
 
 def warn(message: str, category: type[Warning]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dapd.arguments import named, vector
+from dapd.arguments import bound, named, renamed, vector
 from dapd.model.problem import Problem
 from dapd.model.proximal import Interval
 from dapd.model.smooth import Quadratic
@@ -33,12 +33,31 @@ def qp(P: Any, q: Any, A: Any = None, l: Any = None, u: Any = None, lb: Any = No
     lb, ub : number or vector, optional
         Limits on x, in the same way.
     """
-    f = Quadratic(P, None if q is None else -vector("q", q))
+    with renamed(H="P", c="q"):
+        f = Quadratic(P, None if q is None else -vector("q", q))
     if A is None:
         for name, value in (("l", l), ("u", u)):
             if value is not None:
                 raise ValueError(f"{name} is given without A; bounds on x are lb and ub")
         A = np.zeros((0, f.size or 0))
     M = as_operator(A, name="A", empty=True)
-    phi = Interval(-np.inf if l is None else l, np.inf if u is None else u) if M.shape[0] else None
-    return Problem(f, M, np.zeros(M.shape[0], M.dtype), phi, bounds=(lb, ub))
+    rows, columns = M.shape
+    if f.size is not None and columns != f.size:
+        raise ValueError(f"A has {columns} columns, expected {f.size}, the number of variables")
+    limits = [_limit("l", l, -np.inf, rows, "rows"), _limit("u", u, np.inf, rows, "rows")]
+    bounds = _limit("lb", lb, -np.inf, columns, "variables"), _limit("ub", ub, np.inf, columns, "variables")
+    for (name, lower), (other, upper) in ((("l", limits[0]), ("u", limits[1])), (("lb", bounds[0]), ("ub", bounds[1]))):
+        above = np.atleast_1d(np.asarray(lower) > upper)
+        if above.any():
+            at = int(np.argmax(above))
+            low, high = (np.broadcast_to(side, above.shape)[at] for side in (lower, upper))
+            raise ValueError(f"{name} must not be above {other}; {name}[{at}] is {low:g} and {other}[{at}] is {high:g}")
+    phi = Interval(*limits) if rows else None
+    return Problem(f, M, np.zeros(rows, M.dtype), phi, bounds=bounds)
+
+
+def _limit(name: str, value: Any, absent: float, size: int, what: str) -> Any:
+    given = bound(name, absent if value is None else value)
+    if np.ndim(given) and np.size(given) != size:
+        raise ValueError(f"{name} has {np.size(given)} entries, expected {size}, the number of {what}")
+    return given

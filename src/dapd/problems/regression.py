@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.arguments import named, number, vector
+from dapd.arguments import bound, named, number, renamed, vector
 from dapd.model.composed import Stack
 from dapd.model.groups import GroupBall
 from dapd.model.problem import Problem
@@ -63,7 +63,8 @@ def lasso(A: Any, d: Any, weight: Any) -> Problem:
     weight : float or vector
         One for all entries of x, or one each; 0 for an entry without penalty, such as an intercept.
     """
-    return elastic_net(A, d, weight, 0.0)
+    with renamed(l1="weight"):
+        return elastic_net(A, d, weight, 0.0)
 
 
 @named
@@ -78,8 +79,9 @@ def elastic_net(A: Any, d: Any, l1: Any, l2: float) -> Problem:
         One for all entries of x, or one each.
     l2 : float
     """
-    f = LeastSquares(A, d, l2)
-    return _absolute(f, l1)
+    with renamed(ridge="l2"):
+        f = LeastSquares(A, d, l2)
+    return _absolute(f, bound("l1", l1))
 
 
 @named
@@ -208,7 +210,8 @@ def basis_pursuit(A: Any, b: Any, *, noise: Any = 0.0, weight: float = 0.0) -> P
     operator = as_operator(A, name="A")
     m, n = operator.shape
     f = Quadratic(np.full(n, number("weight", weight, least=0.0)))
-    rows = Zero() if not np.any(noise) else L1(noise)
+    with renamed(nu="noise"):
+        rows = Zero() if not np.any(noise) else L1(noise)
     phi = Stack([rows, Box(-1.0, 1.0)], sizes=[m, n])
     return Problem(f, RowBlocks([operator, Identity(n)]), np.concatenate([vector("b", b, m), np.zeros(n)]), phi)
 
