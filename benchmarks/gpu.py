@@ -3,47 +3,31 @@
     PYTHONPATH=src python benchmarks/gpu.py all            # everything
     PYTHONPATH=src python benchmarks/gpu.py dense --quick  # one part, small sizes only
 
-It needs NumPy, SciPy and JAX; forms in PyTorch and CuPy are measured beside it if these are installed. Each measurement
-prints one line as soon as it is made. Times are of a second run, so nothing is compiled in them; `set-up` is what the
-host does before: presolve, norms and the transfer.
+It needs dapd's own dependencies and JAX; forms in PyTorch and CuPy are measured beside it if these are installed. Each
+measurement prints one line as soon as it is made. Times are of a second run, so nothing is compiled in them; `set-up`
+is what the host does before: presolve, norms and the transfer.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import os
-import sys
 import time
-import types
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-import scipy.linalg
-import scipy.sparse as sp
-
-try:
-    import threadpoolctl  # noqa: F401
-except ImportError:  # it limits the threads of BLAS, and these measurements do not depend on that
-    limits = types.SimpleNamespace(restore_original_limits=lambda: None)
-    controller = types.SimpleNamespace(limit=lambda **_: limits)
-    sys.modules["threadpoolctl"] = types.SimpleNamespace(ThreadpoolController=lambda: controller)  # type: ignore
-
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # PyTorch and CuPy need memory too
-
 import jax
 import jax.numpy as jnp
-
-if not hasattr(jax, "enable_x64"):  # before JAX 0.8
-    from jax.experimental import enable_x64
-
-    jax.enable_x64 = enable_x64
+import numpy as np
+import scipy.sparse as sp
 
 import dapd
 from dapd.engines import bind
 from dapd.operators.base import Operator
+from peers.control import HORIZON, STATES
+from peers.control import model as control_model
+from peers.with_dapd import problem_of
 
 TOL = 1e-6
 
@@ -291,29 +275,9 @@ def flows(quick: bool) -> None:
 
 # ---------------------------------------------------------------- batches
 
-STATES, INPUTS, HORIZON = 12, 4, 30
-
-
-def control_problem(seed: int = 0) -> dapd.Problem:
-    """Linear–quadratic control with bounds: −x₀ = b and Ax_t + Bu_t − x_{t+1} = 0; only b changes."""
-    rng = np.random.default_rng(seed)
-    A = np.eye(STATES) + 0.1 * rng.standard_normal((STATES, STATES))
-    A *= 1.02 / abs(np.linalg.eigvals(A)).max()
-    B = 0.3 * rng.standard_normal((STATES, INPUTS))
-    Q, R = np.eye(STATES), 0.1 * np.eye(INPUTS)
-    last = scipy.linalg.solve_discrete_are(A, B, Q, R)
-    H = sp.block_diag([sp.kron(sp.eye_array(HORIZON), Q), (last + last.T) / 2, sp.kron(sp.eye_array(HORIZON), R)])
-    ones = sp.eye_array(HORIZON + 1)
-    states = sp.kron(ones, -sp.eye_array(STATES)) + sp.kron(sp.eye_array(HORIZON + 1, k=-1), A)
-    inputs = sp.kron(sp.vstack([sp.csr_array((1, HORIZON)), sp.eye_array(HORIZON)]), B)
-    M = sp.hstack([states, inputs]).tocsr()
-    most = np.r_[np.full((HORIZON + 1) * STATES, 4.0), np.full(HORIZON * INPUTS, 0.3)]
-    f = dapd.Quadratic(H.tocsr(), np.zeros(len(most)))
-    return dapd.Problem(f, M, np.zeros(M.shape[0]), bounds=(-most, most))
-
 
 def control(quick: bool) -> None:
-    problem = control_problem()
+    problem = problem_of(control_model()[0])
     count = 10_000 if on_gpu() else 200
     starts = np.random.default_rng(5).uniform(-1.0, 1.0, (count, STATES))
     b = np.c_[-starts, np.zeros((count, HORIZON * STATES))]

@@ -168,11 +168,6 @@ class Bounded:
         places = np.arange(1, chains.shape[1] + 1)
         return int(np.max(np.where(chains != 0, places, 0), axis=1).sum())
 
-    @property
-    def chain_length(self) -> int:
-        """The number of coordinates of all N chains."""
-        return int(self._chain_of(self.y_star).size)
-
     @cached_property
     def _unseen(self) -> Array:
         """‖(y*_{j+1}, …)‖² of one copy, for every j from 0."""
