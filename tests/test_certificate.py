@@ -112,6 +112,10 @@ UNEVEN = {  # costs or columns of very different sizes, and the solution
     "far costs": (dapd.problems.qp(None, [1e12, -1.0], lb=0, ub=1), [0, 1]),
     "rows": (dapd.problems.qp(None, [1.0, 1, 1e8], [[1, 2, 1.0]], 1, None, lb=0), [0, 0.5, 0]),
     "penalty": (SOFT, [0.5, 0.5, 0]),
+    "no cost": (
+        dapd.Problem(dapd.Quadratic([1.0, 1.0], [1e8, 0.0]), [[0.0, -1.0]], [-5.0], dapd.NonNegative()),
+        [1e8, 5],
+    ),
     "polynomial": (dapd.problems.nnls(np.vander(TIMES, 7), TIMES**3), [0, 0, 0, 1, 0, 0, 0]),
 }
 

@@ -102,7 +102,7 @@ def stacked_family(family: Family) -> Stacked | None:
     start = np.asarray(first.f.grad(np.zeros(first.columns)), np.float64)
     if family.c is not None:
         start = -family.c.astype(np.float64)
-    unit: Any = np.maximum(first.f.mu, least_slope(abs(start)))
+    unit: Any = np.maximum(first.f.mu, least_slope(np.where(start != 0, abs(start), first.curvature)))
     unit = np.where(unit == 0, first.f.L or 1.0, unit)
     norms = first.M.row_norms
     size = abs(b) + norms

@@ -12,9 +12,11 @@ from dapd.arguments import bounds_of, curvatures, named, partition, vector
 from dapd.arrays import Array, on_device
 from dapd.model import ask
 from dapd.model.composed import Stack
+from dapd.model.lowered import has_valid_lowering
 from dapd.model.phi import Phi, as_phi
 from dapd.model.proximal import Interval, Zero
 from dapd.model.smooth import Function, Separable
+from dapd.model.terms import Terms
 from dapd.operators.base import Operator, as_operator
 from dapd.operators.columns import ColumnBlocks
 from dapd.operators.stacked import Identity, RowBlocks
@@ -29,7 +31,9 @@ class Sizes(NamedTuple):
     rows: Array  # |b_i| + ‖M_i‖₂: b, and what a unit of x does to the row
     duals: Array  # unit/‖M_i‖₂: the y_i whose pull on x is that of a unit of x
     columns: Array  # |∇f_j(0)| + unit
-    unit: float  # what a unit of x does to ∇f at least: μ; if μ = 0, the least positive |∇f_j(0)|; if none is, L, or 1
+    unit: (
+        float  # the greater of μ and the least positive |∇f_j(0)|, or ∂²f/∂x_j² if that is 0; if there is none, L, or 1
+    )
 
 
 def least_slope(slopes: Array) -> Array:
@@ -128,8 +132,20 @@ class Problem:
         rows = abs(self.b.astype(np.float64)) + self.M.row_norms
         start = np.asarray(ask.gradient(self.f, np.zeros(self.columns)), np.float64)
         slopes = np.where(np.isfinite(start), abs(start), 0.0)
-        unit = max(self.f.mu, float(least_slope(slopes))) or self.f.L or 1.0
+        unit = max(self.f.mu, float(least_slope(np.where(slopes > 0, slopes, self.curvature)))) or self.f.L or 1.0
         return Sizes(rows=np.where(rows > 0, rows, 1.0), duals=unit / norms, columns=slopes + unit, unit=unit)
+
+    @cached_property
+    def curvature(self) -> Array:
+        """∂²f/∂x_j² at zero, as far as it is known."""
+        f = self.f
+        terms = f.lowered() if has_valid_lowering(f, "grad") else None
+        if terms is None:
+            return np.zeros(self.columns)
+        if isinstance(terms, Terms):
+            return terms.diagonal(self.columns)
+        blocks = self.blocks or []
+        return np.concatenate([own.diagonal(at.stop - at.start) for own, at in zip(terms, blocks, strict=True)])
 
     @property
     def bounds(self) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array, namespace
-from dapd.operators.base import Operator, as_operator
+from dapd.operators.base import Dense, Operator, as_operator
 from dapd.operators.stacked import Identity
 
 
@@ -151,3 +151,20 @@ class Terms(NamedTuple):
     def curvatures(self, x: Array) -> Array:
         """ℓ''(aᵢᵀx; dᵢ): the Hessian is Aᵀ diag(these) A + H + ridge·I."""
         return LOSSES[self.loss or ""].curvature(self._image(x), self._target, self.e)
+
+    def diagonal(self, size: int) -> Array:
+        """The diagonal of the Hessian at zero, for `size` variables, without what maps that only have products add."""
+        total = np.full(size, float(self.ridge))
+        if self.H is not None and not isinstance(self.H, LinearOperator):
+            total += self.H if self.H.ndim == 1 else self.H.diagonal()
+        if self.loss is None:
+            return total
+        curvatures = self.curvatures(np.zeros(size))
+        if self.A is None:
+            return total + curvatures
+        sparse = self.A.sparse()
+        if sparse is not None:
+            return total + sp.csr_array(sparse).power(2).T @ curvatures
+        if isinstance(self.A, Dense):
+            total += np.einsum("ij,ij,i->j", self.A.matrix, self.A.matrix, curvatures)
+        return total

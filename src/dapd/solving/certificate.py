@@ -62,7 +62,7 @@ def certify(
 
         S_j = |∇f_j(0)| + |∇f_j(x)| + |(Mᵀy)_j| + u,    R_i = |b_i| + Σ_j|M_ij x_j| + ‖M_i‖₂,    Y_i = |y_i| + u/‖M_i‖₂,
 
-    u = μ (if μ = 0, see `Sizes.unit`), and p_i = prox_{s_iφ}(y + s(Mx − b))_i at the steps s_i = Y_i/R_i,
+    u = `Sizes.unit`, and p_i = prox_{s_iφ}(y + s(Mx − b))_i at the steps s_i = Y_i/R_i,
     `stationarity_error` is the greatest |∇f(x) + Mᵀy|_j / S_j and `feasibility_error` the greatest |y_i − p_i| / Y_i.
     An error of at most tol means that Mx − b, moved by at most tol·R_i, lies in ∂φ(p), that p_i is within tol·Y_i of
     y_i, and that ∇f(x) + Mᵀy is within tol·S_j of 0. The error stays the same if a row of M and b, or all data, is
