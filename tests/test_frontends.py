@@ -59,5 +59,5 @@ def test_qp_without_some_parts():
         dapd.problems.qp(np.ones(3), None, u=1)
     with pytest.raises(TypeError, match="did you mean 'lb'"):
         dapd.problems.qp(np.ones(3), None, lbs=1)
-    with pytest.raises(ValueError, match="H must be symmetric"):
+    with pytest.raises(ValueError, match="P must be symmetric"):
         dapd.problems.qp(np.triu(np.ones((3, 3))), None)
