@@ -1,7 +1,7 @@
 // Products with rows of a dense matrix.
 //
-// Vectors begin where a cache line of the matrix does, because a load across two lines takes twice as long, and the
-// second product runs backwards: it begins with what the first has left in the nearest cache. Sums do not depend on
+// Vectors begin where a cache line of the matrix does, because a load across two lines takes twice as long. The second
+// of two products runs backwards: it begins with what the first has left in the nearest cache. Sums do not depend on
 // where a matrix begins: column j adds to a sum with all columns j ± lanes, and `total` adds these in an order that
 // has no first.
 #pragma once
@@ -49,8 +49,11 @@ inline void dot_rows(const S* M, Index stride, Index columns, const T* v, const 
   for (int r = 0; r < R; ++r) y[r] = (base ? base[r] : T(0)) + total<T>(sums[r]);
 }
 
+// Which way a product runs along the rows. Memory is read faster forwards.
+enum class Way { FORWARDS, BACKWARDS };
+
 // out += Mᵀ y for R rows.
-template <int R, class T, class S>
+template <int R, Way W = Way::BACKWARDS, class T, class S>
 inline void add_rows(const S* M, Index stride, Index columns, const T* y, T* out) {
   constexpr Index lanes = LANES<T>;
   const Split at = split<T>(M, columns);
@@ -64,7 +67,11 @@ inline void add_rows(const S* M, Index stride, Index columns, const T* y, T* out
   // the last vector and the first one overlap others, and change only what these do not
   const Index last = columns - lanes;
   store<T>(out + last, lanes_from<T>(at.stop - last) ? sum(last) : load<T>(out + last));
-  for (Index j = at.stop - lanes; j >= at.lead; j -= lanes) store<T>(out + j, sum(j));
+  if constexpr (W == Way::FORWARDS) {
+    for (Index j = at.lead; j < at.stop; j += lanes) store<T>(out + j, sum(j));
+  } else {
+    for (Index j = at.stop - lanes; j >= at.lead; j -= lanes) store<T>(out + j, sum(j));
+  }
   store<T>(out, lanes_from<T>(at.lead) ? load<T>(out) : sum(0));
 }
 
@@ -95,8 +102,8 @@ void dots(const S* M, Index stride, Index columns, const T* v, const T* base, T*
   for (; i < stop; ++i) dot_rows<1>(M + i * stride, stride, columns, v, from(i), y + i);
 }
 
-// out += Mᵀ y over the rows start … stop − 1, backwards.
-template <class T, class S>
+// out += Mᵀ y over the rows start … stop − 1, the last ones first.
+template <Way W = Way::BACKWARDS, class T, class S>
 void add(const S* M, Index stride, Index columns, const T* y, T* out, Index start, Index stop) {
   if (columns < NARROW) {
     for (Index i = start; i < stop; ++i) {
@@ -107,13 +114,13 @@ void add(const S* M, Index stride, Index columns, const T* y, T* out, Index star
   Index i = stop;
   if (rows_apart<S>(stride)) {
     for (; i - TALL >= start; i -= TALL) {
-      add_rows<TALL>(M + (i - TALL) * stride, stride, columns, y + i - TALL, out);
+      add_rows<TALL, W>(M + (i - TALL) * stride, stride, columns, y + i - TALL, out);
     }
   }
   for (; i - SHORT >= start; i -= SHORT) {
-    add_rows<SHORT>(M + (i - SHORT) * stride, stride, columns, y + i - SHORT, out);
+    add_rows<SHORT, W>(M + (i - SHORT) * stride, stride, columns, y + i - SHORT, out);
   }
-  for (; i > start; --i) add_rows<1>(M + (i - 1) * stride, stride, columns, y + i - 1, out);
+  for (; i > start; --i) add_rows<1, W>(M + (i - 1) * stride, stride, columns, y + i - 1, out);
 }
 
 }  // namespace dapd

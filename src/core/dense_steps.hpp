@@ -92,7 +92,7 @@ class DenseStrips final : public DualStep<T> {
       const Range mine = this->row_ranges[rank][0];
       std::copy(x.base + mine.start, x.base + mine.stop, sum + mine.start);
       if (transposed_) {
-        add(M_, rows, rows, x.v, sum, own.start, own.stop);
+        add<Way::FORWARDS>(M_, rows, rows, x.v, sum, own.start, own.stop);
       } else {
         dots(M_ + own.start, this->columns, width, x.v + own.start, sum, sum, 0, rows);
       }
