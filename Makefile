@@ -1,8 +1,9 @@
-# Two commands do everything: `make demo` and `make test`. Both set up .venv first, and again only if what it is made of has changed.
+# Two commands do everything: `make demo` and `make test`. Both set up .venv first, with what they need (an extra of
+# pyproject.toml), and again only if what it is made of has changed. `make setup` installs everything.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
-PIP := $(RUN) -m pip --quiet --disable-pip-version-check install
+PIP := $(RUN) -m pip --quiet --disable-pip-version-check install --no-compile
 CORE := CMakeLists.txt $(wildcard src/core/*.hpp src/core/*.cpp src/core/*/*.hpp src/core/*/*.cpp)
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
@@ -11,35 +12,38 @@ export DAPD_REQUIRE_CORE ?= $(if $(shell command -v c++ || command -v g++ || com
 
 .PHONY: setup demo reproduction test lint docs sanitize clean
 
-setup: $(VENV)/.ready
+setup: $(VENV)/.dev
 
 # The tools first and then without isolation, so that build/ is used again and only changed files are compiled.
-$(VENV)/.ready: pyproject.toml $(CORE)
+$(VENV)/.build: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "dapd needs Python 3.11 or newer; try: make PYTHON=python3.12")'
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
 	$(PIP) $$($(RUN) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["build"])')
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PIP) --no-build-isolation --config-settings=build-dir=build/{wheel_tag} --editable '.[dev]'
 	touch $@
 
-demo: setup
+$(VENV)/.%: $(VENV)/.build $(CORE)
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PIP) --no-build-isolation --config-settings=build-dir=build/{wheel_tag} --editable '.[$*]'
+	touch $@
+
+demo: $(VENV)/.examples
 	$(RUN) examples/demo.py --out report
 
 # The paper's budgets, about half an hour on two cores; what is kept of it is docs/reproduction.
-reproduction: setup
+reproduction: $(VENV)/.examples
 	$(VENV)/bin/dapd reproduce all --full --out report
 	rm -rf docs/reproduction
 	cp -r report/outcome docs/reproduction
 
-test: setup
+test: $(VENV)/.test
 	$(ONE_THREAD) $(RUN) -m pytest -n auto --dist loadfile
 
 # Warnings are errors; then every link is followed and, if there is a Chromium, every page opened.
-docs: setup
+docs: $(VENV)/.docs
 	rm -rf docs/gallery docs/_build
 	$(RUN) -m sphinx -q -W --keep-going -b html docs docs/_build
 	$(RUN) tests/check_site.py docs/_build
 
-lint: setup
+lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -55,7 +59,7 @@ UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1
 TSAN_OPTIONS := halt_on_error=1:die_after_fork=0:suppressions=$(CURDIR)/tests/sanitize/thread.supp
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
-sanitize: setup
+sanitize: $(VENV)/.test
 	$(call sanitized,address,address$(comma)undefined,asan)
 	$(call sanitized,thread,thread,tsan)
 

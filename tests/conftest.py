@@ -20,9 +20,10 @@ settings.load_profile("fixed" if os.environ.get("CI") else "search")
 
 @pytest.fixture(autouse=True, scope="session")
 def private_cache(tmp_path_factory):
-    """Store references for the session only, not in the user's cache."""
+    """Store references for the session only, not in the user's cache; workers that run side by side share them."""
+    own = tmp_path_factory.getbasetemp()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DAPD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("DAPD_CACHE_DIR", str((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "cache"))
         yield
 
 

@@ -346,7 +346,7 @@ def test_extragradient_converges_to_the_solution():
     np.testing.assert_allclose(y, instance.y_star, atol=1e-10)
 
 
-@given(constants(), st.integers(1, 4), st.floats(-6, -1))
+@given(constants(condition=5.0, ratio=2.0), st.integers(1, 4), st.floats(-6, -1))
 @settings(deadline=None)
 def test_iterations_needed_is_the_first_k_with_bound_at_most_eps(c, N, exponent):
     problem = block(**c, n=N * dapd.lower_bounds.dimension(**c), N=N)

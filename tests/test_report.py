@@ -17,16 +17,9 @@ from dapd.reproduce.catalogue import ITEMS, Figure
 from dapd.reproduce.plots import COLOURS, DASHES, MARKERS, style
 from dapd.reproduce.problems import EXPERIMENTS
 from dapd.reproduce.sessions import Session
+from short_items import shortened
 
 VOID = {"meta", "img", "br"}
-
-
-def shortened(item, *, full=False):
-    """The same figure or table with a tiny budget."""
-    budget = {"full" if full else "quick": 30}
-    if isinstance(item, Figure):
-        return dataclasses.replace(item, panels=tuple(dataclasses.replace(p, **budget) for p in item.panels))
-    return dataclasses.replace(item, **budget)
 
 
 class Page(HTMLParser):
