@@ -273,6 +273,71 @@ def flows(quick: bool) -> None:
         restarts(f"flow with {nodes} nodes", lambda nodes=nodes: flow(nodes), limit=120)
 
 
+# ---------------------------------------------------------------- products with a sparse M
+
+
+def sparse(quick: bool) -> None:
+    """Mx and Mᵀy for the incidence matrix of a random graph: the engine's gathers, segment sums, and cuSPARSE."""
+    for nodes in (20_000, 1_000_000) if on_gpu() else (20_000,):
+        M = flow(nodes).M.matrix.tocsr()
+        pairs = {"gathers": _gathers(M), "segment sums": _segment_sums(M), "cuSPARSE": _cusparse(M)}
+        for label, run in pairs.items():
+            if run is not None:
+                once = seconds(lambda run=run: run(100)) / 100
+                say(f"incidence of {nodes} nodes, {M.nnz} entries: {label}: {once * 1e6:.1f} us for both products")
+
+
+def _gathers(M: Any) -> Callable[[int], Any]:
+    from dapd.engines.jax_maps import SparseMap, gathered
+
+    with jax.enable_x64(True):
+        placed = SparseMap(gathered(M, np.float64), gathered(M.T.tocsr(), np.float64))
+    return _both_products(placed, M.shape, lambda M, x: M.forward(x), lambda M, y: M.adjoint(y))
+
+
+def _segment_sums(M: Any) -> Callable[[int], Any]:
+    from dapd.engines.jax_maps import _segments
+
+    with jax.enable_x64(True):
+        placed = (_segments(M, np.float64), _segments(M.T.tocsr(), np.float64))
+    return _both_products(placed, M.shape, lambda M, x: M[0].apply(x), lambda M, y: M[1].apply(y))
+
+
+def _both_products(placed: Any, shape: tuple[int, int], forward: Any, adjoint: Any) -> Callable[[int], Any]:
+    from dapd.engines.jax import loop
+
+    def run(placed: Any, x: Any, number: Any) -> Any:
+        return loop(number, lambda x: 0.1 * adjoint(placed, forward(placed, x)), x)
+
+    compiled = jax.jit(run)
+
+    def call(steps: int) -> None:
+        with jax.enable_x64(True):
+            jax.block_until_ready(compiled(placed, jnp.ones(shape[1]), steps))
+
+    return call
+
+
+def _cusparse(M: Any) -> Callable[[int], Any] | None:
+    try:
+        import cupy
+        import cupyx.scipy.sparse as csp
+    except ImportError:
+        return None
+    if not on_gpu():
+        return None
+    here, transpose = csp.csr_matrix(M), csp.csr_matrix(M.T.tocsr())
+    start = cupy.ones(M.shape[1])
+
+    def call(steps: int) -> None:
+        x = start
+        for _ in range(steps):
+            x = 0.1 * (transpose @ (here @ x))
+        cupy.cuda.get_current_stream().synchronize()
+
+    return call
+
+
 # ---------------------------------------------------------------- batches
 
 
@@ -354,6 +419,7 @@ def cst(quick: bool) -> None:
 
 PARTS: dict[str, Callable[[bool], None]] = {
     "dense": dense,
+    "sparse": sparse,
     "flow": flows,
     "tv": tv,
     "control": control,

@@ -13,6 +13,7 @@ os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
 
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
+import scipy.sparse as sp  # noqa: E402
 from jax.sharding import Mesh  # noqa: E402
 
 import dapd  # noqa: E402
@@ -66,14 +67,31 @@ def iterates():
     assert sum(loaded) == 64 // processes, loaded  # each process loads its own part, once
     check(*wide, "y-dapd", on_mesh_M=M, **fixed)
     check(*wide, "auto", on_mesh_M=M)
+    for f, M, b, phi in (wide, tall) if processes == 1 else (wide,):
+        few = sparse(M)
+        M = load_shards(lambda rows, columns, few=few: few[rows, columns], few.shape, MESH)
+        assert M.work == few.nnz
+        assert np.allclose(M.row_norms, np.linalg.norm(few.toarray(), axis=1))
+        check(f, few, b, phi, "papc", on_mesh_M=M, **fixed)
+        if processes == 1:
+            check(f, few, b, phi, "papc", **fixed)
+            check(f, few, b, phi, "auto", on_mesh_M=M)
+
+
+def sparse(M):
+    """Two entries of each column, and a row with all of them, which is too long to be padded."""
+    keep = RNG.random(M.shape).argsort(axis=0) < 2
+    keep[0] = True
+    return sp.csr_array(np.where(keep, M, 0.0))
 
 
 def program():
     """One sum over the devices per iteration, and no other exchange."""
     for rows, columns in ((20, 64), (64, 20)):
-        _, M, b, phi = instance(rows, columns, dapd.L1(0.1))
-        problem = dapd.Problem(dapd.PseudoHuber(0.1), M, b, phi)
-        for name in ("x-dapd", "y-dapd", "papc", "condat-vu"):
+        _, dense, b, phi = instance(rows, columns, dapd.L1(0.1))
+        cases = [(dense, name) for name in ("x-dapd", "y-dapd", "papc", "condat-vu")]
+        for M, name in [*cases, (sparse(dense), "y-dapd")]:
+            problem = dapd.Problem(dapd.PseudoHuber(0.1), M, b, phi)
             with precision("jax"), on_mesh(MESH, problem.M.shape):
                 method = dapd.METHODS[name].from_theory(problem, spectrum=dapd.Spectrum(14.0, 3.0))
                 runner = JaxRunner(method)

@@ -68,8 +68,12 @@ def test_wrong_meshes_are_named():
     with pytest.raises(TypeError, match=r"mesh must be a jax.sharding.Mesh, found int"):
         dapd.solve(problem, engine="jax", mesh=3)
     bounded = dapd.Problem(problem.f, problem.M, problem.b, bounds=(-9.0, 9.0))
-    with pytest.raises(ValueError, match="M is RowBlocks, and a mesh divides dense matrices"):
+    with pytest.raises(ValueError, match="M is RowBlocks, and a mesh divides arrays and sparse matrices"):
         dapd.solve(bounded, "papc", engine="jax", mesh=mesh)
     with pytest.raises(ValueError, match=r"returned shape \(1, 2\), expected \(6, 10\)"):
         load_shards(lambda rows, columns: np.ones((1, 2)), (6, 10), mesh)
+    shards = load_shards(lambda rows, columns: problem.M.matrix[rows, columns], problem.M.shape, mesh)
+    other = Mesh(np.array(jax.devices()[:1]), ("other",))
+    with pytest.raises(ValueError, match="mesh is not the one that M was loaded for"):
+        dapd.solve(dapd.Problem(problem.f, shards, problem.b), "papc", engine="jax", mesh=other)
     assert dapd.solve(problem, engine="jax", mesh=mesh).converged

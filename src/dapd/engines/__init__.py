@@ -41,7 +41,7 @@ def on_mesh(mesh: Any, shape: tuple[int, int]) -> AbstractContextManager[Any]:
     """The context of a solve on several devices."""
     if mesh is None:
         return nullcontext()
-    from dapd.engines.jax_mesh import using
+    from dapd.engines.jax_layout import using
 
     return using(mesh, shape)
 

@@ -17,8 +17,9 @@ import numpy as np
 from dapd.arrays import Array, on_device
 from dapd.clock import perf_counter
 from dapd.engines.jax_functions import place_function, place_phi
+from dapd.engines.jax_layout import layout, put
 from dapd.engines.jax_maps import place_map, pytree
-from dapd.engines.jax_mesh import layout, mesh_map, put
+from dapd.engines.jax_mesh import mesh_map
 from dapd.engines.protocol import NotNative, check_same
 from dapd.methods.base import Method
 from dapd.model.problem import Problem

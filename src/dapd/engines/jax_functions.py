@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
+from dapd.engines.jax_layout import put
 from dapd.engines.jax_maps import check_traced, place_map, pytree
-from dapd.engines.jax_mesh import put
 from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, Piece, has_valid_lowering, pieces_of
 from dapd.model.phi import Phi
 from dapd.model.problem import Problem

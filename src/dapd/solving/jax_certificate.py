@@ -17,8 +17,8 @@ import numpy as np
 from dapd.arrays import Array, on_device, on_host
 from dapd.engines.jax import Placed, place
 from dapd.engines.jax_functions import PhiOf
+from dapd.engines.jax_layout import put
 from dapd.engines.jax_maps import pytree
-from dapd.engines.jax_mesh import put
 from dapd.model.problem import Problem
 from dapd.operators.base import Operator
 from dapd.presolve import Presolve
