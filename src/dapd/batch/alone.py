@@ -1,4 +1,4 @@
-"""The problems of a batch one by one, a thread for each core."""
+"""The problems of a batch one by one, in several threads."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from dapd.solving.solve import solve_checked
 from dapd.spectrum.estimate import Spectrum
 
 CHANGED = "Chose restarted DAPD in variables without equations that all problems of the batch share."
+LONG = 0.05  # seconds of a solve that is mostly native code
+ROUND, PAYS = 4, 1.2  # problems per thread before more threads are tried, and how much faster these must be
 CLOSER = (0.3, 0.03, 0.003)  # parts of the tolerance to which a problem in other variables is solved, one by one
 
 
@@ -36,38 +38,74 @@ def one_by_one(
     starts: Callable[[int], tuple[Array, Array, Array] | None] | None = None,
     form: Condensed | None = None,
 ) -> list[Result]:
-    """Solve some problems with a thread for each core; threads keep what the next problem can use.
+    """Solve some problems with at most a thread for each core; threads keep what the next problem can use.
 
     With `form`, each is first solved in the variables that all of them share.
     """
-    threads = max(1, min(available(), len(which)))
 
-    def share(k: int) -> list[Result]:
+    def worker() -> Callable[[Sequence[int]], list[Result]]:
         kept: dict[str, Any] = {}
         shared = None if form is None else _Shared(form)
-        found = []
-        for at in which[k::threads]:
-            left = None if settings.time_limit is None else began + settings.time_limit - perf_counter()
-            own, z0 = settings._replace(time_limit=None if left is None else max(left, 1e-9)), None
-            start = None if starts is None else starts(at)
-            if start is not None:
-                x0, y0, z0 = start
-                own = own._replace(x0=x0, y0=y0)
-            problem, result = problem_of(at), None
-            if shared is not None and any(settings.tolerances):
-                result = shared.solve(problem, at, own)
-            # what a lock step could not solve has little in common
-            again = kept if starts is None else None
-            found.append(result or solve_checked(problem, own, perf_counter(), z0=z0, kept=again))
-        return found
 
-    if threads == 1:
-        return share(0)
-    results: list[Result | None] = [None] * len(which)
-    with single_blas(SMALL), ThreadPoolExecutor(threads) as pool:  # threads of BLAS would wait for each other
-        for k, found in enumerate(pool.map(share, range(threads))):
-            results[k::threads] = found
-    return [result for result in results if result is not None]
+        def solve_some(some: Sequence[int]) -> list[Result]:
+            found = []
+            for at in some:
+                left = None if settings.time_limit is None else began + settings.time_limit - perf_counter()
+                own, z0 = settings._replace(time_limit=None if left is None else max(left, 1e-9)), None
+                start = None if starts is None else starts(at)
+                if start is not None:
+                    x0, y0, z0 = start
+                    own = own._replace(x0=x0, y0=y0)
+                problem, result = problem_of(at), None
+                if shared is not None and any(settings.tolerances):
+                    result = shared.solve(problem, at, own)
+                # what a lock step could not solve has little in common
+                again = kept if starts is None else None
+                found.append(result or solve_checked(problem, own, perf_counter(), z0=z0, kept=again))
+            return found
+
+        return solve_some
+
+    threads = min(available(), len(which))
+    return worker()(which) if threads <= 1 else _in_threads(worker, which, threads)
+
+
+def _in_threads(
+    worker: Callable[[], Callable[[Sequence[int]], list[Result]]], which: Sequence[int], most: int
+) -> list[Result]:
+    """The results of all; one more doubling of the threads for as long as it pays.
+
+    What a solve does in Python holds up the solves of other threads. Problems that take long are mostly native code,
+    and get all threads at once.
+    """
+    workers, results = [worker()], list[Result]()
+    with single_blas(SMALL), ThreadPoolExecutor(most) as pool:  # threads of BLAS would wait for each other
+
+        def round_of(threads: int, size: int) -> float:
+            """Solve the next problems; return how many per second."""
+            some = which[len(results) : len(results) + size]
+            workers.extend(worker() for _ in range(threads - len(workers)))
+            began, found = perf_counter(), list[Any]([None] * len(some))
+            parts = [some[k::threads] for k in range(threads)]
+            for k, own in enumerate(pool.map(lambda solve, part: solve(part), workers, parts)):
+                found[k::threads] = own
+            results.extend(found)
+            return len(some) / (perf_counter() - began)
+
+        threads = 1
+        if round_of(1, 1) < 1 / LONG:
+            threads = most
+        else:
+            best = round_of(1, ROUND)
+            while len(results) < len(which) and threads < most:
+                more = min(2 * threads, most)
+                rate = round_of(more, ROUND * more)
+                if rate < PAYS * best:
+                    break
+                threads, best = more, rate
+        if len(results) < len(which):
+            round_of(threads, len(which) - len(results))
+    return results
 
 
 class _Shared:
