@@ -6,8 +6,6 @@ A test holds the two equal.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import jax
@@ -18,15 +16,17 @@ from dapd.arrays import Array, on_device, on_host
 from dapd.engines.jax import Placed, place
 from dapd.engines.jax_functions import PhiOf
 from dapd.engines.jax_maps import pytree
-from dapd.engines.jax_mesh import put
+from dapd.engines.jax_mesh import layout, put
 from dapd.model.problem import Problem
 from dapd.operators.base import Operator
 from dapd.presolve import Presolve
-from dapd.solving.certificate import Certificate
+from dapd.solving.certificate import BalancedStep, Certificate, objective
+from dapd.solving.device import Look
 from dapd.solving.measure import EPSILON
 from dapd.spectrum.estimate import Spectrum
 
 ROUGH = 0.1  # part of the sizes of their terms up to which products may be left for a direction to be checked
+SLACK = 64  # roundings within which a residual counts as one at which φ* is finite
 
 
 @pytree()
@@ -62,7 +62,7 @@ class Device(Operator):
         """As that of M."""
         return self.problem.M.sparse()
 
-    @cached_property
+    @property
     def placed(self) -> Placed:
         """The problem in float64."""
         return place(self.problem, np.float64)
@@ -82,47 +82,99 @@ class Device(Operator):
         with jax.enable_x64(True):
             return on_host(_adjoint(self.placed.M, put(y, np.float64, dual=True)))
 
-    def way_back(self, transform: Presolve) -> Callable[[Array, Array], tuple[Array, Array]]:
-        """`transform.back` on the device if every transform has a form for it."""
-        rows, columns = self.shape
-
-        def moved(v: Array) -> Array:
+    @property
+    def measured(self) -> Measured:
+        """The problem with the sizes of its data, kept there for later solves."""
+        key = "measured", layout()
+        if key not in self.problem.memory:
             with jax.enable_x64(True):
-                return put(v, np.float64, dual=len(v) == rows and (rows != columns or bool(np.any(v != 1))))
+                sizes = self.problem.sizes
+                rows, duals = (put(part, np.float64, dual=True) for part in (sizes.rows, sizes.duals))
+                columns, unit = (put(part, np.float64, dual=False) for part in (sizes.columns, sizes.unit))
+            self.problem.memory[key] = Measured(self.placed, rows, duals, columns, unit)
+        found: Measured = self.problem.memory[key]
+        return found
 
-        placed = transform.placed(moved)
-        if placed is not None:
-            return placed.back
-        return lambda x, y: transform.back(on_host(x), on_host(y))
-
-    @cached_property
-    def _measured(self) -> Measured:
-        sizes = self.problem.sizes
-        rows, duals = (put(part, np.float64, dual=True) for part in (sizes.rows, sizes.duals))
-        columns, unit = put(sizes.columns, np.float64, dual=False), put(sizes.unit, np.float64, dual=False)
-        return Measured(self.placed, rows, duals, columns, unit)
-
-    @cached_property
-    def _bounds(self) -> tuple[Array, Array]:
-        lower, upper = (put(side, np.float64, dual=False) for side in self.problem.bounds)
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """Those on x, kept there too."""
+        key = "bounds", layout()
+        if key not in self.problem.memory:
+            with jax.enable_x64(True):
+                self.problem.memory[key] = tuple(put(side, np.float64, dual=False) for side in self.problem.bounds)
+        lower, upper = self.problem.memory[key]
         return lower, upper
 
+    def factors(self, transform: Presolve | None) -> tuple[Array, Array] | None:
+        """The factors that take points of `transform.problem` back, the last ones kept; None if it takes more."""
+        key = "factors", transform is None, layout()
+        factors: tuple[Array, Array] | None
+        known, factors = self.problem.memory.get(key, (self, None))
+        if known is not transform:
+            factors = (1.0, 1.0) if transform is None else transform.factors
+            if factors is not None:
+                with jax.enable_x64(True):
+                    factors = put(factors[0], np.float64, dual=False), put(factors[1], np.float64, dual=True)
+            self.problem.memory[key] = transform, factors
+        return factors
+
+
+class OnDevice:
+    """Judges on the device: one call of a compiled program per question, and nothing but its numbers moves."""
+
+    def __init__(self, device: Device, bounded: Device, transform: Presolve | None) -> None:
+        self.device, self.bounded, self.transform = device, bounded, transform
+        self.factors = device.factors(transform)  # None: only the host can take points back
+
+    def _back(self, x: Array, y: Array) -> tuple[Any, Array, Array]:
+        """The factors that are left to be applied, and the point, both there."""
+        factors = self.factors
+        if factors is None and self.transform is not None:
+            factors = self.device.factors(None)
+            x, y = self.transform.back(on_host(x), on_host(y))
+        return factors, _put(x, self.device.problem, dual=False), _put(y, self.device.problem, dual=True)
+
+    def start(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """By the factors, or on the host."""
+        if self.factors is None and self.transform is not None:
+            return self.transform.start(on_host(x), on_host(y))
+        with jax.enable_x64(True):
+            x, y = _start(*self._back(x, y))
+        return x, y
+
+    def look(self, x: Array, y: Array, spectrum: Spectrum | None = None) -> Look:
+        """In float64. `distance` is not computed."""
+        with jax.enable_x64(True):
+            x, y, numbers = _look(self.device.measured, *self._back(x, y))
+            numbers = np.asarray(numbers)
+        return Look(x, y, Certificate(*map(float, [*numbers, math.inf])))
+
+    def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
+        """The difference of the two points."""
+        with jax.enable_x64(True):
+            factors, x, y = self._back(*now)
+            dx, dy = _move(factors, (x, y), self._back(*before)[1:])
+        return dx, dy
+
     def may_be_ray(self, direction: Array) -> bool:
-        """Whether a direction of y is worth the check that `ends.proves_infeasible` makes on the host."""
+        """Whether products that are small, taken for zero, would make it one."""
         with jax.enable_x64(True):
-            d = _put(direction[: self.problem.rows], dual=True)
-            return bool(_may_be_ray(self.placed, self._bounds, d))
+            d = direction if on_device(direction) else put(direction, np.float64, dual=True)
+            return bool(_may_be_ray(self.bounded.placed, self.bounded.bounds, d))
 
-    def certify(self, x: Array, y: Array, spectrum: Spectrum | None) -> Certificate:
-        """Measure (x, y) in float64. `distance` is not computed."""
+    def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
+        """In float64, there if f's value is known there."""
+        device = self.device
+        if not hasattr(device.placed.f, "value"):
+            return objective(device.problem, on_host(x), on_host(y), satisfied)
         with jax.enable_x64(True):
-            x, y = _put(x, dual=False), _put(y, dual=True)
-            numbers = np.asarray(_certificate(self._measured, x, y))
-        return Certificate(*map(float, [*numbers, math.inf]))
+            x, y = _put(x, device.problem, dual=False), _put(y, device.problem, dual=True)
+            value, nearby, inside = np.asarray(_objective(device.measured, x, y))
+        return float(value if inside else nearby if satisfied else np.inf)
 
 
-def _put(v: Array, *, dual: bool) -> Array:
-    return v.astype(np.float64) if on_device(v) else put(v, np.float64, dual=dual)
+def _put(v: Array, problem: Problem, *, dual: bool) -> Array:
+    return v if on_device(v) else put(v, problem.dtype, dual=dual)
 
 
 _forward = jax.jit(lambda M, x: M.forward(x))
@@ -135,10 +187,7 @@ def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
     M, f, phi, b = problem.M, problem.f, problem.phi, problem.b
     grad, Mx, Mty = f.grad(x), M.forward(x), M.adjoint(y)
     residual = Mx - b
-    entries = M.magnitudes()
-    rows = phi.pooled(measured.rows + (abs(Mx) if entries is None else entries.forward(abs(x))))
-    duals = phi.pooled(measured.duals + abs(y))
-    steps = duals / rows
+    rows, duals, steps = _balanced_step(measured, x, y, Mx)
     away = abs(y - phi.prox(y + steps * residual, steps)) + EPSILON * abs(y)
     slope = grad + Mty
     near, image = phi.project(y), phi.project_conjugate(residual)
@@ -160,13 +209,52 @@ def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
     )
 
 
-_certificate = jax.jit(certificate_of)
+def _balanced_step(measured: Measured, x: Array, y: Array, Mx: Array) -> BalancedStep:
+    phi, entries = measured.placed.phi, measured.placed.M.magnitudes()
+    rows = phi.pooled(measured.rows + (abs(Mx) if entries is None else entries.forward(abs(x))))
+    duals = phi.pooled(measured.duals + abs(y))
+    return BalancedStep(rows, duals, duals / rows)
+
+
+@jax.jit
+def _look(measured: Measured, factors: tuple[Array, Array], x: Array, y: Array) -> tuple[Array, Array, Array]:
+    """The point (columns·x, rows·y) and its numbers, infinite if it is not finite."""
+    x, y = ((factor * v).astype(v.dtype) for factor, v in zip(factors, (x, y), strict=True))
+    numbers = certificate_of(measured, x.astype(np.float64), y.astype(np.float64))
+    finite = jnp.all(jnp.isfinite(x)) & jnp.all(jnp.isfinite(y))
+    return x, y, jnp.where(finite, numbers, jnp.inf)
+
+
+@jax.jit
+def _start(factors: tuple[Array, Array], x: Array, y: Array) -> tuple[Array, Array]:
+    return (x / factors[0]).astype(x.dtype), (y / factors[1]).astype(y.dtype)
+
+
+@jax.jit
+def _move(factors: tuple[Array, Array], now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
+    return factors[0] * (now[0] - before[0]), factors[1] * (now[1] - before[1])
+
+
+@jax.jit
+def _objective(measured: Measured, x: Array, y: Array) -> Array:
+    """F(x) + φ*(Mx − b), the same at the nearest point at which φ* is finite, and whether that is the same point."""
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    problem, phi = measured.placed, measured.placed.phi
+    Mx = problem.M.forward(x)
+    residual = Mx - problem.b
+    image, value = phi.project_conjugate(residual), problem.f.value(x)
+    inside = jnp.all(abs(residual - image) <= SLACK * EPSILON * (1 + abs(residual)))
+    steps = _balanced_step(measured, x, y, Mx).steps
+    v = y + steps * residual
+    p = phi.prox(v, steps)
+    nearby = jnp.sum(p * ((v - p) / steps)) - phi.value(phi.project(p))
+    return jnp.stack([value + phi.conjugate(image), value + nearby, inside.astype(np.float64)])
 
 
 @jax.jit
 def _may_be_ray(problem: Placed, bounds: tuple[Array, Array], d: Array) -> Array:
     """Whether −bᵀd − φ∞(d) exceeds the supremum of −(Mᵀd)ᵀx, if products that are small count as zero."""
-    d = problem.phi.project_recession(d)
+    d = problem.phi.project_recession(d[: problem.b.size].astype(np.float64))
     image, entries = problem.M.adjoint(d), problem.M.magnitudes()
     sizes = jnp.linalg.norm(d) if entries is None else _greatest(entries.adjoint(abs(d)))
     ends = jnp.where(image < 0, bounds[1], bounds[0])
