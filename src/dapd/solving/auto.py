@@ -213,7 +213,8 @@ def run(
     if not math.isfinite(search.point.certificate.error):
         blame(problem, *start)
     if "way" not in search.kept:
-        search.judging.objective(*start, satisfied=True)  # its errors must come before the work
+        # its errors must come before the work
+        search.judging.objective(search.point.x, search.point.y, satisfied=True)
     found_by: Way | None = None
     checking = 0.0  # seconds
     try:

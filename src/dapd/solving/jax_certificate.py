@@ -23,6 +23,7 @@ from dapd.presolve import Presolve
 from dapd.solving.certificate import BalancedStep, Certificate, objective
 from dapd.solving.device import Look
 from dapd.solving.measure import EPSILON
+from dapd.solving.proximal import Oracles, step_of
 from dapd.spectrum.estimate import Spectrum
 
 ROUGH = 0.1  # part of the sizes of their terms up to which products may be left for a direction to be checked
@@ -214,6 +215,19 @@ def _balanced_step(measured: Measured, x: Array, y: Array, Mx: Array) -> Balance
     rows = phi.pooled(measured.rows + (abs(Mx) if entries is None else entries.forward(abs(x))))
     duals = phi.pooled(measured.duals + abs(y))
     return BalancedStep(rows, duals, duals / rows)
+
+
+def proximal_step_there(problem: Problem, *step: Any) -> tuple[Array, Array]:
+    """`proximal.step_of` on the device."""
+    with jax.enable_x64(True):
+        y, squares = _proximal_step(place(problem), *step)
+        return y, np.asarray(squares)
+
+
+@jax.jit
+def _proximal_step(placed: Placed, *step: Any) -> tuple[Array, Array]:
+    y, squares = step_of(Oracles(placed.f.grad, placed.phi.prox, placed.M, placed.b), *step)
+    return y, jnp.stack(squares)
 
 
 @jax.jit
