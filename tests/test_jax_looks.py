@@ -8,6 +8,7 @@ import pytest
 
 import dapd
 from dapd.engines import precision
+from dapd.engines.jax import place
 from dapd.presolve import Presolve
 from dapd.solving.certificate import certify, objective
 from dapd.solving.device import OnHost, judge_of
@@ -89,6 +90,36 @@ def test_a_point_that_is_not_finite_has_an_infinite_error():
     assert judge_of(problem, "jax").look(np.array([1.0, 1.0, np.inf]), np.zeros(2)).certificate.error == np.inf
 
 
+@pytest.mark.parametrize("phi", PHIS)
+def test_directions_along_which_phi_stays_finite_are_those_of_the_host(phi):
+    phi = PHIS[phi].sized(ROWS)
+    problem = dapd.Problem(dapd.Quadratic(np.ones(COLUMNS)), np.eye(ROWS, COLUMNS), np.zeros(ROWS), phi)
+    there = place(problem).phi
+    for _, w in points():
+        for name in ("project_recession", "project_conjugate_recession"):
+            np.testing.assert_array_equal(getattr(there, name)(w), getattr(phi, name)(w))
+
+
+@pytest.mark.parametrize("bound", [np.inf, 5.0])
+def test_only_a_direction_of_descent_is_sent_to_the_host(bound):
+    M = np.array([[1.0, -1.0, 0.0]])
+    problem = dapd.Problem(dapd.Quadratic(np.zeros(3), np.ones(3)), M, [1.0], dapd.NonNegative(), bounds=(0.0, bound))
+    judge, x = judge_of(problem.stacked, "jax"), np.ones(3)
+    assert judge.may_descend(x, np.array([2.0, 2.0, 0.0])) == (bound == np.inf)
+    assert not judge.may_descend(x, np.array([-2.0, -2.0, 0.0]))  # upwards, and against a bound
+    assert not judge.may_descend(x, np.array([2.0, 0.0, 0.0]))  # breaks the constraint
+    assert not judge.may_descend(x, np.zeros(3))
+
+
+@pytest.mark.parametrize("method", ["auto", "papc"])
+def test_unbounded_is_found_for_a_problem_on_the_device(method):
+    f = dapd.Quadratic(np.array([1.0, 0.0, 0.0]), np.ones(3))
+    problem = dapd.Problem(f, [[0.0, 1.0, -1.0]], [1.0], dapd.NonNegative())
+    result = dapd.solve(problem, method, engine="jax", max_iterations=20_000)
+    assert result.status == "unbounded"
+    assert result.ray is not None
+
+
 def test_a_proximal_step_is_measured_on_the_device_as_on_the_host():
     problem = quadratic_problem(PHIS["stack"])
     _, p = parameters(L=10.0, mu=0.0, s_max=2.0, mu_hat=0.1, delta=0.2)
@@ -118,7 +149,7 @@ def test_a_look_takes_few_programs(tmp_path):
         result = solver.solve(x0=np.zeros(problem.columns), y0=np.zeros(problem.rows))
     assert result.iterations > 200
     names = calls(tmp_path)
-    looks = names.count("PjitFunction(_look)")
+    looks = names.count("PjitFunction(look_at)")
     assert looks > 10
     assert len(names) <= PER_LOOK * looks
     assert not any("convert_element_type" in name or "isfinite" in name for name in names)

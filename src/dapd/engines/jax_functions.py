@@ -190,6 +190,11 @@ class RowsOf:
         """The point of dom φ* nearest to z."""
         return self._by_code(0 * z, self._bounded(z), jnp.clip(z, self.lower, self.upper))
 
+    def project_conjugate_recession(self, w: Array) -> Array:
+        """The direction nearest to w along which φ* stays finite."""
+        low, high = jnp.where(jnp.isinf(self.lower), -jnp.inf, 0.0), jnp.where(jnp.isinf(self.upper), jnp.inf, 0.0)
+        return self._by_code(0 * w, self._bounded(w), jnp.clip(w, low, high))
+
     def value(self, q: Array) -> Array:
         """φ(q) of a q in dom φ."""
         return jnp.sum(self._by_code(0 * q, 0 * q, self._support(q)))
@@ -254,6 +259,10 @@ class BallsOf:
         """The point of dom φ* nearest to z."""
         return z if self.inside else self._inside(z)
 
+    def project_conjugate_recession(self, w: Array) -> Array:
+        """The direction nearest to w along which φ* stays finite."""
+        return w if self.inside else 0 * w
+
     def value(self, q: Array) -> Array:
         """φ(q) of a q in dom φ."""
         return jnp.zeros((), q.dtype) if self.inside else jnp.sum(self.radius * self.norms(q))
@@ -296,6 +305,10 @@ class PhiOf:
     def project_conjugate(self, z: Array) -> Array:
         """The point of dom φ* nearest to z."""
         return self.each(lambda part, own: part.project_conjugate(own), z)
+
+    def project_conjugate_recession(self, w: Array) -> Array:
+        """The direction nearest to w along which φ* stays finite."""
+        return self.each(lambda part, own: part.project_conjugate_recession(own), w)
 
     def value(self, q: Array) -> Array:
         """φ(q) of a q in dom φ."""

@@ -274,8 +274,10 @@ def _ray(search: Search, moved: Moved | None, found_by: Way | None, start: Array
     """A proof that there is no solution, if x, which began at `start`, or y runs away along a ray."""
     if moved is None:
         return None
-    dy = None if moved.dy is None or not search.judging.may_be_ray(moved.dy) else moved.dy
-    if dy is None and (moved.dx is None or search.problem.f.mu > 0):
+    judging = search.judging
+    dx = None if moved.dx is None or not judging.may_descend(search.point.x, moved.dx) else moved.dx
+    dy = None if moved.dy is None or not judging.may_be_ray(moved.dy) else moved.dy
+    if dx is None and dy is None:
         return None
     far = AWAY * (1 + greatest(start))
     x = np.clip(on_host(search.point.x), -far, far)
@@ -284,8 +286,8 @@ def _ray(search: Search, moved: Moved | None, found_by: Way | None, start: Array
             ray = proves_infeasible(search.problem, x, dy)
             if ray is not None:
                 return Ended(Status.infeasible, ray, found_by, "")
-        if moved.dx is not None:
-            ray = proves_unbounded(search.problem, x, moved.dx)
+        if dx is not None:
+            ray = proves_unbounded(search.problem, x, dx)
             if ray is not None:
                 return Ended(Status.unbounded, ray, found_by, "")
     return None

@@ -11,7 +11,7 @@ from dapd.solving.certificate import Certificate, certify, objective
 from dapd.spectrum.estimate import Spectrum
 
 if TYPE_CHECKING:
-    from dapd.solving.jax_certificate import Device
+    from dapd.solving.jax_judge import Device
 
 
 class Look(NamedTuple):
@@ -36,6 +36,9 @@ class Judge(Protocol):
 
     def may_be_ray(self, direction: Array) -> bool:
         """Whether a direction of y is worth the check of `ends.proves_infeasible`."""
+
+    def may_descend(self, x: Array, direction: Array) -> bool:
+        """Whether a direction of x is worth the check of `ends.proves_unbounded`."""
 
     def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
         """As `certificate.objective`, of a point of the given problem."""
@@ -70,6 +73,10 @@ class OnHost:
         """Always: the check itself is here too."""
         return True
 
+    def may_descend(self, x: Array, direction: Array) -> bool:
+        """Unless f is strongly convex."""
+        return not self.problem.f.mu > 0
+
     def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
         """In float64."""
         return objective(self.problem, on_host(x), on_host(y), satisfied)
@@ -80,14 +87,14 @@ def judge_of(problem: Problem, engine: str, transform: Presolve | None = None) -
     device = on_the_device(problem, engine)
     if device is None or not device.can_certify:
         return OnHost(problem, transform)
-    from dapd.solving.jax_certificate import OnDevice
+    from dapd.solving.jax_judge import OnDevice
 
     return OnDevice(device, on_the_device_itself(problem.unstacked), transform)
 
 
 def on_the_device_itself(problem: Problem) -> Device:
     """The problem on the device of the jax engine, small or not."""
-    from dapd.solving.jax_certificate import Device
+    from dapd.solving.jax_judge import Device
 
     return Device(problem)
 

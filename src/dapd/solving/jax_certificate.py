@@ -5,26 +5,18 @@ A test holds the two equal.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dapd.arrays import Array, on_device, on_host
-from dapd.engines.jax import Placed, place
-from dapd.engines.jax_functions import PhiOf
+from dapd.arrays import Array
+from dapd.engines.jax import Placed
 from dapd.engines.jax_maps import pytree
-from dapd.engines.jax_mesh import layout, put
-from dapd.model.problem import Problem
-from dapd.operators.base import Operator
-from dapd.presolve import Presolve
-from dapd.solving.certificate import BalancedStep, Certificate, objective
-from dapd.solving.device import Look
+from dapd.solving.certificate import BalancedStep
 from dapd.solving.measure import EPSILON
 from dapd.solving.proximal import Oracles, step_of
-from dapd.spectrum.estimate import Spectrum
 
 ROUGH = 0.1  # part of the sizes of their terms up to which products may be left for a direction to be checked
 SLACK = 64  # roundings within which a residual counts as one at which φ* is finite
@@ -41,145 +33,8 @@ class Measured:
     unit: Array
 
 
-class Device(Operator):
-    """A large problem on the device; as an operator it is the problem's M, with products computed there."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.shape, self.dtype = problem.M.shape, problem.M.dtype
-        self.memory = problem.M.memory
-
-    @property
-    def probes(self) -> int:
-        """As those of M."""
-        return self.problem.M.probes
-
-    @property
-    def work(self) -> int:
-        """As that of M."""
-        return self.problem.M.work
-
-    def sparse(self) -> Any:
-        """As that of M."""
-        return self.problem.M.sparse()
-
-    @property
-    def placed(self) -> Placed:
-        """The problem in float64."""
-        return place(self.problem, np.float64)
-
-    @property
-    def can_certify(self) -> bool:
-        """Whether φ's values and projections are known on the device."""
-        return isinstance(self.placed.phi, PhiOf)
-
-    def forward(self, x: Array) -> Array:
-        """Mx, to and from NumPy."""
-        with jax.enable_x64(True):
-            return on_host(_forward(self.placed.M, put(x, np.float64, dual=False)))
-
-    def adjoint(self, y: Array) -> Array:
-        """Mᵀy, to and from NumPy."""
-        with jax.enable_x64(True):
-            return on_host(_adjoint(self.placed.M, put(y, np.float64, dual=True)))
-
-    @property
-    def measured(self) -> Measured:
-        """The problem with the sizes of its data, kept there for later solves."""
-        key = "measured", layout()
-        if key not in self.problem.memory:
-            with jax.enable_x64(True):
-                sizes = self.problem.sizes
-                rows, duals = (put(part, np.float64, dual=True) for part in (sizes.rows, sizes.duals))
-                columns, unit = (put(part, np.float64, dual=False) for part in (sizes.columns, sizes.unit))
-            self.problem.memory[key] = Measured(self.placed, rows, duals, columns, unit)
-        found: Measured = self.problem.memory[key]
-        return found
-
-    @property
-    def bounds(self) -> tuple[Array, Array]:
-        """Those on x, kept there too."""
-        key = "bounds", layout()
-        if key not in self.problem.memory:
-            with jax.enable_x64(True):
-                self.problem.memory[key] = tuple(put(side, np.float64, dual=False) for side in self.problem.bounds)
-        lower, upper = self.problem.memory[key]
-        return lower, upper
-
-    def factors(self, transform: Presolve | None) -> tuple[Array, Array] | None:
-        """The factors that take points of `transform.problem` back, the last ones kept; None if it takes more."""
-        key = "factors", transform is None, layout()
-        factors: tuple[Array, Array] | None
-        known, factors = self.problem.memory.get(key, (self, None))
-        if known is not transform:
-            factors = (1.0, 1.0) if transform is None else transform.factors
-            if factors is not None:
-                with jax.enable_x64(True):
-                    factors = put(factors[0], np.float64, dual=False), put(factors[1], np.float64, dual=True)
-            self.problem.memory[key] = transform, factors
-        return factors
-
-
-class OnDevice:
-    """Judges on the device: one call of a compiled program per question, and nothing but its numbers moves."""
-
-    def __init__(self, device: Device, bounded: Device, transform: Presolve | None) -> None:
-        self.device, self.bounded, self.transform = device, bounded, transform
-        self.factors = device.factors(transform)  # None: only the host can take points back
-
-    def _back(self, x: Array, y: Array) -> tuple[Any, Array, Array]:
-        """The factors that are left to be applied, and the point, both there."""
-        factors = self.factors
-        if factors is None and self.transform is not None:
-            factors = self.device.factors(None)
-            x, y = self.transform.back(on_host(x), on_host(y))
-        return factors, _put(x, self.device.problem, dual=False), _put(y, self.device.problem, dual=True)
-
-    def start(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """By the factors, or on the host."""
-        if self.factors is None and self.transform is not None:
-            return self.transform.start(on_host(x), on_host(y))
-        with jax.enable_x64(True):
-            x, y = _start(*self._back(x, y))
-        return x, y
-
-    def look(self, x: Array, y: Array, spectrum: Spectrum | None = None) -> Look:
-        """In float64. `distance` is not computed."""
-        with jax.enable_x64(True):
-            x, y, numbers = _look(self.device.measured, *self._back(x, y))
-            numbers = np.asarray(numbers)
-        return Look(x, y, Certificate(*map(float, [*numbers, math.inf])))
-
-    def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
-        """The difference of the two points."""
-        with jax.enable_x64(True):
-            factors, x, y = self._back(*now)
-            dx, dy = _move(factors, (x, y), self._back(*before)[1:])
-        return dx, dy
-
-    def may_be_ray(self, direction: Array) -> bool:
-        """Whether products that are small, taken for zero, would make it one."""
-        with jax.enable_x64(True):
-            d = direction if on_device(direction) else put(direction, np.float64, dual=True)
-            return bool(_may_be_ray(self.bounded.placed, self.bounded.bounds, d))
-
-    def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
-        """In float64, there if f's value is known there."""
-        device = self.device
-        if not hasattr(device.placed.f, "value"):
-            return objective(device.problem, on_host(x), on_host(y), satisfied)
-        with jax.enable_x64(True):
-            x, y = _put(x, device.problem, dual=False), _put(y, device.problem, dual=True)
-            value, nearby, inside = np.asarray(_objective(device.measured, x, y))
-        return float(value if inside else nearby if satisfied else np.inf)
-
-
-def _put(v: Array, problem: Problem, *, dual: bool) -> Array:
-    return v if on_device(v) else put(v, problem.dtype, dual=dual)
-
-
-_forward = jax.jit(lambda M, x: M.forward(x))
-_adjoint = jax.jit(lambda M, y: M.adjoint(y))
+forward = jax.jit(lambda M, x: M.forward(x))
+adjoint = jax.jit(lambda M, y: M.adjoint(y))
 
 
 def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
@@ -217,21 +72,15 @@ def _balanced_step(measured: Measured, x: Array, y: Array, Mx: Array) -> Balance
     return BalancedStep(rows, duals, duals / rows)
 
 
-def proximal_step_there(problem: Problem, *step: Any) -> tuple[Array, Array]:
-    """`proximal.step_of` on the device."""
-    with jax.enable_x64(True):
-        y, squares = _proximal_step(place(problem), *step)
-        return y, np.asarray(squares)
-
-
 @jax.jit
-def _proximal_step(placed: Placed, *step: Any) -> tuple[Array, Array]:
+def proximal_step(placed: Placed, *step: Any) -> tuple[Array, Array]:
+    """`proximal.step_of` there."""
     y, squares = step_of(Oracles(placed.f.grad, placed.phi.prox, placed.M, placed.b), *step)
     return y, jnp.stack(squares)
 
 
 @jax.jit
-def _look(measured: Measured, factors: tuple[Array, Array], x: Array, y: Array) -> tuple[Array, Array, Array]:
+def look_at(measured: Measured, factors: tuple[Array, Array], x: Array, y: Array) -> tuple[Array, Array, Array]:
     """The point (columns·x, rows·y) and its numbers, infinite if it is not finite."""
     x, y = ((factor * v).astype(v.dtype) for factor, v in zip(factors, (x, y), strict=True))
     numbers = certificate_of(measured, x.astype(np.float64), y.astype(np.float64))
@@ -240,17 +89,21 @@ def _look(measured: Measured, factors: tuple[Array, Array], x: Array, y: Array) 
 
 
 @jax.jit
-def _start(factors: tuple[Array, Array], x: Array, y: Array) -> tuple[Array, Array]:
+def start_of(factors: tuple[Array, Array], x: Array, y: Array) -> tuple[Array, Array]:
+    """(x/columns, y/rows)."""
     return (x / factors[0]).astype(x.dtype), (y / factors[1]).astype(y.dtype)
 
 
 @jax.jit
-def _move(factors: tuple[Array, Array], now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
+def difference(
+    factors: tuple[Array, Array], now: tuple[Array, Array], before: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """How (columns·x, rows·y) moved."""
     return factors[0] * (now[0] - before[0]), factors[1] * (now[1] - before[1])
 
 
 @jax.jit
-def _objective(measured: Measured, x: Array, y: Array) -> Array:
+def objective_of(measured: Measured, x: Array, y: Array) -> Array:
     """F(x) + φ*(Mx − b), the same at the nearest point at which φ* is finite, and whether that is the same point."""
     x, y = x.astype(np.float64), y.astype(np.float64)
     problem, phi = measured.placed, measured.placed.phi
@@ -266,7 +119,7 @@ def _objective(measured: Measured, x: Array, y: Array) -> Array:
 
 
 @jax.jit
-def _may_be_ray(problem: Placed, bounds: tuple[Array, Array], d: Array) -> Array:
+def may_be_ray(problem: Placed, bounds: tuple[Array, Array], d: Array) -> Array:
     """Whether −bᵀd − φ∞(d) exceeds the supremum of −(Mᵀd)ᵀx, if products that are small count as zero."""
     d = problem.phi.project_recession(d[: problem.b.size].astype(np.float64))
     image, entries = problem.M.adjoint(d), problem.M.magnitudes()
@@ -276,6 +129,18 @@ def _may_be_ray(problem: Placed, bounds: tuple[Array, Array], d: Array) -> Array
     supremum = jnp.sum(jnp.where(endless, 0.0, -image * jnp.where(endless, 0.0, ends)))
     gain = -jnp.sum(problem.b * d) - problem.phi.value(d) - supremum
     return (gain > 0) & (_greatest(jnp.where(endless, image, 0.0)) <= ROUGH * sizes)
+
+
+@jax.jit
+def may_descend(problem: Placed, bounds: tuple[Array, Array], steepness: Array, x: Array, v: Array) -> Array:
+    """Whether ∇f(x)ᵀv + φ*∞(Mv) is negative, if products that are small count as zero."""
+    x, v = x.astype(np.float64), v.astype(np.float64)
+    low, high = (jnp.where(jnp.isinf(side), side, 0.0) for side in bounds)
+    v = jnp.clip(v / _greatest(v), low, high)
+    image = problem.M.forward(v)
+    allowed = problem.phi.project_conjugate_recession(image)
+    gain = -jnp.sum(problem.f.grad(x) * v) - problem.phi.conjugate(allowed)
+    return (gain > 0) & (_greatest(image - allowed) <= ROUGH * steepness)
 
 
 def _worst(errors: Array, sizes: Array) -> Array:

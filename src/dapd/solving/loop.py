@@ -154,7 +154,8 @@ class Loop:
             if self.ray is not None:
                 return Status.infeasible
             if before.x is not None:
-                self.ray = proves_unbounded(problem, look.x, look.x - before.x)
+                gone = look.x - before.x
+                self.ray = proves_unbounded(problem, look.x, gone) if self.judging.may_descend(look.x, gone) else None
             if self.ray is not None:
                 return Status.unbounded
         if stop:

@@ -194,7 +194,7 @@ def accuracy(problem: Problem, p: Parameters, x: Array, x_k: Array, y_k: Array) 
     ‖v‖/√μ̂.
     """
     if on_device(x):
-        from dapd.solving.jax_certificate import proximal_step_there as step_to  # jax is imported only if it is used
+        from dapd.solving.jax_judge import proximal_step_there as step_to  # jax is imported only if it is used
     else:
         step_to, x_k, y_k = _step_here, on_host(x_k), on_host(y_k)
     y, squares = step_to(problem, p.mu, p.delta, x, x_k, y_k)
