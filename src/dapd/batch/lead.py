@@ -86,7 +86,8 @@ def on_device(batch: Family | list[Problem], settings: Settings, began: float) -
         if k in own:
             return own[k]
         certificate = Certificate(*[*found.numbers[k].tolist(), math.inf])
-        alone = _result(problem_of(k), (x[k], y[k], z[k]), certificate, int(iterations[k]), settings.tolerances)
+        point = x[k].copy(), y[k].copy(), z[k].copy()
+        alone = _result(problem_of(k), point, certificate, int(iterations[k]), settings.tolerances)
         return replace(alone, solve_time=solve_time, setup_time=setup_time)
 
     return BatchResult(

@@ -132,7 +132,7 @@ class Lockstep:
         while True:
             began = perf_counter()
             walk, active, taken = advance(data, walk, looks, done)
-            active, taken = int(active), int(taken)  # waits for the device
+            active, taken = map(int, jax.device_get((active, taken)))  # waits for the device
             done += taken * LOOK
             looks = max(1, min(2 * looks, int(max(1, taken) * PULSE / max(perf_counter() - began, 1e-6))))
             looks = max(1, min(looks, -(-(limit - done) // LOOK)))
