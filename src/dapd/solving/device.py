@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from dapd.arrays import Array, on_host
+import numpy as np
+
+from dapd.arrays import Array, on_device, on_host
 from dapd.model.problem import Problem
 from dapd.presolve import Presolve
 from dapd.solving.certificate import Certificate, certify, objective
@@ -29,7 +32,7 @@ class Judge(Protocol):
         """A point of the given problem in the variables of the transformed one."""
 
     def look(self, x: Array, y: Array, spectrum: Spectrum | None = None) -> Look:
-        """The point of the given problem, and its certificate."""
+        """The point of the given problem, and its certificate; a point of a device that is not finite has error inf."""
 
     def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
         """How x and y of the given problem moved from one point to another."""
@@ -61,8 +64,12 @@ class OnHost:
 
     def look(self, x: Array, y: Array, spectrum: Spectrum | None = None) -> Look:
         """By `certify`."""
+        from_device = on_device(x)
         x, y = (part.astype(self.problem.dtype, copy=False) for part in self._back(x, y))
-        return Look(x, y, certify(self.problem, x, y, spectrum=spectrum))
+        certificate = certify(self.problem, x, y, spectrum=spectrum)
+        if from_device and not (np.isfinite(x).all() and np.isfinite(y).all()):
+            certificate = certificate._replace(stationarity_error=math.inf)
+        return Look(x, y, certificate)
 
     def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
         """The difference of the two points."""

@@ -83,7 +83,7 @@ class Bench:
     def judge(self, x: Array, y: Array) -> float:
         """The error of a point; inf if it is not a number."""
         with np.errstate(all="ignore"):
-            # one of the device is measured there, and its error is inf if it is not finite
+            # who judges a point of a device calls it inf if it is not finite, since to ask first would be one more wait
             finite = on_device(x) or (bool(np.isfinite(x).all()) and bool(np.isfinite(on_host(y)).all()))
             error = float(self._judge(x, y)) if finite else math.inf
         return math.inf if math.isnan(error) else error
