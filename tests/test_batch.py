@@ -1,5 +1,7 @@
 """Batches: every problem gets the answer, the certificate and the status that it would get alone."""
 
+import logging
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -146,3 +148,30 @@ def test_wrong_lists_are_named():
     batch = dapd.solve_batch([problem])
     with pytest.raises(IndexError, match="has 1 problems, and 1 was asked"):
         batch[1]
+
+
+def test_a_second_batch_compiles_and_factorises_nothing(caplog, monkeypatch):
+    jax = pytest.importorskip("jax")
+    rng = np.random.default_rng(5)
+    problem = control(rng)
+    b, c = numbers(rng, problem)
+    first = dapd.solve_batch(problem, b=b, c=c, engine="jax")
+    monkeypatch.setattr("scipy.linalg.cholesky", None)
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        again = dapd.solve_batch(problem, b=b, c=c, engine="jax")
+    assert not [record for record in caplog.records if "compil" in record.message.lower()]
+    np.testing.assert_array_equal(again.x, first.x)
+
+
+def test_a_batch_in_float32_is_measured_as_it_is_returned():
+    rng = np.random.default_rng(6)
+    problem = control(rng)
+    b, _ = numbers(rng, problem)
+    single = dapd.Problem(
+        problem.f, problem.M.matrix.astype(np.float32), problem.b.astype(np.float32), problem.phi, bounds=(-1.0, 1.0)
+    )
+    batch = dapd.solve_batch(single, b=b.astype(np.float32), engine="jax", tol=1e-4)
+    assert batch.x.dtype == np.float32
+    for k, own in enumerate(b.astype(np.float32)):
+        truth = certify(single.replaced(b=own), batch.x[k], batch.y[k], batch.z[k])
+        np.testing.assert_allclose(batch.error[k], truth.error, rtol=1e-6)

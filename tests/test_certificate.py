@@ -7,7 +7,7 @@ import pytest
 import scipy.optimize
 
 import dapd
-from dapd.solving.certificate import certify
+from dapd.solving.certificate import Certificate, certify, error_of, excess_of
 from instances import PHIS, quadratic_problem
 
 
@@ -81,6 +81,17 @@ def test_tolerances():
         assert dapd.solve(problem, "y-dapd", max_iterations=50, **none).status == "iteration_limit"
     with pytest.raises(ValueError, match="tol_absolute must be >= 0"):
         dapd.solve(problem, tol_absolute=-1.0)
+
+
+@pytest.mark.parametrize("tolerances", [(1e-2, 0.0), (0.0, 0.1), (1e-2, 0.1), (0.0, 0.0)])
+def test_many_certificates_are_judged_like_each(tolerances):
+    rng = np.random.default_rng(0)
+    numbers = 10.0 ** rng.uniform(-5, 0, (300, 8))
+    numbers[rng.random((300, 8)) < 0.05] = np.inf
+    numbers[np.ix_(rng.random(300) < 0.2, [2, 5])] = np.nan  # φ has no value
+    each = [Certificate(*row, math.inf) for row in numbers.tolist()]
+    np.testing.assert_array_equal(error_of(numbers), [one.error for one in each])
+    np.testing.assert_allclose(excess_of(numbers, *tolerances), [one.excess(*tolerances) for one in each], rtol=1e-15)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])

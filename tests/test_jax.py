@@ -14,7 +14,6 @@ from dapd.engines import bind, precision
 from dapd.engines.jax_maps import LONGEST, gathered
 from dapd.operators.base import Operator
 from dapd.solving.certificate import certify
-from dapd.solving.jax_certificate import Device
 from instances import COLUMNS, DETERMINISTIC, PHIS, ROWS, hessian, matrix, quadratic_problem
 from test_methods import PAIRS
 
@@ -119,18 +118,6 @@ def test_rows_of_all_lengths_are_multiplied():
             image, sizes = jax.jit(lambda form, x: (form.apply(x), form.magnitudes().apply(abs(x))))(form, x)
             np.testing.assert_allclose(image, M @ x, rtol=1e-12, atol=1e-12)
             np.testing.assert_allclose(sizes, abs(M) @ abs(x), rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("phi", [*PHIS, "conjugate of balls"])
-def test_the_certificate_on_the_device_is_that_of_the_host(phi):
-    phi = PHIS.get(phi) or dapd.Conjugate(dapd.GroupBall(0.8, 2))
-    problem = quadratic_problem(phi)
-    rng = np.random.default_rng(3)
-    for size in (1e-3, 1.0, 1e3):
-        x, y = size * rng.standard_normal(COLUMNS), size * rng.standard_normal(ROWS)
-        with precision("jax"):
-            found = Device(problem).certify(x, y, None)
-        np.testing.assert_allclose(found[:8], certify(problem, x, y)[:8], rtol=1e-12)
 
 
 def test_a_large_problem_stays_on_the_device_and_ends_like_a_small_one(monkeypatch):

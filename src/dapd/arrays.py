@@ -30,6 +30,12 @@ def on_device(v: Array) -> bool:
     return type(v).__module__.partition(".")[0] in ("jax", "jaxlib") and hasattr(v, "__array_namespace__")
 
 
+def wait_for(v: Array) -> None:
+    """Wait until `v` is computed, if that is up to a device."""
+    if on_device(v):
+        v.block_until_ready()
+
+
 def owned(v: Array) -> Array:
     """A copy of `v` as a NumPy array."""
     return np.array(on_host(v))

@@ -18,6 +18,8 @@ from dapd.arrays import Array, namespace
 from dapd.batch.family import Family
 from dapd.blas import MANY, single_blas
 from dapd.model.lowered import SHRINK_BALL
+from dapd.model.problem import Problem
+from dapd.model.terms import Terms
 from dapd.presolve.functions import is_quadratic, parts_of
 from dapd.presolve.rows import Rows
 
@@ -55,6 +57,22 @@ class Condensed(NamedTuple):
         return x, namespace(y).concat([y_E, y_I], axis=1)[:, place]
 
 
+class Basis(NamedTuple):
+    """What all problems share of it."""
+
+    M: Array  # D·M_I·W
+    rows: Rows
+    s_max: float
+    W: Array
+    D: Array
+    factor: Array  # of the bounds of the other rows
+    H: Array
+    M_I: Array
+    inverse: Array  # E⁺
+    equations: Array
+    others: Array
+
+
 def condensed(family: Family, xp: Any = np) -> Condensed | None:
     """The change of variables; None if f is not quadratic, or too large, or not strongly convex on the equations.
 
@@ -67,22 +85,62 @@ def condensed(family: Family, xp: Any = np) -> Condensed | None:
 
 def _condensed(family: Family, xp: Any) -> Condensed | None:
     first = family.first.stacked
-    n, parts, table = first.columns, parts_of(first), Rows.of(first)
-    if parts is None or len(parts) > 1 or table is None or first.M.probes:
+    parts, table = parts_of(first), Rows.of(first)
+    if parts is None or len(parts) > 1 or table is None or first.M.probes or not is_quadratic(parts[0].terms):
         return None
-    terms = parts[0].terms
-    if not is_quadratic(terms):
+    terms, rows = parts[0].terms, stacked_rows(family, table, xp)
+    basis = _basis(first, terms, table, _equations(table, rows))
+    if basis is None:
+        return None
+    equations, others, W = basis.equations, basis.others, basis.W
+    linear = np.zeros(first.columns) if terms.c is None else terms.c.astype(np.float64)
+    c = linear if family.c is None else family.c.astype(np.float64)
+    e = (rows.b[:, equations] + xp.atleast_2d(rows.lower)[:, equations]) @ basis.inverse.T
+    at = e - ((e @ basis.H - c) @ W) @ W.T
+    if at.shape[0] == 1:
+        at = xp.broadcast_to(at, (len(family), first.columns))
+    return Condensed(
+        M=basis.M,
+        rows=basis.rows,
+        b=(rows.b[:, others] - at @ basis.M_I.T) * basis.D,
+        lower=rows.lower[..., others] * basis.factor,
+        upper=rows.upper[..., others] * basis.factor,
+        s_max=basis.s_max,
+        at=at,
+        W=W,
+        D=basis.D,
+        H=basis.H,
+        c=c,
+        M_I=basis.M_I,
+        to_y=-basis.inverse,
+        equations=equations,
+        others=others,
+    )
+
+
+def _equations(table: Rows, rows: StackedRows) -> Array:
+    """Which rows are equations of every problem."""
+    equal = rows.lower == rows.upper
+    return table.interval & np.asarray(equal if equal.ndim == 1 else equal.all(axis=0))
+
+
+def _basis(first: Problem, terms: Terms, table: Rows, equation: Array) -> Basis | None:
+    """The factorisations, kept with the problem for later batches."""
+    key = "condensed", equation.tobytes()
+    if key not in first.memory:
+        first.memory[key] = _factorised(first, terms, table, equation)
+    found: Basis | None = first.memory[key]
+    return found
+
+
+def _factorised(first: Problem, terms: Terms, table: Rows, equation: Array) -> Basis | None:
+    n = first.columns
+    equations, others = np.flatnonzero(equation), np.flatnonzero(~equation)
+    if len(equations) > WIDEST or len(others) == 0:
         return None
     M = first.M.dense().astype(np.float64)
     H = np.zeros((n, n)) if terms.H is None else terms.H.toarray() if sp.issparse(terms.H) else np.asarray(terms.H)
     H = (np.diag(H) if H.ndim == 1 else H.astype(np.float64)) + terms.ridge * np.eye(n)
-    linear = np.zeros(n) if terms.c is None else terms.c.astype(np.float64)
-    c = linear if family.c is None else family.c.astype(np.float64)
-    b, lower, upper = stacked_rows(family, table)
-    equation = table.interval & np.all(np.atleast_2d(lower == upper), axis=0)  # of every problem
-    equations, others = np.flatnonzero(equation), np.flatnonzero(~equation)
-    if len(equations) > WIDEST or len(others) == 0:
-        return None
     E, M_I = M[equations], M[others]
     Z, inverse = _null_space(E)
     if Z.shape[1] == 0:
@@ -95,32 +153,23 @@ def _condensed(family: Family, xp: Any) -> Condensed | None:
     if not pivots.min() > SINGULAR * pivots.max():
         return None
     W = scipy.linalg.solve_triangular(R, Z.T, trans=1).T
-    e = xp.asarray(b[:, equations] + np.atleast_2d(lower)[:, equations]) @ inverse.T
-    at = e - ((e @ H - c) @ W) @ W.T
-    if at.shape[0] == 1:
-        at = xp.broadcast_to(at, (len(family), n))
     image = M_I @ W
     norms, sizes = np.linalg.norm(image, axis=1), np.linalg.norm(M_I, axis=1) * _norm(W)
     image[norms <= NOTHING * sizes] = 0.0
     rest = table.take(others)
     pooled = rest.pooled(np.where(norms > NOTHING * sizes, norms, 0.0))
     D = 1 / np.where(pooled > 0, pooled, 1.0)
-    factor = np.where(rest.interval | (rest.code == SHRINK_BALL), D, 1 / D)
     scaled = image * D[:, None]
-    return Condensed(
+    return Basis(
         M=scaled,
         rows=rest.scaled(D),
-        b=(xp.asarray(b[:, others]) - at @ M_I.T) * D,
-        lower=lower[..., others] * factor,
-        upper=upper[..., others] * factor,
         s_max=_norm(scaled) * (1 + 1e-10) or 1.0,
-        at=at,
         W=W,
         D=D,
+        factor=np.where(rest.interval | (rest.code == SHRINK_BALL), D, 1 / D),
         H=H,
-        c=c,
         M_I=M_I,
-        to_y=-inverse,
+        inverse=inverse,
         equations=equations,
         others=others,
     )
@@ -145,16 +194,23 @@ def _null_space(E: Array) -> tuple[Array, Array]:
     return scipy.linalg.null_space(E), np.linalg.pinv(E)
 
 
-def stacked_rows(family: Family, table: Rows) -> tuple[Array, Array, Array]:
-    """b, and the bounds of all rows, with a row per problem; bounds that all share have one row for all."""
+class StackedRows(NamedTuple):
+    """b and the bounds of all rows, with a row per problem, or with one for all."""
+
+    b: Array
+    lower: Array
+    upper: Array
+
+
+def stacked_rows(family: Family, table: Rows, xp: Any = np) -> StackedRows:
+    """The rows of the stacked problems, as arrays of `xp`; bounds that all share are vectors."""
     first = family.first
-    b = np.atleast_2d(first.b if family.b is None else family.b).astype(np.float64)
+    b = xp.atleast_2d(xp.asarray(first.b if family.b is None else family.b, np.float64))
     lower, upper = table.lower, table.upper
     if first.lower is not None:
-        b = np.concatenate([b, np.zeros((len(b), first.columns))], axis=1)
+        b = xp.concatenate([b, xp.zeros((len(b), first.columns))], axis=1)
         if family.lower is not None and family.upper is not None:
-            count = len(family)
-            own = [np.broadcast_to(side[: first.rows], (count, first.rows)) for side in (lower, upper)]
-            lower = np.concatenate([own[0], family.lower], axis=1)
-            upper = np.concatenate([own[1], family.upper], axis=1)
-    return b, lower, upper
+            own = [xp.broadcast_to(side[: first.rows], (len(family), first.rows)) for side in (lower, upper)]
+            lower = xp.concatenate([own[0], xp.asarray(family.lower)], axis=1)
+            upper = xp.concatenate([own[1], xp.asarray(family.upper)], axis=1)
+    return StackedRows(b, lower, upper)

@@ -33,7 +33,7 @@ class Stacked(NamedTuple):
     def certify(self, x: Array, y: Array) -> Array:
         """The numbers of all certificates, one row per problem."""
         with jax.enable_x64(True):
-            return np.array(_certify(Axes(self.axes))(self.measured, jnp.asarray(x), jnp.asarray(y)))
+            return np.array(_certify(Axes(self.axes))(self.measured, x, y))
 
     def lockstep(self, known: Constants) -> Lockstep:
         """The batch, ready to run."""
@@ -42,7 +42,10 @@ class Stacked(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _certify(axes: Axes) -> Any:
-    return jax.jit(jax.vmap(certificate_of, in_axes=(axes.tree, 0, 0)))
+    def numbers(measured: Measured, x: Array, y: Array) -> Array:
+        return certificate_of(measured, x.astype(F64), y.astype(F64))
+
+    return jax.jit(jax.vmap(numbers, in_axes=(axes.tree, 0, 0)))
 
 
 def _shared(tree: Any) -> Any:
@@ -97,28 +100,28 @@ def stacked_family(family: Family) -> Stacked | None:
     table = Rows.of(first)
     if table is None or table.balls.any():
         return None
-    b, lower, upper = stacked_rows(family, table)
-    b = np.broadcast_to(b, (len(family), first.rows))
     start = np.asarray(first.f.grad(np.zeros(first.columns)), np.float64)
     if family.c is not None:
         start = -family.c.astype(np.float64)
     unit: Any = np.maximum(first.f.mu, least_slope(np.where(start != 0, abs(start), first.curvature)))
     unit = np.where(unit == 0, first.f.L or 1.0, unit)
     norms = first.M.row_norms
-    size = abs(b) + norms
     with jax.enable_x64(True):
+        b, lower, upper = stacked_rows(family, table, jnp)
+        b = jnp.broadcast_to(b, (len(family), first.rows))
+        size = abs(b) + norms
         placed = place(first, F64)
         phi, phi_axes = _rows_of(table, lower, upper)
         f, f_axes = placed.f, _shared(placed.f)
         if family.c is not None and isinstance(f, TermsOf):
             f = TermsOf(**{**vars(f), "c": jnp.asarray(family.c, F64)})
             f_axes = TermsOf(**{**vars(f_axes), "c": 0})
-        placed = Placed(placed.M, f, phi, jnp.asarray(b))
+        placed = Placed(placed.M, f, phi, b)
         axes = Placed(_shared(placed.M), f_axes, phi_axes, 0)
         many = 0 if np.ndim(unit) else None
         measured = Measured(
             placed,
-            jnp.asarray(np.where(size > 0, size, 1.0)),
+            jnp.where(size > 0, size, 1.0),
             jnp.asarray(unit[..., None] / np.where(norms > 0, norms, 1.0)),
             jnp.asarray(abs(start) + unit[..., None]),
             jnp.asarray(unit),

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dapd.arguments import TimeUp
-from dapd.arrays import Array, owned
+from dapd.arrays import Array, on_host, owned
 from dapd.batch.alone import one_by_one
 from dapd.batch.device import condensed_there, stacked_condensed, stacked_family, stacked_list, way_back
 from dapd.batch.family import Family, family_of_list
@@ -19,8 +20,8 @@ from dapd.batch.result import BatchResult
 from dapd.engines.protocol import Engine
 from dapd.model.problem import Problem
 from dapd.presolve import Presolve
-from dapd.solving.certificate import Certificate, certify, objective
-from dapd.solving.request import satisfied, split_dual
+from dapd.solving.certificate import Certificate, certify, error_of, excess_of, objective
+from dapd.solving.request import satisfied
 from dapd.solving.result import SENTENCES, Result, Status
 from dapd.solving.settings import Settings
 from dapd.solving.ways import TRANSFORMS
@@ -52,8 +53,6 @@ def on_device(batch: Family | list[Problem], settings: Settings, began: float) -
     family = batch if isinstance(batch, Family) else family_of_list(batch)
     problem_of = batch.problem if isinstance(batch, Family) else batch.__getitem__
     count, first = len(batch), problem_of(0)
-    x, dual = np.zeros((count, first.columns)), np.zeros((count, first.stacked.rows))
-    numbers, iterations = np.tile(UNKNOWN, (count, 1)), np.zeros(count, int)
     try:
         plan = None if family is None else _of_family(family)
         plan = plan or _of_list([problem_of(k) for k in range(count)], deadline)
@@ -61,39 +60,42 @@ def on_device(batch: Family | list[Problem], settings: Settings, began: float) -
         plan = None
     setup_time = perf_counter() - began
     if plan is not None and any(settings.tolerances):
-        x, dual, numbers, iterations = _run(plan, settings, deadline)
-    certificates = _certificates(numbers)
+        found = _run(plan, settings, deadline, first.dtype)
+    else:
+        zero = np.zeros((count, first.columns)), np.zeros((count, first.stacked.rows))
+        found = Together(*zero, np.tile(UNKNOWN, (count, 1)), np.zeros(count, int))
+    error, iterations = error_of(found.numbers), found.iterations
+    x, y = owned(found.x), owned(found.dual[:, : first.rows])
+    z = owned(found.dual[:, first.rows :]) if first.lower is not None else np.zeros_like(x)
+    x, y, z = (part.astype(first.dtype, copy=False) for part in (x, y, z))
+    rest = np.flatnonzero(~(excess_of(found.numbers, *settings.tolerances) <= 1)).tolist()
     own: dict[int, Result] = {}
-    rest = [k for k, one in enumerate(certificates) if not one.meets(*settings.tolerances)]
     if rest:
 
         def start(k: int) -> tuple[Array, Array, Array] | None:
-            if not certificates[k].error < NEAR:
-                return None
-            y, z = split_dual(first, dual[k])
-            return x[k].astype(first.dtype), y.astype(first.dtype), z.astype(first.dtype)
+            return (x[k].copy(), y[k].copy(), z[k].copy()) if error[k] < NEAR else None
 
-        found = one_by_one(problem_of, rest, settings._replace(engine="auto"), began, start)
-        own = dict(zip(rest, found, strict=True))
+        own = dict(zip(rest, one_by_one(problem_of, rest, settings._replace(engine="auto"), began, start), strict=True))
+    status = [Status.optimal] * count
+    for k, one in own.items():
+        x[k], y[k], z[k], status[k], error[k] = one.x, one.y, one.z, one.status, one.certificate.error
+        iterations[k] += one.iterations
+    solve_time = perf_counter() - began - setup_time
 
     def result(k: int) -> Result:
         if k in own:
             return own[k]
-        found = _result(problem_of(k), x[k], dual[k], certificates[k], int(iterations[k]), settings.tolerances)
-        return replace(found, solve_time=solve_time, setup_time=setup_time)
+        certificate = Certificate(*[*found.numbers[k].tolist(), math.inf])
+        point = x[k].copy(), y[k].copy(), z[k].copy()
+        alone = _result(problem_of(k), point, certificate, int(iterations[k]), settings.tolerances)
+        return replace(alone, solve_time=solve_time, setup_time=setup_time)
 
-    solve_time = perf_counter() - began - setup_time
-    rows = first.rows
-    z = dual[:, rows:] if first.lower is not None else np.zeros_like(x)
-    x, y, z = (part.astype(first.dtype) for part in (x, dual[:, :rows], z))
-    for k, one in own.items():
-        x[k], y[k], z[k], iterations[k] = one.x, one.y, one.z, iterations[k] + one.iterations
     return BatchResult(
         x=x,
         y=y,
         z=z,
-        status=[own[k].status if k in own else Status.optimal for k in range(count)],
-        error=np.array([own[k].certificate.error if k in own else certificates[k].error for k in range(count)]),
+        status=status,
+        error=error,
         iterations=iterations,
         solve_time=solve_time,
         setup_time=setup_time,
@@ -101,12 +103,17 @@ def on_device(batch: Family | list[Problem], settings: Settings, began: float) -
     )
 
 
-def _certificates(numbers: Array) -> list[Certificate]:
-    return [Certificate(*[*row, math.inf]) for row in numbers.tolist()]
+class Together(NamedTuple):
+    """What a lock step found for each problem."""
+
+    x: Array
+    dual: Array
+    numbers: Array  # of the certificates
+    iterations: Array
 
 
-def _run(plan: Plan, settings: Settings, deadline: float) -> tuple[Array, Array, Array, Array]:
-    """The points, the numbers of their certificates, and the iterations of each problem."""
+def _run(plan: Plan, settings: Settings, deadline: float, dtype: Any) -> Together:
+    """Lock steps until all certificates are good enough, or a limit is reached."""
     lockstep = plan.lockstep
     limit = PATIENCE if settings.max_iterations is None else min(PATIENCE, settings.max_iterations)
     count = len(lockstep.known.L)
@@ -114,15 +121,16 @@ def _run(plan: Plan, settings: Settings, deadline: float) -> tuple[Array, Array,
     at, taken = lockstep.origin(), np.zeros(count, int)
     for _ in range(ROUNDS):
         found = lockstep.run(at, tol, limit - int(taken.max(initial=0)), deadline)
-        taken = taken + found.iterations
-        x, dual = plan.back(found.x, found.y)
+        taken = taken + np.asarray(found.iterations)
+        # a point is measured in the precision in which it is returned
+        x, dual = (part.astype(dtype) for part in plan.back(found.x, found.y))
         numbers = plan.certify(x, dual)
-        good = np.array([one.meets(*settings.tolerances) for one in _certificates(numbers)])
+        good = excess_of(numbers, *settings.tolerances) <= 1
         if good.all() or taken.max() >= limit or perf_counter() >= deadline:
             break
         at = found.x, found.y
-        tol = np.where(good, np.inf, STRICTER * np.minimum(tol, found.error))
-    return owned(x), owned(dual), numbers, taken
+        tol = np.where(good, np.inf, STRICTER * np.minimum(tol, np.asarray(found.error)))
+    return Together(x, dual, numbers, taken)
 
 
 def _of_family(family: Family) -> Plan | None:
@@ -155,7 +163,8 @@ def _of_list(problems: list[Problem], deadline: float) -> Plan | None:
     )
 
     def back(x: Array, y: Array) -> tuple[Array, Array]:
-        points = [transform.back(*point) for transform, *point in zip(transforms, x, y, strict=True)]
+        given = zip(transforms, on_host(x), on_host(y), strict=True)
+        points = [transform.back(*point) for transform, *point in given]
         return np.stack([p for p, _ in points]), np.stack([q for _, q in points])
 
     def judge(x: Array, y: Array) -> Array:
@@ -166,10 +175,15 @@ def _of_list(problems: list[Problem], deadline: float) -> Plan | None:
 
 
 def _result(
-    problem: Problem, x: Array, dual: Array, certificate: Certificate, iterations: int, tolerances: tuple[float, float]
+    problem: Problem,
+    point: tuple[Array, Array, Array],
+    certificate: Certificate,
+    iterations: int,
+    tolerances: tuple[float, float],
 ) -> Result:
     """The result of one problem of a lock step."""
-    y, z = split_dual(problem, dual)
+    x, y, z = point
+    dual = y if problem.lower is None else np.concatenate([y, z])
     with np.errstate(all="ignore"):
         value = objective(problem.stacked, x, dual, satisfied=satisfied(certificate, *tolerances))
     return Result(

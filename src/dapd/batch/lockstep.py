@@ -24,6 +24,7 @@ from dapd.engines.jax import Oracle, Placed
 from dapd.methods.base import Method
 from dapd.methods.x_dapd import XDAPD
 from dapd.methods.y_dapd import YDAPD
+from dapd.solving.certificate import error_of
 from dapd.solving.jax_certificate import Measured, certificate_of
 
 LOOK = 25  # steps between two looks
@@ -64,7 +65,7 @@ class Walk(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The best point of each problem."""
+    """The best point of each problem, on the device."""
 
     x: Array
     y: Array
@@ -113,7 +114,8 @@ class Lockstep:
     def origin(self) -> tuple[Array, Array]:
         """Zero for every problem."""
         count, (rows, columns) = len(self.known.L), (v.shape[-1] for v in (self.measured.rows, self.measured.columns))
-        return np.zeros((count, columns)), np.zeros((count, rows))
+        with jax.enable_x64(True):
+            return jnp.zeros((count, columns)), jnp.zeros((count, rows))
 
     def run(self, start: tuple[Array, Array], tol: Array, limit: int, deadline: float) -> Found:
         """Walk until all errors are at most their `tol`, or a limit is reached."""
@@ -121,25 +123,23 @@ class Lockstep:
             return self._run(start, tol, limit, deadline)
 
     def _run(self, start: tuple[Array, Array], tol: Array, limit: int, deadline: float) -> Found:
-        x, y = (np.array(part, np.float64) for part in start)
-        found = Found(x, y, np.full(len(x), np.inf), np.zeros(len(x), int))
-        own = np.arange(len(x))  # the problem of each place
+        found, own = None, np.arange(len(tol))  # the best points, and the problem of each place
         data = (self.measured, Constants(*map(jnp.asarray, self.known)))
         axes = (self.axes, Constants(*(0 for _ in self.known)))
         begin, advance = programs(self.method.name, Axes(axes))
-        walk = begin(data, jnp.asarray(x), jnp.asarray(y), jnp.asarray(tol))
+        walk = begin(data, *start, tol)
         done, looks = 0, 1
         while True:
             began = perf_counter()
             walk, active, taken = advance(data, walk, looks, done)
-            active, taken = int(active), int(taken)  # waits for the device
+            active, taken = map(int, jax.device_get((active, taken)))  # waits for the device
             done += taken * LOOK
             looks = max(1, min(2 * looks, int(max(1, taken) * PULSE / max(perf_counter() - began, 1e-6))))
             looks = max(1, min(looks, -(-(limit - done) // LOOK)))
             over = active == 0 or done >= limit or perf_counter() >= deadline
             if over or (SHRINK * active <= len(own) and len(own) > FEW):
-                for into, part in zip(found, (walk.x, walk.y, walk.error, walk.iterations), strict=True):
-                    into[own] = np.asarray(part)
+                here = Found(walk.x, walk.y, walk.error, walk.iterations)
+                found = here if found is None else _merged(found, own, here)
                 if over:
                     return found
                 going = np.flatnonzero(np.asarray(walk.error > walk.tol))
@@ -147,6 +147,12 @@ class Lockstep:
                 keep = np.resize(going, size)  # repeats some, if fewer are left
                 data, walk = taken_by(Axes(axes))(data, walk, keep)
                 own = own[keep]
+
+
+@jax.jit
+def _merged(found: Found, own: Array, here: Found) -> Found:
+    """The best points of all problems after those of some are known better."""
+    return Found(*(all_of_them.at[own].set(some) for all_of_them, some in zip(found, here, strict=True)))
 
 
 class Axes:
@@ -203,8 +209,7 @@ def programs(name: str, axes: Axes) -> tuple[Callable[..., Any], Callable[..., A
         return method.first(parameters(known, mu, s), Oracle(placed), x, y)
 
     def error(measured: Measured, x: Array, y: Array) -> Array:
-        numbers = certificate_of(measured, x, y)
-        worst = jnp.maximum(jnp.maximum(numbers[3], numbers[4]), jnp.where(jnp.isnan(numbers[5]), 0.0, numbers[5]))
+        worst = error_of(certificate_of(measured, x, y))
         return jnp.where(jnp.isnan(worst), jnp.inf, worst)
 
     def begin(data: Any, x: Array, y: Array, tol: Array) -> Walk:

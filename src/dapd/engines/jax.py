@@ -41,15 +41,19 @@ class Placed:
 
 
 def place(problem: Problem, dtype: Any = None) -> Placed:
-    """The problem on the default device, in its own dtype unless another is given."""
+    """The problem on the default device, kept there for later solves; in its own dtype unless another is given."""
     dtype, mesh = np.dtype(dtype or problem.dtype), layout()
-    with jax.enable_x64(True):
-        return Placed(
-            M=place_map(problem.M, dtype) if mesh is None else mesh_map(problem.M, dtype, mesh),
-            f=place_function(problem, dtype),
-            phi=place_phi(problem, dtype),
-            b=put(problem.b, dtype, dual=True),
-        )
+    key = "placed", dtype, mesh
+    if key not in problem.memory:
+        with jax.enable_x64(True):
+            problem.memory[key] = Placed(
+                M=place_map(problem.M, dtype) if mesh is None else mesh_map(problem.M, dtype, mesh),
+                f=place_function(problem, dtype),
+                phi=place_phi(problem, dtype),
+                b=put(problem.b, dtype, dual=True),
+            )
+    found: Placed = problem.memory[key]
+    return found
 
 
 def is_large(problem: Problem) -> bool:
@@ -121,8 +125,8 @@ def loop(count: Any, body: Callable[[Any], Any], carry: Any, *, unroll: bool = T
 
 @functools.cache
 def compiled_first(first: Callable[..., Any]) -> Callable[..., Any]:
-    """The first state."""
-    return jax.jit(lambda placed, p, x, y: first(p, Oracle(placed), x, y))
+    """The first state, whether it takes a product with Mᵀ, and the parameters on the device."""
+    return jax.jit(lambda placed, p, x, y: (first(p, Oracle(placed), x, y), jnp.any(y != 0), p))
 
 
 ASKED: dict[Any, tuple[int, int]] = {}  # gradients and products of a step, by its function and its inner iterations
@@ -134,7 +138,25 @@ class Counted:
     block_products = 0
 
     def __init__(self) -> None:
-        self.gradients = self.products = 0
+        self.gradients = self._products = 0
+        self._later: list[Array] = []
+
+    def later(self, product: Array) -> None:
+        """Count a product if this number of the device is true; nobody waits for it before the count is read."""
+        product.copy_to_host_async()
+        self._later.append(product)
+
+    def count(self, gradients: int, products: int) -> None:
+        """Count what steps ask."""
+        self.gradients += gradients
+        self._products += products
+
+    @property
+    def products(self) -> int:
+        """With M and with Mᵀ, each counted."""
+        self._products += sum(map(int, self._later))
+        self._later.clear()
+        return self._products
 
 
 class JaxRunner:
@@ -150,7 +172,7 @@ class JaxRunner:
         self.method, self.dtype = method, problem.dtype
         self.placed = place(problem)
         self.counts = Counted()
-        self.pace = 16.0  # steps per pulse
+        self.pace = 32.0  # steps per pulse
         self.warm: set[type] = set()  # methods that have been compiled
         self.large = is_large(problem)
         self._state: Any = None
@@ -194,8 +216,9 @@ class JaxRunner:
         method = self.method
         with jax.enable_x64(True):
             x, y = put(method.x0, self.dtype, dual=False), put(method.y0, self.dtype, dual=True)
-            self._state = compiled_first(type(method).first)(self.placed, method.parameters, x, y)
-            self.counts.products += int(bool(jnp.any(y != 0)))
+            first = compiled_first(type(method).first)
+            self._state, product, self._parameters = first(self.placed, method.parameters, x, y)
+            self.counts.later(product)
 
     @property
     def state(self) -> Any:
@@ -208,23 +231,30 @@ class JaxRunner:
             self._state = type(state)(*(v if on_device(v) else jnp.asarray(v, self.dtype) for v in state))
 
     def advance(self, steps: int, deadline: float) -> int:
-        """Take `steps` steps, or fewer if the deadline comes first; return how many."""
-        run, p, done = compiled(type(self.method).update), self.method.parameters, 0
+        """Take `steps` steps, or fewer if the deadline comes first; return how many.
+
+        Steps that take less than a pulse may go on while the host does something else.
+        """
+        run, p, done = compiled(type(self.method).update), self._parameters, 0
         with jax.enable_x64(True):
             while done < steps and (perf_counter() < deadline or not done):
-                some = min(steps - done, max(1, int(self.pace)))  # the same in all processes, as their clock is
+                pulse = max(1, int(self.pace))  # the same in all processes, as their clock is
+                some = min(steps - done, pulse)
                 began = perf_counter()
                 state = run(self.placed, p, self._state, some)
-                jax.block_until_ready(state)
-                elapsed = perf_counter() - began
+                if some == pulse:
+                    self._wait(state, began, some)
                 self._state, done = state, done + some
-                if type(self.method) not in self.warm:  # it had to be compiled
-                    self.warm.add(type(self.method))
-                    elapsed = 0.0
-                self.counts.gradients += some * self.per_step[0]
-                self.counts.products += some * self.per_step[1]
-                self.pace = min(8 * self.pace, some * PULSE / max(elapsed, 1e-9)) if some >= self.pace else self.pace
+                self.counts.count(some * self.per_step[0], some * self.per_step[1])
         return done
+
+    def _wait(self, state: Any, began: float, steps: int) -> None:
+        """Wait for steps that may take longer, and learn how many make a pulse."""
+        jax.block_until_ready(state)
+        kind, elapsed = type(self.method), perf_counter() - began
+        if kind in self.warm:
+            self.pace = min(8 * self.pace, steps * PULSE / max(elapsed, 1e-9))
+        self.warm.add(kind)  # it had to be compiled
 
     def point(self) -> tuple[Array, Array]:
         """X and y: of a large problem arrays of the device, else NumPy's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -36,13 +37,23 @@ class TermsOf:
     H: Any
     c: Array | None
 
+    def _of_loss(self, x: Array) -> tuple[Array, Any, Array]:
+        """The arguments of the loss."""
+        target = 0.0 if self.d is None else self.d.astype(x.dtype)
+        return x if self.A is None else self.A.forward(x), target, self.e.astype(x.dtype)
+
+    def value(self, x: Array) -> Array:
+        """f(x)."""
+        curved = self.ridge * x + (0.0 if self.diagonal is None else self.diagonal * x)
+        curved = curved if self.H is None else curved + self.H.forward(x)
+        total = jnp.sum(x * (0.5 * curved if self.c is None else 0.5 * curved - self.c))
+        return total if self.loss is None else total + jnp.sum(LOSSES[self.loss].value(*self._of_loss(x)))
+
     def grad(self, x: Array) -> Array:
         """∇f(x)."""
         total = self.ridge.astype(x.dtype) * x
         if self.loss is not None:
-            image = x if self.A is None else self.A.forward(x)
-            target = 0.0 if self.d is None else self.d.astype(x.dtype)
-            slopes = LOSSES[self.loss].slope(image, target, self.e.astype(x.dtype))
+            slopes = LOSSES[self.loss].slope(*self._of_loss(x))
             total = total + (slopes if self.A is None else self.A.adjoint(slopes))
         if self.diagonal is not None:
             total = total + self.diagonal.astype(x.dtype) * x
@@ -58,10 +69,17 @@ class BlocksOf:
     sizes: tuple[int, ...]
     parts: tuple[Any, ...]
 
+    def _each(self, x: Array) -> Iterable[tuple[Any, Array]]:
+        """The blocks, and their parts of x."""
+        return zip(self.parts, jnp.split(x, np.cumsum(self.sizes)[:-1]), strict=True)
+
+    def value(self, x: Array) -> Array:
+        """The values of the blocks, added up."""
+        return jnp.sum(jnp.stack([part.value(piece) for part, piece in self._each(x)]))
+
     def grad(self, x: Array) -> Array:
         """The gradients of the blocks, joined."""
-        pieces = jnp.split(x, np.cumsum(self.sizes)[:-1])
-        return jnp.concatenate([part.grad(piece) for part, piece in zip(self.parts, pieces, strict=True)])
+        return jnp.concatenate([part.grad(piece) for part, piece in self._each(x)])
 
 
 @pytree("f")
@@ -172,6 +190,11 @@ class RowsOf:
         """The point of dom φ* nearest to z."""
         return self._by_code(0 * z, self._bounded(z), jnp.clip(z, self.lower, self.upper))
 
+    def project_conjugate_recession(self, w: Array) -> Array:
+        """The direction nearest to w along which φ* stays finite."""
+        low, high = jnp.where(jnp.isinf(self.lower), -jnp.inf, 0.0), jnp.where(jnp.isinf(self.upper), jnp.inf, 0.0)
+        return self._by_code(0 * w, self._bounded(w), jnp.clip(w, low, high))
+
     def value(self, q: Array) -> Array:
         """φ(q) of a q in dom φ."""
         return jnp.sum(self._by_code(0 * q, 0 * q, self._support(q)))
@@ -236,6 +259,10 @@ class BallsOf:
         """The point of dom φ* nearest to z."""
         return z if self.inside else self._inside(z)
 
+    def project_conjugate_recession(self, w: Array) -> Array:
+        """The direction nearest to w along which φ* stays finite."""
+        return w if self.inside else 0 * w
+
     def value(self, q: Array) -> Array:
         """φ(q) of a q in dom φ."""
         return jnp.zeros((), q.dtype) if self.inside else jnp.sum(self.radius * self.norms(q))
@@ -278,6 +305,10 @@ class PhiOf:
     def project_conjugate(self, z: Array) -> Array:
         """The point of dom φ* nearest to z."""
         return self.each(lambda part, own: part.project_conjugate(own), z)
+
+    def project_conjugate_recession(self, w: Array) -> Array:
+        """The direction nearest to w along which φ* stays finite."""
+        return self.each(lambda part, own: part.project_conjugate_recession(own), w)
 
     def value(self, q: Array) -> Array:
         """φ(q) of a q in dom φ."""

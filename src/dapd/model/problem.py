@@ -126,6 +126,11 @@ class Problem:
         return f.sized(self.columns)
 
     @cached_property
+    def memory(self) -> dict[Any, Any]:
+        """What engines keep of the problem, such as its numbers on a device, so they are moved there only once."""
+        return {}
+
+    @cached_property
     def sizes(self) -> Sizes:
         """What residuals are compared with, as far as it does not depend on the point."""
         norms = np.where(self.M.row_norms > 0, self.M.row_norms, 1.0)
@@ -202,7 +207,7 @@ class Problem:
         Whatever depends on the other parts alone is shared with this problem, so a solver may tell by `is` what is new.
         """
         other = copy(self)
-        for stale in ("sizes", "stacked", "parts"):
+        for stale in ("memory", "sizes", "stacked", "parts"):
             vars(other).pop(stale, None)
         other.f, other.M = self.f if f is None else f, self.M if M is None else M
         other.b, other.phi = self.b if b is None else b, self.phi if phi is None else phi

@@ -36,12 +36,12 @@ def _pseudo_huber_slope(u: Array, d: Any, e: float) -> Array:
 LOSSES = {  # ½(u − d)², log(1 + exp(−d·u)), √((u − d)² + e²)
     "square": Loss(lambda u, d, e: 0.5 * (u - d) ** 2, lambda u, d, e: u - d, lambda u, d, e: np.ones_like(u)),
     "logistic": Loss(
-        lambda u, d, e: np.logaddexp(0.0, -d * u),
+        lambda u, d, e: namespace(u).logaddexp(0.0, -d * u),
         _logistic_slope,
         lambda u, d, e: 0.25 * (1.0 - np.tanh(0.5 * d * u) ** 2),
     ),
     "pseudo-huber": Loss(
-        lambda u, d, e: np.sqrt((u - d) ** 2 + e**2),
+        lambda u, d, e: namespace(u).sqrt((u - d) ** 2 + e**2),
         _pseudo_huber_slope,
         lambda u, d, e: e**2 / ((u - d) ** 2 + e**2) ** 1.5,
     ),

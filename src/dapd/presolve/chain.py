@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
 from dapd.clock import perf_counter
 from dapd.model.problem import Problem
-from dapd.presolve.transform import ForAnyB, OnDevice, Transform
+from dapd.presolve.transform import ByFactors, ForAnyB, Transform
 
 Apply = Callable[[Problem], Transform | None]
 
@@ -40,6 +41,8 @@ class Presolve:
     def again(self, problem: Problem) -> Presolve | None:
         """The same transforms of a problem that differs only in b; None if it differs in more, or b forbids them."""
         known = self.original
+        if problem is known:
+            return self
         if not (problem.f is known.f and problem.M is known.M and problem.phi is known.phi):
             return None
         found: list[Transform] = []
@@ -57,10 +60,15 @@ class Presolve:
         """What was done, in sentences; empty if nothing was."""
         return " ".join(transform.why for transform in self.transforms)
 
-    def placed(self, put: Callable[[Array], Array]) -> Presolve | None:
-        """The same with vectors that `put` moves to a device; None if one of the transforms computes on the host."""
-        found = [transform.placed(put) for transform in self.transforms if isinstance(transform, OnDevice)]
-        return Presolve(self.original, found) if len(found) == len(self.transforms) else None
+    @property
+    def factors(self) -> tuple[Any, Any] | None:
+        """(columns, rows) if the way back is (columns·x, rows·y); None if it is another."""
+        columns, rows = 1.0, 1.0
+        for transform in self.transforms:
+            if not isinstance(transform, ByFactors):
+                return None
+            columns, rows = columns * transform.factors[0], rows * transform.factors[1]
+        return columns, rows
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
         """(x, y) of the original problem in the last one's variables."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Self
 
@@ -21,6 +20,7 @@ class Equations:
 
     name = "equations"
     why = "Rows with equal bounds became equations."
+    factors = 1.0, 1.0  # of x and y
 
     def __init__(self, problem: Problem, table: Rows) -> None:
         level = np.where(table.equation, table.lower, 0.0)
@@ -37,10 +37,6 @@ class Equations:
         if table is None or not np.any(table.lower[table.equation]):
             return None
         return cls(problem, table)
-
-    def placed(self, put: Callable[[Array], Array]) -> Self:
-        """Itself."""
-        return self
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
         """The same point."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from typing import Self
 
@@ -45,11 +44,10 @@ class _Factors:
         other.problem = self.problem.replaced(b=b * self.rows.astype(b.dtype))
         return other
 
-    def placed(self, put: Callable[[Array], Array]) -> Self:
-        """The same factors on a device."""
-        other = copy(self)
-        other.rows, other.columns = put(self.rows), put(self.columns)
-        return other
+    @property
+    def factors(self) -> tuple[Array, Array]:
+        """Those of x and those of y."""
+        return self.columns, self.rows
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
         """(x/columns, y/rows)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 from dapd.arrays import Array
@@ -39,11 +38,12 @@ class ForAnyB(Transform, Protocol):
 
 
 @runtime_checkable
-class OnDevice(Transform, Protocol):
-    """A transform that can take points of a device there and back without leaving it."""
+class ByFactors(Transform, Protocol):
+    """A transform that only multiplies, so a device can take points there and back as well."""
 
-    def placed(self, put: Callable[[Array], Array]) -> Transform:
-        """The same transform with its vectors on the device."""
+    @property
+    def factors(self) -> tuple[Any, Any]:
+        """(columns, rows) of x = columns·x̂ and y = rows·ŷ; numbers if all entries are the same."""
 
 
 def rebuilt(

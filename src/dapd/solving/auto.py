@@ -13,7 +13,7 @@ from dapd.arrays import Array, on_host, owned
 from dapd.blas import MANY, single_blas
 from dapd.clock import perf_counter
 from dapd.model.problem import Problem
-from dapd.solving.certificate import blame, objective
+from dapd.solving.certificate import blame
 from dapd.solving.choose import Comparison, compare_blocks
 from dapd.solving.doubts import Doubts
 from dapd.solving.ends import proves_infeasible, proves_unbounded
@@ -82,8 +82,10 @@ def solve_auto(
             if ended.status is Status.unbounded:
                 ray = doubts.contradiction()
                 ended = ended if ray is None else ended._replace(status=Status.infeasible, ray=ray)
-        look = search.point._replace(x=owned(search.point.x), y=owned(search.point.y))
-        value = objective(search.problem, look.x, look.y, satisfied=satisfied(look.certificate, *asked.tolerances))
+        look = search.point
+        good_enough = satisfied(look.certificate, *asked.tolerances)
+        value = search.judging.objective(look.x, look.y, satisfied=good_enough)
+        look = look._replace(x=owned(look.x), y=owned(look.y))
     seconds = perf_counter() - search.began
     if ended.reason == TOO_LATE:
         setup_time, seconds = setup_time + seconds, 0.0
@@ -211,7 +213,8 @@ def run(
     if not math.isfinite(search.point.certificate.error):
         blame(problem, *start)
     if "way" not in search.kept:
-        objective(problem, *start, satisfied=True)  # its errors must come before the work
+        # its errors must come before the work
+        search.judging.objective(search.point.x, search.point.y, satisfied=True)
     found_by: Way | None = None
     checking = 0.0  # seconds
     try:
@@ -250,9 +253,9 @@ def run(
                     other.insist()
             elif search.error > 0.5 * before:
                 began = perf_counter()
-                usual = moved if isinstance(way, Direct) or checking <= CHECKING * (began - search.began) else None
+                usual = moved() if isinstance(way, Direct) or checking <= CHECKING * (began - search.began) else None
                 for found in (usual, None if doubts is None else doubts.ask()):
-                    ended = _ray(search, found, found_by, far=AWAY * (1 + greatest(start[0])))
+                    ended = _ray(search, found, found_by, start[0])
                     if ended is not None:
                         return ended
                 checking += perf_counter() - began
@@ -267,21 +270,24 @@ def _aside(search: Search, start: tuple[Array, Array], engine: str, use_direct: 
     return ended.ray if ended.status is Status.infeasible else None
 
 
-def _ray(search: Search, moved: Moved | None, found_by: Way | None, far: float) -> Ended | None:
-    """A proof that there is no solution, if x or y runs away along a ray; `far` is where x counts as run away."""
+def _ray(search: Search, moved: Moved | None, found_by: Way | None, start: Array) -> Ended | None:
+    """A proof that there is no solution, if x, which began at `start`, or y runs away along a ray."""
     if moved is None:
         return None
-    dy = None if moved.dy is None or not search.may_be_ray(moved.dy) else moved.dy
-    if dy is None and (moved.dx is None or search.problem.f.mu > 0):
+    judging = search.judging
+    dx = None if moved.dx is None or not judging.may_descend(search.point.x, moved.dx) else moved.dx
+    dy = None if moved.dy is None or not judging.may_be_ray(moved.dy) else moved.dy
+    if dx is None and dy is None:
         return None
+    far = AWAY * (1 + greatest(start))
     x = np.clip(on_host(search.point.x), -far, far)
     with np.errstate(all="ignore"):
         if dy is not None:
             ray = proves_infeasible(search.problem, x, dy)
             if ray is not None:
                 return Ended(Status.infeasible, ray, found_by, "")
-        if moved.dx is not None:
-            ray = proves_unbounded(search.problem, x, moved.dx)
+        if dx is not None:
+            ray = proves_unbounded(search.problem, x, dx)
             if ray is not None:
                 return Ended(Status.unbounded, ray, found_by, "")
     return None

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dapd.arrays import Array
+from dapd.arrays import Array, namespace
 from dapd.model import ask
 from dapd.model.problem import Problem
 from dapd.solving.distance import Point, distance
@@ -51,6 +51,25 @@ class Certificate(NamedTuple):
     def meets(self, tol: float, tol_absolute: float) -> bool:
         """Whether error ≤ tol, or primal, dual and gap ≤ tol_absolute."""
         return self.excess(tol, tol_absolute) <= 1
+
+
+def error_of(numbers: Array) -> Array:
+    """`Certificate.error` of many certificates, whose numbers are along the last axis."""
+    xp, gap = namespace(numbers), numbers[..., 5]
+    residuals = xp.maximum(numbers[..., 3], numbers[..., 4])
+    return xp.where(xp.isnan(gap), residuals, xp.maximum(residuals, gap))
+
+
+def excess_of(numbers: Array, tol: float, tol_absolute: float) -> Array:
+    """`Certificate.excess` of many certificates."""
+    found = np.full(numbers.shape[:-1], np.inf)
+    if tol > 0:
+        found = error_of(numbers) / tol
+    if tol_absolute > 0:
+        feasibility, gap, primal, dual = (numbers[..., k] for k in (1, 2, 6, 7))
+        worst = np.maximum(np.maximum(primal, dual), np.where(np.isnan(gap), feasibility, gap))
+        found = np.fmin(found, np.where(np.isfinite(worst), worst, np.inf) / tol_absolute)
+    return found
 
 
 def certify(

@@ -1,40 +1,107 @@
-"""What a solve by the jax engine does on the device besides its steps: certificates, norms, and ways back."""
+"""Who judges the points of a solve: the host, or the device of the jax engine if the points stay there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from dapd.arrays import Array, on_host
+import numpy as np
+
+from dapd.arrays import Array, on_device, on_host
 from dapd.model.problem import Problem
-from dapd.solving.certificate import Certificate, certify
+from dapd.presolve import Presolve
+from dapd.solving.certificate import Certificate, certify, objective
 from dapd.spectrum.estimate import Spectrum
 
 if TYPE_CHECKING:
-    from dapd.solving.jax_certificate import Device
-
-Certify = Callable[[Array, Array, Spectrum | None], Certificate]
+    from dapd.solving.jax_judge import Device
 
 
-def certifier(problem: Problem, engine: str) -> Certify:
-    """`certify` for this problem: on the device if the jax engine keeps its points there."""
-    device = on_the_device(problem, engine)
-    if device is not None and device.can_certify:
-        return device.certify
-    return lambda x, y, spectrum: certify(problem, on_host(x), on_host(y), spectrum=spectrum)
+class Look(NamedTuple):
+    """A point of the given problem, and its certificate."""
+
+    x: Array
+    y: Array
+    certificate: Certificate
 
 
-def ray_filter(problem: Problem, engine: str) -> Callable[[Array], bool]:
-    """Whether a direction of y may prove that there is no solution: the device says so before the host is asked."""
+class Judge(Protocol):
+    """Measures points of a problem, or of a transformed one whose points it takes back first."""
+
+    def start(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """A point of the given problem in the variables of the transformed one."""
+
+    def look(self, x: Array, y: Array, spectrum: Spectrum | None = None) -> Look:
+        """The point of the given problem, and its certificate; a point of a device that is not finite has error inf."""
+
+    def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
+        """How x and y of the given problem moved from one point to another."""
+
+    def may_be_ray(self, direction: Array) -> bool:
+        """Whether a direction of y is worth the check of `ends.proves_infeasible`."""
+
+    def may_descend(self, x: Array, direction: Array) -> bool:
+        """Whether a direction of x is worth the check of `ends.proves_unbounded`."""
+
+    def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
+        """As `certificate.objective`, of a point of the given problem."""
+
+
+class OnHost:
+    """Judges by NumPy."""
+
+    def __init__(self, problem: Problem, transform: Presolve | None) -> None:
+        self.problem, self.transform = problem, transform
+
+    def _back(self, x: Array, y: Array) -> tuple[Array, Array]:
+        x, y = on_host(x), on_host(y)
+        return (x, y) if self.transform is None else self.transform.back(x, y)
+
+    def start(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """By the transform."""
+        x, y = on_host(x), on_host(y)
+        return (x, y) if self.transform is None else self.transform.start(x, y)
+
+    def look(self, x: Array, y: Array, spectrum: Spectrum | None = None) -> Look:
+        """By `certify`."""
+        from_device = on_device(x)
+        x, y = (part.astype(self.problem.dtype, copy=False) for part in self._back(x, y))
+        certificate = certify(self.problem, x, y, spectrum=spectrum)
+        if from_device and not (np.isfinite(x).all() and np.isfinite(y).all()):
+            certificate = certificate._replace(stationarity_error=math.inf)
+        return Look(x, y, certificate)
+
+    def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
+        """The difference of the two points."""
+        (x, y), (x_before, y_before) = self._back(*now), self._back(*before)
+        return x - x_before, y - y_before
+
+    def may_be_ray(self, direction: Array) -> bool:
+        """Always: the check itself is here too."""
+        return True
+
+    def may_descend(self, x: Array, direction: Array) -> bool:
+        """Unless f is strongly convex."""
+        return not self.problem.f.mu > 0
+
+    def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
+        """In float64."""
+        return objective(self.problem, on_host(x), on_host(y), satisfied)
+
+
+def judge_of(problem: Problem, engine: str, transform: Presolve | None = None) -> Judge:
+    """The judge of a problem; of points of `transform.problem` if that is given."""
     device = on_the_device(problem, engine)
     if device is None or not device.can_certify:
-        return lambda direction: True
-    return on_the_device_itself(problem.unstacked).may_be_ray
+        return OnHost(problem, transform)
+    from dapd.solving.jax_judge import OnDevice
+
+    return OnDevice(device, on_the_device_itself(problem.unstacked), transform)
 
 
 def on_the_device_itself(problem: Problem) -> Device:
     """The problem on the device of the jax engine, small or not."""
-    from dapd.solving.jax_certificate import Device
+    from dapd.solving.jax_judge import Device
 
     return Device(problem)
 

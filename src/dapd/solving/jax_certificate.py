@@ -5,28 +5,21 @@ A test holds the two equal.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dapd.arrays import Array, on_device, on_host
-from dapd.engines.jax import Placed, place
-from dapd.engines.jax_functions import PhiOf
-from dapd.engines.jax_layout import put
+from dapd.arrays import Array
+from dapd.engines.jax import Placed
 from dapd.engines.jax_maps import pytree
-from dapd.model.problem import Problem
-from dapd.operators.base import Operator
-from dapd.presolve import Presolve
-from dapd.solving.certificate import Certificate
+from dapd.solving.certificate import BalancedStep
 from dapd.solving.measure import EPSILON
-from dapd.spectrum.estimate import Spectrum
+from dapd.solving.proximal import Oracles, step_of
 
 ROUGH = 0.1  # part of the sizes of their terms up to which products may be left for a direction to be checked
+SLACK = 64  # roundings within which a residual counts as one at which φ* is finite
 
 
 @pytree()
@@ -40,93 +33,8 @@ class Measured:
     unit: Array
 
 
-class Device(Operator):
-    """A large problem on the device; as an operator it is the problem's M, with products computed there."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.shape, self.dtype = problem.M.shape, problem.M.dtype
-        self.memory = problem.M.memory
-
-    @property
-    def probes(self) -> int:
-        """As those of M."""
-        return self.problem.M.probes
-
-    @property
-    def work(self) -> int:
-        """As that of M."""
-        return self.problem.M.work
-
-    def sparse(self) -> Any:
-        """As that of M."""
-        return self.problem.M.sparse()
-
-    @cached_property
-    def placed(self) -> Placed:
-        """The problem in float64."""
-        return place(self.problem, np.float64)
-
-    @property
-    def can_certify(self) -> bool:
-        """Whether φ's values and projections are known on the device."""
-        return isinstance(self.placed.phi, PhiOf)
-
-    def forward(self, x: Array) -> Array:
-        """Mx, to and from NumPy."""
-        with jax.enable_x64(True):
-            return on_host(_forward(self.placed.M, put(x, np.float64, dual=False)))
-
-    def adjoint(self, y: Array) -> Array:
-        """Mᵀy, to and from NumPy."""
-        with jax.enable_x64(True):
-            return on_host(_adjoint(self.placed.M, put(y, np.float64, dual=True)))
-
-    def way_back(self, transform: Presolve) -> Callable[[Array, Array], tuple[Array, Array]]:
-        """`transform.back` on the device if every transform has a form for it."""
-        rows, columns = self.shape
-
-        def moved(v: Array) -> Array:
-            with jax.enable_x64(True):
-                return put(v, np.float64, dual=len(v) == rows and (rows != columns or bool(np.any(v != 1))))
-
-        placed = transform.placed(moved)
-        if placed is not None:
-            return placed.back
-        return lambda x, y: transform.back(on_host(x), on_host(y))
-
-    @cached_property
-    def _measured(self) -> Measured:
-        sizes = self.problem.sizes
-        rows, duals = (put(part, np.float64, dual=True) for part in (sizes.rows, sizes.duals))
-        columns, unit = put(sizes.columns, np.float64, dual=False), put(sizes.unit, np.float64, dual=False)
-        return Measured(self.placed, rows, duals, columns, unit)
-
-    @cached_property
-    def _bounds(self) -> tuple[Array, Array]:
-        lower, upper = (put(side, np.float64, dual=False) for side in self.problem.bounds)
-        return lower, upper
-
-    def may_be_ray(self, direction: Array) -> bool:
-        """Whether a direction of y is worth the check that `ends.proves_infeasible` makes on the host."""
-        with jax.enable_x64(True):
-            d = _put(direction[: self.problem.rows], dual=True)
-            return bool(_may_be_ray(self.placed, self._bounds, d))
-
-    def certify(self, x: Array, y: Array, spectrum: Spectrum | None) -> Certificate:
-        """Measure (x, y) in float64. `distance` is not computed."""
-        with jax.enable_x64(True):
-            x, y = _put(x, dual=False), _put(y, dual=True)
-            numbers = np.asarray(_certificate(self._measured, x, y))
-        return Certificate(*map(float, [*numbers, math.inf]))
-
-
-def _put(v: Array, *, dual: bool) -> Array:
-    return v.astype(np.float64) if on_device(v) else put(v, np.float64, dual=dual)
-
-
-_forward = jax.jit(lambda M, x: M.forward(x))
-_adjoint = jax.jit(lambda M, y: M.adjoint(y))
+forward = jax.jit(lambda M, x: M.forward(x))
+adjoint = jax.jit(lambda M, y: M.adjoint(y))
 
 
 def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
@@ -135,10 +43,7 @@ def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
     M, f, phi, b = problem.M, problem.f, problem.phi, problem.b
     grad, Mx, Mty = f.grad(x), M.forward(x), M.adjoint(y)
     residual = Mx - b
-    entries = M.magnitudes()
-    rows = phi.pooled(measured.rows + (abs(Mx) if entries is None else entries.forward(abs(x))))
-    duals = phi.pooled(measured.duals + abs(y))
-    steps = duals / rows
+    rows, duals, steps = _balanced_step(measured, x, y, Mx)
     away = abs(y - phi.prox(y + steps * residual, steps)) + EPSILON * abs(y)
     slope = grad + Mty
     near, image = phi.project(y), phi.project_conjugate(residual)
@@ -160,13 +65,63 @@ def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
     )
 
 
-_certificate = jax.jit(certificate_of)
+def _balanced_step(measured: Measured, x: Array, y: Array, Mx: Array) -> BalancedStep:
+    phi, entries = measured.placed.phi, measured.placed.M.magnitudes()
+    rows = phi.pooled(measured.rows + (abs(Mx) if entries is None else entries.forward(abs(x))))
+    duals = phi.pooled(measured.duals + abs(y))
+    return BalancedStep(rows, duals, duals / rows)
 
 
 @jax.jit
-def _may_be_ray(problem: Placed, bounds: tuple[Array, Array], d: Array) -> Array:
+def proximal_step(placed: Placed, *step: Any) -> tuple[Array, Array]:
+    """`proximal.step_of` there."""
+    y, squares = step_of(Oracles(placed.f.grad, placed.phi.prox, placed.M, placed.b), *step)
+    return y, jnp.stack(squares)
+
+
+@jax.jit
+def look_at(measured: Measured, factors: tuple[Array, Array], x: Array, y: Array) -> tuple[Array, Array, Array]:
+    """The point (columns·x, rows·y) and its numbers, infinite if it is not finite."""
+    x, y = ((factor * v).astype(v.dtype) for factor, v in zip(factors, (x, y), strict=True))
+    numbers = certificate_of(measured, x.astype(np.float64), y.astype(np.float64))
+    finite = jnp.all(jnp.isfinite(x)) & jnp.all(jnp.isfinite(y))
+    return x, y, jnp.where(finite, numbers, jnp.inf)
+
+
+@jax.jit
+def start_of(factors: tuple[Array, Array], x: Array, y: Array) -> tuple[Array, Array]:
+    """(x/columns, y/rows)."""
+    return (x / factors[0]).astype(x.dtype), (y / factors[1]).astype(y.dtype)
+
+
+@jax.jit
+def difference(
+    factors: tuple[Array, Array], now: tuple[Array, Array], before: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """How (columns·x, rows·y) moved."""
+    return factors[0] * (now[0] - before[0]), factors[1] * (now[1] - before[1])
+
+
+@jax.jit
+def objective_of(measured: Measured, x: Array, y: Array) -> Array:
+    """F(x) + φ*(Mx − b), the same at the nearest point at which φ* is finite, and whether that is the same point."""
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    problem, phi = measured.placed, measured.placed.phi
+    Mx = problem.M.forward(x)
+    residual = Mx - problem.b
+    image, value = phi.project_conjugate(residual), problem.f.value(x)
+    inside = jnp.all(abs(residual - image) <= SLACK * EPSILON * (1 + abs(residual)))
+    steps = _balanced_step(measured, x, y, Mx).steps
+    v = y + steps * residual
+    p = phi.prox(v, steps)
+    nearby = jnp.sum(p * ((v - p) / steps)) - phi.value(phi.project(p))
+    return jnp.stack([value + phi.conjugate(image), value + nearby, inside.astype(np.float64)])
+
+
+@jax.jit
+def may_be_ray(problem: Placed, bounds: tuple[Array, Array], d: Array) -> Array:
     """Whether −bᵀd − φ∞(d) exceeds the supremum of −(Mᵀd)ᵀx, if products that are small count as zero."""
-    d = problem.phi.project_recession(d)
+    d = problem.phi.project_recession(d[: problem.b.size].astype(np.float64))
     image, entries = problem.M.adjoint(d), problem.M.magnitudes()
     sizes = jnp.linalg.norm(d) if entries is None else _greatest(entries.adjoint(abs(d)))
     ends = jnp.where(image < 0, bounds[1], bounds[0])
@@ -174,6 +129,18 @@ def _may_be_ray(problem: Placed, bounds: tuple[Array, Array], d: Array) -> Array
     supremum = jnp.sum(jnp.where(endless, 0.0, -image * jnp.where(endless, 0.0, ends)))
     gain = -jnp.sum(problem.b * d) - problem.phi.value(d) - supremum
     return (gain > 0) & (_greatest(jnp.where(endless, image, 0.0)) <= ROUGH * sizes)
+
+
+@jax.jit
+def may_descend(problem: Placed, bounds: tuple[Array, Array], steepness: Array, x: Array, v: Array) -> Array:
+    """Whether ∇f(x)ᵀv + φ*∞(Mv) is negative, if products that are small count as zero."""
+    x, v = x.astype(np.float64), v.astype(np.float64)
+    low, high = (jnp.where(jnp.isinf(side), side, 0.0) for side in bounds)
+    v = jnp.clip(v / _greatest(v), low, high)
+    image = problem.M.forward(v)
+    allowed = problem.phi.project_conjugate_recession(image)
+    gain = -jnp.sum(problem.f.grad(x) * v) - problem.phi.conjugate(allowed)
+    return (gain > 0) & (_greatest(image - allowed) <= ROUGH * steepness)
 
 
 def _worst(errors: Array, sizes: Array) -> Array:

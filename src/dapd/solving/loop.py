@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dapd.arrays import Array, on_host, owned
+from dapd.arrays import Array, on_host, owned, wait_for
 from dapd.clock import perf_counter
 from dapd.engines.protocol import Runner
-from dapd.solving.certificate import Certificate, blame, objective
-from dapd.solving.device import certifier, ray_filter
+from dapd.solving.certificate import Certificate, blame
+from dapd.solving.device import judge_of
 from dapd.solving.ends import proves_infeasible, proves_unbounded
 from dapd.solving.progress import Display
 from dapd.solving.result import History, Status
@@ -67,8 +67,7 @@ class Loop:
         self.deadline = deadline  # on the performance counter
         self.callback = callback
         self.spectrum = spectrum  # what the caller knows of M
-        self.certify = certifier(self.method.problem, runner.engine)
-        self.may_be_ray = ray_filter(self.method.problem, runner.engine)
+        self.judging = judge_of(self.method.problem, runner.engine)
         self.iteration = 0
         self.seconds = 0.0
         self.reason = ""  # said instead of the status's own sentence
@@ -89,7 +88,7 @@ class Loop:
             if not math.isfinite(look.certificate.error):
                 blame(self.method.problem, on_host(look.x), on_host(look.y))
             # its errors must come before the work
-            objective(self.method.problem, on_host(look.x), on_host(look.y), satisfied=True)
+            self.judging.objective(look.x, look.y, satisfied=True)
             before = None
             while True:
                 shown.show(look.iteration, look.time, look.certificate, self._remaining(before, look))
@@ -126,7 +125,10 @@ class Loop:
         """Certify the point of the state; off the clock when it is recorded in a history."""
         began = perf_counter()
         x, y = self.runner.point()
-        certificate = self.certify(x, y, self.spectrum)
+        if self.looks is not None:
+            wait_for(x)
+            self.seconds += perf_counter() - began
+        x, y, certificate = self.judging.look(x, y, self.spectrum)
         self.residuals.append((self.iteration, max(certificate.stationarity, certificate.feasibility)))
         self.errors.append((self.iteration, certificate.error))
         if self.looks is None:
@@ -148,11 +150,12 @@ class Loop:
         problem = self.method.problem
         if before is not None:
             away = look.y - before.y
-            self.ray = proves_infeasible(problem, look.x, away) if self.may_be_ray(away) else None
+            self.ray = proves_infeasible(problem, look.x, away) if self.judging.may_be_ray(away) else None
             if self.ray is not None:
                 return Status.infeasible
             if before.x is not None:
-                self.ray = proves_unbounded(problem, look.x, look.x - before.x)
+                gone = look.x - before.x
+                self.ray = proves_unbounded(problem, look.x, gone) if self.judging.may_descend(look.x, gone) else None
             if self.ray is not None:
                 return Status.unbounded
         if stop:

@@ -12,12 +12,14 @@ yᵀ(Mx − b) − φ(y) − (δ/2)‖y − y_k‖². docs/restarts.md has the t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dapd import theory
-from dapd.arrays import Array, Dual, Primal, on_host
+from dapd.arrays import Array, Dual, Primal, on_device, on_host
 from dapd.methods import x_dapd, y_dapd
 from dapd.methods.base import Method
 from dapd.model import ask
@@ -191,10 +193,34 @@ def accuracy(problem: Problem, p: Parameters, x: Array, x_k: Array, y_k: Array) 
     = 0. The operator of the epoch is strongly monotone with constant 1 in the norm above, so the distance is at most
     ‖v‖/√μ̂.
     """
-    x, x_k, y_k = on_host(x), on_host(x_k), on_host(y_k)
-    y = ask.prox(problem.phi, y_k + (problem.M.forward(x) - problem.b) / p.delta, 1 / p.delta)
-    grad, Mty, away = ask.gradient(problem.f, x), problem.M.adjoint(y), x - x_k
-    left, terms = grad + Mty + p.mu * away, abs(grad) + abs(Mty) + p.mu * (abs(x) + abs(x_k))
-    length = math.sqrt(p.mu * float(away @ away) + p.delta * float((y - y_k) @ (y - y_k)))
+    if on_device(x):
+        from dapd.solving.jax_judge import proximal_step_there as step_to  # jax is imported only if it is used
+    else:
+        step_to, x_k, y_k = _step_here, on_host(x_k), on_host(y_k)
+    y, squares = step_to(problem, p.mu, p.delta, x, x_k, y_k)
+    left, terms, moved_x, moved_y = map(float, squares)
     unit = 100 * float(np.finfo(problem.dtype).eps) / math.sqrt(p.mu)
-    return Accuracy(y, float(np.linalg.norm(left)) / math.sqrt(p.mu), length, unit * float(np.linalg.norm(terms)))
+    length = math.sqrt(p.mu * moved_x + p.delta * moved_y)
+    return Accuracy(y, math.sqrt(left) / math.sqrt(p.mu), length, unit * math.sqrt(terms))
+
+
+class Oracles(NamedTuple):
+    """What a proximal-point step is measured with, on the host or on a device."""
+
+    gradient: Callable[[Array], Array]
+    prox: Callable[[Array, Any], Array]
+    M: Any
+    b: Array
+
+
+def step_of(o: Oracles, mu: Any, delta: Any, x: Array, x_k: Array, y_k: Array) -> tuple[Array, list[Any]]:
+    """The y that belongs to x, and the squares of v, of the sizes of its terms, of x − x_k and of y − y_k."""
+    y = o.prox(y_k + (o.M.forward(x) - o.b) / delta, 1 / delta)
+    grad, Mty, away = o.gradient(x), o.M.adjoint(y), x - x_k
+    left, terms = grad + Mty + mu * away, abs(grad) + abs(Mty) + mu * (abs(x) + abs(x_k))
+    return y, [v @ v for v in (left, terms, away, y - y_k)]
+
+
+def _step_here(problem: Problem, *step: Any) -> tuple[Array, list[Any]]:
+    asked = Oracles(partial(ask.gradient, problem.f), partial(ask.prox, problem.phi), problem.M, problem.b)
+    return step_of(asked, *step)

@@ -41,7 +41,7 @@ class Request(NamedTuple):
 def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: list[str]) -> Result:
     """Run a method until its certificate meets a tolerance, or a limit is reached."""
     problem, bound = asked.problem, runner.method
-    stacked, given = problem.stacked, spectrum
+    given = spectrum
     limit = (bound.round if asked.by_passes else 1) * asked.limit
     if spectrum is not None and not spectrum.resolved:
         note = [*note, f"s_min = {spectrum.s_min:.2g} is a guess, so the rate is not certain."]
@@ -55,8 +55,9 @@ def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: 
         single_blas(problem.M.work + problem.f.work) if runner.engine == "native" else nullcontext(),
     ):
         status, look = loop.run(shown)
+        good_enough = satisfied(look.certificate, *asked.tolerances)
+        value = loop.judging.objective(look.x, look.y, satisfied=good_enough)
         look = look._replace(x=owned(look.x), y=owned(look.y))
-        value = objective(stacked, look.x, look.y, satisfied=satisfied(look.certificate, *asked.tolerances))
     y, z = split_dual(problem, look.y)
     return Result(
         x=look.x,

@@ -200,8 +200,9 @@ class _Guesses(_Track):
             self.method, self.ran = bench.of_guess(guess, before.x, before.y), guess
             bench.take(self.method)
         after, left = before, bench.steps(guess)
+        often = max(SHORTEST, left // LOOKS)
         while left > 0 and not bench.over:
-            piece = min(left, max(SHORTEST, bench.steps(guess) // LOOKS))
+            piece = min(left, often)
             after, left = bench.advance(piece), left - piece
             if after.error < before.error * math.exp(-PLENTY) or math.isinf(after.error):
                 break

@@ -10,7 +10,7 @@ import numpy as np
 from dapd.arrays import Array, on_host
 from dapd.clock import perf_counter
 from dapd.model.problem import Problem
-from dapd.solving.device import certifier, ray_filter
+from dapd.solving.device import Judge, judge_of
 from dapd.solving.loop import Info
 from dapd.spectrum.estimate import Spectrum
 
@@ -33,7 +33,7 @@ class Search:
     ) -> None:
         self.problem, self.tolerances, self.limit, self.deadline = problem, tolerances, limit, deadline
         self.spectrum = spectrum
-        self.certify, self.may_be_ray = certifier(problem, engine), ray_filter(problem, engine)
+        self.judging = judge_of(problem, engine)
         self.repeated = kept is not None  # whether there will be more solves of nearly the same problem
         self.kept = {} if kept is None else kept  # set-ups that these use again
         self.began = perf_counter()
@@ -49,14 +49,13 @@ class Search:
         assert self.best is not None
         return self.best
 
-    def judge(self, x: Array, y: Array) -> float:
-        """The relative error of a point, or 0 if it meets a tolerance.
+    def judge(self, x: Array, y: Array, judging: Judge | None = None) -> float:
+        """The relative error of a point, or 0 if it meets a tolerance; `judging` takes points of another form back.
 
         Absolute residuals would mislead: their gap is zero at a start that is far from anything.
         """
-        x, y = x.astype(self.problem.dtype, copy=False), y.astype(self.problem.dtype, copy=False)
         with np.errstate(all="ignore"):
-            certificate = self.certify(x, y, self.spectrum)
+            x, y, certificate = (judging or self.judging).look(x, y, self.spectrum)
         error = math.inf if math.isnan(certificate.error) else max(certificate.error, TINY)
         error = 0.0 if certificate.meets(*self.tolerances) else error
         self.judged += 1
@@ -73,7 +72,7 @@ class Search:
         rng, eps = np.random.default_rng(0), np.finfo(self.problem.dtype).eps
         x, y = (v * (1 + eps * rng.choice([-1, 1], v.size)).astype(v.dtype) for v in map(on_host, self.point[2:4]))
         with np.errstate(all="ignore"):
-            moved = self.certify(x, y, None).error
+            moved = self.judging.look(x, y).certificate.error
         error = self.point.certificate.error
         return abs(moved - error) > ROUNDING * error
 

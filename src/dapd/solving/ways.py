@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from dapd import theory
@@ -27,7 +28,7 @@ from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.matrices import TooExpensive
 from dapd.second_order.newton import PROBING, Newton, Unsuitable, dense_seconds
 from dapd.second_order.systems import Singular
-from dapd.solving.device import on_the_device
+from dapd.solving.device import Judge, judge_of, on_the_device
 from dapd.solving.restarts import restarts
 from dapd.solving.search import Search
 from dapd.spectrum.estimate import Spectrum, estimate_norm
@@ -50,6 +51,7 @@ RETRY = 8  # times the seconds that a factorisation may take, after a way turned
 ANALYSIS = 1e-7  # seconds per entry of a sparse factor that it takes to count them
 IN_NUMPY = "second-order steps run in NumPy, SciPy and qdldl"
 TRANSFORMS = CLEANING + CONDITIONING
+Point = tuple[Array, Array]
 
 
 class Moved(NamedTuple):
@@ -57,6 +59,9 @@ class Moved(NamedTuple):
 
     dx: Array | None
     dy: Array | None
+
+
+Piece = Callable[[], Moved]  # a piece of progress, which says how x and y moved if it is asked
 
 
 def entries_are_scattered(M: Operator) -> bool:
@@ -78,7 +83,7 @@ class Way:
         self.left_at = math.inf  # the error when another way took over
         self.progress: list[tuple[float, float]] = []  # seconds spent, and how many times too large the error was
         self.why = ""
-        self.pieces: Iterator[Moved] | None = None
+        self.pieces: Iterator[Piece] | None = None
 
     @property
     def ran(self) -> Engine:
@@ -97,11 +102,11 @@ class Way:
     def insist(self, *, first: bool = False) -> None:
         """Assume the best, if only a trial can tell what this way costs; `first`: be tried before all others."""
 
-    def start(self) -> Iterator[Moved]:
+    def start(self) -> Iterator[Piece]:
         """Make progress from the best point on, a piece at a time."""
         raise NotImplementedError
 
-    def advance(self) -> Moved | None:
+    def advance(self) -> Piece | None:
         """Make a piece of progress; None if there is no more to come."""
         if self.pieces is None:
             self.pieces = self.start()
@@ -176,7 +181,7 @@ class Direct(Way):
         error = self.search.judge(found.x, found.y)
         return 1.0 + error if error else 0.0
 
-    def start(self) -> Iterator[Moved]:
+    def start(self) -> Iterator[Piece]:
         """One call."""
         search = self.search
         self.form = self.form or conic(search.problem)
@@ -197,11 +202,11 @@ class Direct(Way):
         search.iterations += answer.iterations
         self.seconds = None  # it will not do better
         if answer.status == "infeasible":
-            yield Moved(None, answer.ray)
+            yield partial(Moved, None, answer.ray)
         elif answer.status == "unbounded":
-            yield Moved(answer.ray, None)
+            yield partial(Moved, answer.ray, None)
         else:
-            yield Moved(None, None)
+            yield partial(Moved, None, None)
 
 
 class SecondOrder(Way):
@@ -286,14 +291,14 @@ class SecondOrder(Way):
         whole = (problem.rows + problem.columns) ** 2 / 2
         return ANALYSIS * min(whole, self.limit / ENTRY)
 
-    def start(self) -> Iterator[Moved]:
+    def start(self) -> Iterator[Piece]:
         """Proximal steps."""
         search = self.search
         while not self.is_set_up:
             if self._analysis() > search.deadline - perf_counter():
                 return
             self.set_up()
-            yield Moved(None, None)
+            yield partial(Moved, None, None)
         if self.newton is None:
             return
         newton, best = self.newton, search.point
@@ -310,7 +315,7 @@ class SecondOrder(Way):
                 search.iterations += newton.factorizations - counted
             if look is None:
                 return
-            yield Moved(look.dx, look.dy)
+            yield partial(Moved, look.dx, look.dy)
 
 
 class FirstOrder(Way):
@@ -366,26 +371,25 @@ class FirstOrder(Way):
         kept["transform"] = found
         return found
 
-    def start(self) -> Iterator[Moved]:
+    def start(self) -> Iterator[Piece]:
         """Epochs on a problem with scaled rows, judged by the certificate of the given one."""
         search = self.search
         transform = self._transform()
         problem = transform.problem
         spectrum = problem.spectrum or (None if transform.transforms else self.spectrum)
-        device = on_the_device(problem, self.engine)
         if spectrum is None:
+            device = on_the_device(problem, self.engine)
             spectrum = estimate_norm(problem.M if device is None else device, deadline=search.deadline)
-        best = search.point
-        back = transform.back if device is None else device.way_back(transform)
+        best, judging = search.point, judge_of(search.problem, self.engine, transform)
 
-        before: dict[str, tuple[Array, Array]] = {}  # where epochs of each kind ended
+        before: dict[str, Point] = {}  # where epochs of each kind ended
         made = [0, 0, 0]
         for epoch in restarts(
             problem,
-            lambda x, y: search.judge(*back(x, y)),
+            lambda x, y: search.judge(x, y, judging),
             s_max=spectrum.s_max,
             s_min=spectrum.s_min or None,
-            start=transform.start(best.x, best.y),
+            start=judging.start(best.x, best.y),
             engine=self.engine,
             deadline=search.deadline,
             allowed=lambda: search.limit - (search.iterations - made[0]),
@@ -397,7 +401,9 @@ class FirstOrder(Way):
                 search.slowdown = max(1.0, self.spent / epoch.iterations / self.usual)
             made[:] = epoch.iterations, epoch.gradients, epoch.products
             self.used = epoch.engine
-            x, y = back(*epoch.last)
-            x_before, y_before = before.get(epoch.kind, (x, y))
-            yield Moved(x - x_before, y - y_before)
-            before[epoch.kind] = x, y
+            yield partial(_moved, judging, epoch.last, before.get(epoch.kind, epoch.last))
+            before[epoch.kind] = epoch.last
+
+
+def _moved(judging: Judge, now: Point, before: Point) -> Moved:
+    return Moved(*judging.move(now, before))

@@ -149,7 +149,9 @@ def _multiplications(operator: Operator) -> float:
 
 def _small(operator: Operator) -> bool:
     """Whether dense linear algebra is the cheapest approach."""
-    return operator.probes == 0 and min(operator.shape) <= (EXACT if operator.sparse() is None else EXACT_SPARSE)
+    if operator.probes or min(operator.shape) > max(EXACT, EXACT_SPARSE):  # a sparse matrix of blocks takes time
+        return False
+    return min(operator.shape) <= (EXACT if operator.sparse() is None else EXACT_SPARSE)
 
 
 def _whole(operator: Operator, name: str, *, positive: bool, deadline: float) -> Spectrum:

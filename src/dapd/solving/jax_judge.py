@@ -1,0 +1,185 @@
+"""A problem on the device of the jax engine, and the judge of the points that stay there."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+
+from dapd.arrays import Array, on_device, on_host
+from dapd.engines.jax import Placed, place
+from dapd.engines.jax_functions import PhiOf
+from dapd.engines.jax_layout import layout, put
+from dapd.model.problem import Problem
+from dapd.operators.base import Operator
+from dapd.presolve import Presolve
+from dapd.solving import jax_certificate as formulas
+from dapd.solving.certificate import Certificate, objective
+from dapd.solving.device import Look
+from dapd.solving.jax_certificate import Measured
+from dapd.spectrum.estimate import Spectrum
+
+
+class Device(Operator):
+    """A large problem on the device; as an operator it is the problem's M, with products computed there."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.shape, self.dtype = problem.M.shape, problem.M.dtype
+        self.memory = problem.M.memory
+
+    @property
+    def probes(self) -> int:
+        """As those of M."""
+        return self.problem.M.probes
+
+    @property
+    def work(self) -> int:
+        """As that of M."""
+        return self.problem.M.work
+
+    def sparse(self) -> Any:
+        """As that of M."""
+        return self.problem.M.sparse()
+
+    @property
+    def placed(self) -> Placed:
+        """The problem in float64."""
+        return place(self.problem, np.float64)
+
+    @property
+    def can_certify(self) -> bool:
+        """Whether φ's values and projections are known on the device."""
+        return isinstance(self.placed.phi, PhiOf)
+
+    def forward(self, x: Array) -> Array:
+        """Mx, to and from NumPy."""
+        with jax.enable_x64(True):
+            return on_host(formulas.forward(self.placed.M, put(x, np.float64, dual=False)))
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy, to and from NumPy."""
+        with jax.enable_x64(True):
+            return on_host(formulas.adjoint(self.placed.M, put(y, np.float64, dual=True)))
+
+    @property
+    def measured(self) -> Measured:
+        """The problem with the sizes of its data, kept there for later solves."""
+        key = "measured", layout()
+        if key not in self.problem.memory:
+            with jax.enable_x64(True):
+                sizes = self.problem.sizes
+                rows, duals = (put(part, np.float64, dual=True) for part in (sizes.rows, sizes.duals))
+                columns, unit = (put(part, np.float64, dual=False) for part in (sizes.columns, sizes.unit))
+            self.problem.memory[key] = Measured(self.placed, rows, duals, columns, unit)
+        found: Measured = self.problem.memory[key]
+        return found
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """Those on x, kept there too."""
+        key = "bounds", layout()
+        if key not in self.problem.memory:
+            with jax.enable_x64(True):
+                self.problem.memory[key] = tuple(put(side, np.float64, dual=False) for side in self.problem.bounds)
+        lower, upper = self.problem.memory[key]
+        return lower, upper
+
+    @property
+    def steepness(self) -> float:
+        """The greatest norm of a row of M or of a map along which f bends."""
+        key = "steepness"
+        if key not in self.problem.memory:
+            maps = [self.problem.M, *self.problem.f.curved_maps(self.problem.columns)]
+            self.problem.memory[key] = max(float(np.max(one.row_norms, initial=0.0)) for one in maps)
+        found: float = self.problem.memory[key]
+        return found
+
+    def factors(self, transform: Presolve | None) -> tuple[Array, Array] | None:
+        """The factors that take points of `transform.problem` back, the last ones kept; None if it takes more."""
+        key = "factors", transform is None, layout()
+        factors: tuple[Array, Array] | None
+        known, factors = self.problem.memory.get(key, (self, None))
+        if known is not transform:
+            factors = (1.0, 1.0) if transform is None else transform.factors
+            if factors is not None:
+                with jax.enable_x64(True):
+                    factors = put(factors[0], np.float64, dual=False), put(factors[1], np.float64, dual=True)
+            self.problem.memory[key] = transform, factors
+        return factors
+
+
+class OnDevice:
+    """Judges on the device: one call of a compiled program per question, and nothing but its numbers moves."""
+
+    def __init__(self, device: Device, bounded: Device, transform: Presolve | None) -> None:
+        self.device, self.bounded, self.transform = device, bounded, transform
+        self.factors = device.factors(transform)  # None: only the host can take points back
+
+    def _back(self, x: Array, y: Array) -> tuple[Any, Array, Array]:
+        """The factors that are left to be applied, and the point, both there."""
+        factors = self.factors
+        if factors is None and self.transform is not None:
+            factors = self.device.factors(None)
+            x, y = self.transform.back(on_host(x), on_host(y))
+        return factors, _put(x, self.device.problem, dual=False), _put(y, self.device.problem, dual=True)
+
+    def start(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """By the factors, or on the host."""
+        if self.factors is None and self.transform is not None:
+            return self.transform.start(on_host(x), on_host(y))
+        with jax.enable_x64(True):
+            x, y = formulas.start_of(*self._back(x, y))
+        return x, y
+
+    def look(self, x: Array, y: Array, spectrum: Spectrum | None = None) -> Look:
+        """In float64. `distance` is not computed."""
+        with jax.enable_x64(True):
+            x, y, numbers = formulas.look_at(self.device.measured, *self._back(x, y))
+            numbers = np.asarray(numbers)
+        return Look(x, y, Certificate(*map(float, [*numbers, math.inf])))
+
+    def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
+        """The difference of the two points."""
+        with jax.enable_x64(True):
+            factors, x, y = self._back(*now)
+            dx, dy = formulas.difference(factors, (x, y), self._back(*before)[1:])
+        return dx, dy
+
+    def may_be_ray(self, direction: Array) -> bool:
+        """Whether products that are small, taken for zero, would make it one."""
+        with jax.enable_x64(True):
+            d = direction if on_device(direction) else put(direction, np.float64, dual=True)
+            return bool(formulas.may_be_ray(self.bounded.placed, self.bounded.bounds, d))
+
+    def may_descend(self, x: Array, direction: Array) -> bool:
+        """Whether the slope is negative, and what must cancel, M's products that φ* does not allow, is small."""
+        problem, bounded = self.device.problem, self.bounded
+        if problem.f.mu > 0:
+            return False
+        with jax.enable_x64(True):
+            x, v = (_put(part, problem, dual=False) for part in (x, direction))
+            return bool(formulas.may_descend(bounded.placed, bounded.bounds, bounded.steepness, x, v))
+
+    def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
+        """In float64, there if f's value is known there."""
+        device = self.device
+        if not hasattr(device.placed.f, "value"):
+            return objective(device.problem, on_host(x), on_host(y), satisfied)
+        with jax.enable_x64(True):
+            x, y = _put(x, device.problem, dual=False), _put(y, device.problem, dual=True)
+            value, nearby, inside = np.asarray(formulas.objective_of(device.measured, x, y))
+        return float(value if inside else nearby if satisfied else np.inf)
+
+
+def _put(v: Array, problem: Problem, *, dual: bool) -> Array:
+    return v if on_device(v) else put(v, problem.dtype, dual=dual)
+
+
+def proximal_step_there(problem: Problem, *step: Any) -> tuple[Array, Array]:
+    """`proximal.step_of` on the device."""
+    with jax.enable_x64(True):
+        y, squares = formulas.proximal_step(place(problem), *step)
+        return y, np.asarray(squares)
