@@ -9,11 +9,13 @@ import scipy.sparse as sp
 
 from dapd.second_order.matrices import Split, TooExpensive
 from dapd.second_order.pattern import Pattern, joined
+from dapd.second_order.slacks import slacks_of
 from dapd.second_order.symbolic import cost
 from dapd.second_order.systems import Dual, Normal, Sparse
 from dapd.second_order.weights import Groups
 
 DENSE_RATE, SPARSE_RATE = 1e10, 1e9  # operations per second of a dense and of a sparse factorisation
+SPARSE_PRODUCT, DENSE_PRODUCT = 30.0, 0.5  # what a multiplication counts in products of sparse and of dense matrices
 ENTRY = 2e-8  # seconds per entry of a sparse factor
 MEMORY = 2e8  # entries of a dense matrix
 OVERHEAD = 6e-4  # seconds that a step takes beside its factorisation
@@ -25,8 +27,10 @@ Kind = type[Normal] | type[Dual] | type[Sparse]
 
 def choose_system(P: Any, rows: Split, groups: Groups, seconds: float) -> tuple[Kind, float]:
     """The fastest kind of system, and the seconds that its factorisation takes; raise if they are more than allowed."""
-    matrix = rows.matrix
-    n, k = matrix.shape[1], matrix.shape[0]
+    inside = groups._replace(rows=np.searchsorted(rows.general, groups.rows))
+    slacks = slacks_of(P, rows.matrix, inside.rows)
+    P, matrix = slacks.P, slacks.matrix
+    k, n = matrix.shape
     costs: dict[Kind, float] = {}
     gram, outer = _products(matrix)
     if n * n <= MEMORY:
@@ -35,7 +39,7 @@ def choose_system(P: Any, rows: Split, groups: Groups, seconds: float) -> tuple[
         costs[Dual] = OVERHEAD + (k**3 / 3 + outer) / DENSE_RATE
     within = min([seconds, *costs.values()])
     dense = P.ndim == 2 and not sp.issparse(P)
-    by_sparse = np.inf if dense else _sparse_cost(P, rows, groups, within)
+    by_sparse = np.inf if dense else _sparse_cost(P, matrix, inside, within)
     if by_sparse <= within:
         costs[Sparse] = by_sparse
     kind = min(costs, key=lambda one: costs[one]) if costs else None
@@ -44,15 +48,14 @@ def choose_system(P: Any, rows: Split, groups: Groups, seconds: float) -> tuple[
     return kind, costs[kind]
 
 
-def _sparse_cost(P: Any, rows: Split, groups: Groups, within: float) -> float:
+def _sparse_cost(P: Any, matrix: Any, groups: Groups, within: float) -> float:
     """Seconds of a sparse factorisation; inf if they are more than `within`."""
-    matrix = sp.csr_array(rows.matrix)
+    matrix = sp.csr_array(matrix)
     if groups.owner.size:
-        inside = groups._replace(rows=np.searchsorted(rows.general, groups.rows))
-        lengths, sizes = np.diff(matrix.indptr)[inside.rows], np.bincount(groups.owner)
+        lengths, sizes = np.diff(matrix.indptr)[groups.rows], np.bincount(groups.owner)
         if float(sizes @ np.bincount(groups.owner, lengths)) > GROWTH * (matrix.nnz + 1):
             return np.inf
-        matrix = joined(matrix, inside)
+        matrix = joined(matrix, groups)
     if (matrix.nnz + (P.nnz if sp.issparse(P) else P.size)) * ENTRY > within:
         return np.inf
     found = cost(Pattern(P, matrix).matrix, within * SPARSE_RATE, fill_limit=within / ENTRY)
@@ -65,4 +68,5 @@ def _products(matrix: Any) -> tuple[float, float]:
     if not sp.issparse(matrix):
         return float(n) * n * k, float(k) * k * n
     by_row, by_column = np.diff(matrix.indptr).astype(float), np.bincount(matrix.indices, minlength=n).astype(float)
-    return 20.0 * float(by_row @ by_row), 20.0 * float(by_column @ by_column)  # sparse products are slower
+    gram = min(SPARSE_PRODUCT * float(by_row @ by_row), DENSE_PRODUCT * float(n) * n * k)
+    return gram, SPARSE_PRODUCT * float(by_column @ by_column)
