@@ -23,10 +23,11 @@ from dapd.solving.progress import Display, display
 from dapd.solving.request import Request, first_point, run_method, satisfied, split_dual
 from dapd.solving.result import SENTENCES, History, Result, Status
 from dapd.solving.search import Search
-from dapd.solving.ways import OVERRUN, SOON, Direct, FirstOrder, Moved, SecondOrder, Way
+from dapd.solving.ways import FACTORISATIONS, OVERRUN, SOON, Direct, FirstOrder, Moved, SecondOrder, Way
 from dapd.spectrum.estimate import Spectrum
 
 EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost
+CLOSER = 0.15  # seconds of Clarabel from which it pays off to find out whether second-order steps are faster
 FORESIGHT = 5.0  # seconds of Clarabel that are predicted closely: to count the entries of a factor takes time too
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
 AWAY = 1e3  # times the size of the start, from which x has run away, so a proof need not hold for much larger x
@@ -82,8 +83,8 @@ def solve_auto(
             if ended.status is Status.unbounded:
                 ray = doubts.contradiction()
                 ended = ended if ray is None else ended._replace(status=Status.infeasible, ray=ray)
-        look = search.point._replace(x=owned(search.point.x), y=owned(search.point.y))
-        value = objective(search.problem, look.x, look.y, satisfied=satisfied(look.certificate, *asked.tolerances))
+            look = search.point._replace(x=owned(search.point.x), y=owned(search.point.y))
+            value = objective(search.problem, look.x, look.y, satisfied=satisfied(look.certificate, *asked.tolerances))
     seconds = perf_counter() - search.began
     if ended.reason == TOO_LATE:
         setup_time, seconds = setup_time + seconds, 0.0
@@ -183,6 +184,10 @@ class Possible:
         if self.search.repeated or not any(way.name == Direct.name and math.isfinite(way.predict()) for way in ways):
             for way in ways:
                 way.insist(first=self.search.repeated)  # what it sets up, later solves use again
+        best = min(ways, key=lambda way: way.predict())
+        for way in ways:
+            if isinstance(best, Direct) and best.predict() > CLOSER and isinstance(way, SecondOrder):
+                way.set_up(within=best.predict() / FACTORISATIONS)
         return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.predict())
 
     def remember(self, solved: Way | None) -> None:

@@ -22,10 +22,10 @@ from dapd.operators.base import Dense, Operator
 from dapd.operators.stacked import RowBlocks
 from dapd.presolve import CLEANING, CONDITIONING, Presolve
 from dapd.second_order import direct
-from dapd.second_order.choose import DENSE_RATE, ENTRY, OVERHEAD
+from dapd.second_order.choose import DENSE_RATE, ENTRY, overhead
 from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.matrices import TooExpensive
-from dapd.second_order.newton import PROBING, Newton, Unsuitable, dense_seconds
+from dapd.second_order.newton import PROBING, Newton, Unsuitable, dense_multiplications, dense_seconds
 from dapd.second_order.systems import Singular
 from dapd.solving.device import on_the_device
 from dapd.solving.restarts import restarts
@@ -38,7 +38,8 @@ CALL, PER_ENTRY = 8e-6, 2e-9  # seconds per iteration, looks included, and per e
 DENSE_PRODUCT, SPARSE_PRODUCT = 1e-10, 8e-10  # seconds per multiplication with M or a matrix of f
 IN_PYTHON = 10  # times as slow
 FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solution
-AGAIN = 3  # and from the solution of nearly the same problem, or of a quadratic one under equations only
+AGAIN, ONCE = 3, 1.2  # and from the solution of nearly the same problem, and of a quadratic one under equations only
+SET_UP, SET_UP_ENTRY, SET_UP_ROW = 2e-3, 3e-8, 1e-6  # seconds to set them up: at least, per entry, and per row or column
 BEGIN = 3e-3  # seconds that first-order steps take to be set up and judged
 NEAR = 1e-3  # relative error from which a point is near
 TRIVIAL = 3e-3  # seconds that are not worth a closer prediction
@@ -227,7 +228,8 @@ class SecondOrder(Way):
     def insist(self, *, first: bool = False) -> None:
         """Hope that a factor has no more entries than the matrices: only a set-up tells what it costs."""
         problem = self.search.problem
-        hoped = 0.0 if first else OVERHEAD + ENTRY * (problem.M.work + problem.f.work)
+        entries = problem.M.work + problem.f.work
+        hoped = 0.0 if first else overhead(entries, problem.rows + problem.columns) + ENTRY * entries
         self.guess = min(self.guess, hoped)
 
     def _cost(self) -> str:
@@ -239,20 +241,20 @@ class SecondOrder(Way):
         """Whether it is known what a factorisation costs, or that there can be none."""
         return self.newton is not None or self.impossible
 
-    def set_up(self) -> None:
-        """Find out what a factorisation costs, if that is at most the limit; the next limit is higher."""
+    def set_up(self, within: float = math.inf) -> None:
+        """Find out what a factorisation costs, if that is within so many seconds and the limit; the next is higher."""
+        allowed = min(self.limit, within)
         try:
             left = self.search.deadline - perf_counter()
-            self.newton = self.search.kept["newton"] = Newton(
-                self.search.problem, seconds=min(self.limit, left / PROBING)
-            )
+            self.newton = self.search.kept["newton"] = Newton(self.search.problem, seconds=min(allowed, left / PROBING))
             self.search.products += self.newton.products
             self.why = self._cost()
         except TooExpensive as error:
-            self.why, self.guess = str(error), 2 * self.limit
+            self.why, self.guess = str(error), 2 * allowed
         except Unsuitable as error:
             self.impossible, self.why = True, str(error)
-        self.limit *= RETRY
+        if allowed == self.limit:
+            self.limit *= RETRY
 
     @property
     def ran(self) -> Engine:
@@ -264,21 +266,26 @@ class SecondOrder(Way):
         if self.impossible:
             return math.inf
         once = self.guess if self.newton is None else self.newton.cost
-        problem = self.search.problem
-        at_once = problem.phi.is_linear and isinstance(problem.f, (Quadratic, LeastSquares))
-        if at_once or self.search.repeated:  # later solves are what counts
+        if self.search.repeated:  # later solves are what counts
             return AGAIN * once
+        problem = self.search.problem
+        before = 0.0
+        if self.newton is None:
+            entries = problem.M.work + problem.f.work
+            before = SET_UP + SET_UP_ENTRY * entries + SET_UP_ROW * (problem.rows + problem.columns)
+        if problem.phi.is_linear and isinstance(problem.f, (Quadratic, LeastSquares)):
+            return before + ONCE * once
         best = self.search.best
         near = self.newton is not None and best is not None and best.certificate.error < NEAR
-        return (FEW if near else FACTORISATIONS) * once
+        return before + (FEW if near else FACTORISATIONS) * once
 
     @property
     def work(self) -> float:
         """Multiplications in a dense factorisation, which BLAS would do on several threads."""
         if self.newton is None:
-            dense = (dense_seconds(self.search.problem) - OVERHEAD) * DENSE_RATE
+            dense = dense_multiplications(self.search.problem)
             return dense if dense < MANY else 0.0  # beyond that it will be a sparse one, if any
-        return 0.0 if self.newton.is_sparse else (self.newton.cost - OVERHEAD) * DENSE_RATE
+        return self.newton.work
 
     def _analysis(self) -> float:
         """Seconds that a set-up takes at most."""
