@@ -1,6 +1,7 @@
 """The direct path: conic forms of problems built backwards, judged by the certificate, and rays of unsolvable ones."""
 
 import importlib.util
+import sys
 
 import numpy as np
 import pytest
@@ -285,6 +286,7 @@ def test_the_kkt_pattern_covers_the_matrices(phi):
 
 
 def test_without_clarabel_it_is_not_available(monkeypatch):
+    monkeypatch.delitem(sys.modules, "clarabel", raising=False)
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "clarabel" else found(name))
     assert not direct.available()
