@@ -25,10 +25,12 @@ SMALL = 400  # rows up to which a sparse matrix is made dense at once
 DENSE = 3_000  # rows up to which all eigenvalues of a dense matrix are computed
 PIECE = 50  # rows, on average, up to which connected pieces are taken one by one
 FULL_DENSE = 12_000  # rows of a dense matrix up to which it is factorised
+FILLED = 0.25  # part of the entries from which a sparse matrix is treated as dense
 
 
 def check_symmetric(H: Any, *, name: str) -> None:
     """Raise an error if a square dense or sparse matrix is not symmetric up to rounding."""
+    H = H.toarray() if _is_filled(H) else H
     if sp.issparse(H):
         H = sp.csr_array(H)
         H.sort_indices()
@@ -53,8 +55,14 @@ def symmetric_extremes(H: Any, *, name: str, deadline: float = math.inf) -> tupl
         return _extremes(H, name, deadline)
 
 
+def _is_filled(H: Any) -> bool:
+    """Whether a sparse matrix takes longer to work with than a dense one."""
+    return bool(sp.issparse(H) and H.nnz > FILLED * H.shape[0] ** 2 and H.shape[0] <= FULL_DENSE)
+
+
 def _extremes(H: Any, name: str, deadline: float) -> tuple[float, float]:
     size = H.shape[0]
+    H = H.toarray() if _is_filled(H) else H
     if sp.issparse(H) and size > PIECE:
         H = sp.csr_array(H)
         coupled = _coupled(H)
