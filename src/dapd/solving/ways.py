@@ -45,6 +45,7 @@ NEAR = 1e-3  # relative error from which a point is near
 TRIVIAL = 3e-3  # seconds that are not worth a closer prediction
 SOON = 0.3  # seconds that a way may take in any case
 BRIEFLY = 4  # times its prediction: what a way may take that starts anew from a better point
+SLOWEST = 3.0  # times: how much slower than predictions second-order steps may prove this machine to be
 OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
 UNKNOWN = 10  # times the limit: what a way is thought to take that was not examined because it would take longer
 RETRY = 8  # times the seconds that a factorisation may take, after a way turned out too expensive
@@ -114,23 +115,23 @@ class Way:
             self.progress.append((self.spent, self.search.excess))
 
     def expected(self) -> float:
-        """Seconds that this way takes in all: as predicted, or if it has taken longer, as its progress says."""
+        """Seconds that this way takes: as predicted, or if it has taken longer, what is left as its progress says."""
         if self.spent <= self.patience:
             return self.search.slowdown * self.predict()
-        return max(self.predict(), min(OVERRUN * self.spent, self._projected()))
+        return max(self.predict(), min(OVERRUN * self.spent, self._left()))
 
     def renew(self) -> None:
         """Start anew from a much better point that another way has found."""
         self.pieces = None
 
-    def _projected(self) -> float:
-        """The time at which the error meets the tolerance, if it goes on falling as in the last half of the time."""
+    def _left(self) -> float:
+        """The time until the error meets the tolerance, if it goes on falling as in the last half of the time."""
         half = bisect_left(self.progress, (0.5 * self.spent,))
         then = self.progress[half][1] if half < len(self.progress) else math.inf
         now = self.search.excess
         if not 1.0 < now < then < math.inf:
             return math.inf
-        return self.spent + 0.5 * self.spent * math.log(now) / math.log(then / now)
+        return 0.5 * self.spent * math.log(now) / math.log(then / now)
 
 
 class Direct(Way):
@@ -303,7 +304,7 @@ class SecondOrder(Way):
             yield Moved(None, None)
         if self.newton is None:
             return
-        newton, best = self.newton, search.point
+        newton, best, first = self.newton, search.point, self.newton.factorizations
         looks = newton.run(best.x, best.y, search.judge, search.deadline, tol=max(search.tolerances))
         while newton.cost <= search.deadline - perf_counter():
             counted = newton.factorizations
@@ -317,6 +318,9 @@ class SecondOrder(Way):
                 search.iterations += newton.factorizations - counted
             if look is None:
                 return
+            made = newton.factorizations - first
+            if self.spent > SOON and made:
+                search.slowdown = min(max(1.0, self.spent / made / newton.cost), SLOWEST)
             yield Moved(look.dx, look.dy)
 
 
