@@ -72,7 +72,6 @@ class Conic(NamedTuple):
         size += 2 * int(large.sum())
         return sp.csr_array((np.ones(len(rows), np.int8), (rows, columns)), shape=(size, size))
 
-
     def _kkt_without_cones(self, size: int) -> Any:
         """The columns of P with those of G below them, and then none."""
         P, G = self.P, self.G

@@ -49,9 +49,7 @@ def slacks_of(P: Any, matrix: Any, grouped: Array) -> Slacks:
     found, others = matrix.indices[inside], np.flatnonzero(~slack)
     place = np.cumsum(~slack) - 1
     indptr = np.append(0, np.cumsum(~inside))[matrix.indptr]
-    rest = sp.csr_array(
-        (matrix.data[~inside], place[matrix.indices[~inside]], indptr), shape=(rows, others.size)
-    )
+    rest = sp.csr_array((matrix.data[~inside], place[matrix.indices[~inside]], indptr), shape=(rows, others.size))
     diagonal = (P if P.ndim == 1 else P.diagonal())[found]
     P = P[others] if P.ndim == 1 else sp.csr_array(P)[others][:, others]
     return Slacks(found, row_of[inside], matrix.data[inside], diagonal, others, P, rest)

@@ -136,15 +136,12 @@ class _ByBlas(_Base):
 
     def __init__(self, P: Any, rows: Split, groups: Groups) -> None:
         super().__init__(P, rows, groups)
-        if sp.issparse(self.core) and self._is_better_dense(self.core):
+        if sp.issparse(self.core) and self.core.shape[0] * self.core.shape[1] <= SMALL:
             self.core = self.core.toarray()
             self.core_transpose = self.core.T
         if sp.issparse(self.matrix) and self.matrix.shape[0] * self.matrix.shape[1] <= SMALL:
             self.matrix = self.matrix.toarray()
             self.transpose = self.matrix.T
-
-    def _is_better_dense(self, core: Any) -> bool:
-        return bool(core.shape[0] * core.shape[1] <= SMALL)
 
     def _active(self) -> Array:
         """The rows that are not multiplied by zero; all of them if some belong to groups."""
@@ -154,16 +151,19 @@ class _ByBlas(_Base):
 class Normal(_ByBlas):
     """Dense Cholesky of P + diag(h) + BᵀB, if there are few columns."""
 
-    def _is_better_dense(self, core: Any) -> bool:
-        k, n = core.shape
-        lengths = np.diff(core.indptr).astype(np.float64)
-        within = k * n <= LARGE and float(n) * n * k <= SLOWER * float(lengths @ lengths)
-        return within or super()._is_better_dense(core)
+    def __init__(self, P: Any, rows: Split, groups: Groups) -> None:
+        super().__init__(P, rows, groups)
+        self.factor_of_gram = self.core.toarray() if _has_fast_dense_gram(self.core) else self.core
 
     def _factor(self, h: Array) -> None:
         active, T, P = self._active(), self.core_T, self.slacks.P
-        own = self.core if active.size == self.core.shape[0] else self.core[active]
-        B = scaled(own, T.across[active], np.ones(own.shape[1])) if sp.issparse(own) else T.across[active][:, None] * own
+        own = self.factor_of_gram
+        own = own if active.size == own.shape[0] else own[active]
+        B = (
+            scaled(own, T.across[active], np.ones(own.shape[1]))
+            if sp.issparse(own)
+            else T.across[active][:, None] * own
+        )
         K = _dense(B.T @ B)
         if self.groups.rows.size:
             at, starts = self.groups.rows, self.groups.starts
@@ -227,6 +227,15 @@ class Sparse(_Base):
     def _once(self, r: Array, s: Array) -> tuple[Array, Array]:
         found = self.factors.solve(np.concatenate([r, s]))
         return found[: r.size], found[r.size :]
+
+
+def _has_fast_dense_gram(matrix: Any) -> bool:
+    """Whether BᵀB of a sparse B takes longer than that of the same matrix stored as a dense one."""
+    k, n = matrix.shape
+    if not sp.issparse(matrix) or k * n > LARGE:
+        return False
+    lengths = np.diff(matrix.indptr).astype(np.float64)
+    return bool(float(n) * n * k <= SLOWER * float(lengths @ lengths))
 
 
 def _transposed(matrix: Any) -> Any:

@@ -258,8 +258,7 @@ def run(
             elif search.error > 0.5 * before:
                 began = perf_counter()
                 usual = moved if isinstance(way, Direct) or checking <= CHECKING * (began - search.began) else None
-                # the error of second-order steps need not fall while they take no longer than predicted
-                in_time = isinstance(way, SecondOrder) and way.spent <= way.predict()
+                in_time = isinstance(way, SecondOrder) and way.is_in_time  # its error need not fall until then
                 for found in (usual, None if doubts is None or in_time else doubts.ask()):
                     ended = _ray(search, found, found_by, far=AWAY * (1 + greatest(start[0])))
                     if ended is not None:

@@ -39,7 +39,11 @@ DENSE_PRODUCT, SPARSE_PRODUCT = 1e-10, 8e-10  # seconds per multiplication with 
 IN_PYTHON = 10  # times as slow
 FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solution
 AGAIN, ONCE = 3, 1.2  # and from the solution of nearly the same problem, and of a quadratic one under equations only
-SET_UP, SET_UP_ENTRY, SET_UP_ROW = 2e-3, 3e-8, 1e-6  # seconds to set them up: at least, per entry, and per row or column
+SET_UP, SET_UP_ENTRY, SET_UP_ROW = (
+    2e-3,
+    3e-8,
+    1e-6,
+)  # seconds to set them up: at least, per entry, and per row or column
 BEGIN = 3e-3  # seconds that first-order steps take to be set up and judged
 NEAR = 1e-3  # relative error from which a point is near
 TRIVIAL = 3e-3  # seconds that are not worth a closer prediction
@@ -241,6 +245,11 @@ class SecondOrder(Way):
     def is_set_up(self) -> bool:
         """Whether it is known what a factorisation costs, or that there can be none."""
         return self.newton is not None or self.impossible
+
+    @property
+    def is_in_time(self) -> bool:
+        """Whether it has not taken much longer than usual."""
+        return self.newton is not None and self.spent <= OVERRUN * FACTORISATIONS * self.newton.cost
 
     def set_up(self, within: float = math.inf) -> None:
         """Find out what a factorisation costs, if that is within so many seconds and the limit; the next is higher."""
