@@ -46,7 +46,7 @@ SET_UP, SET_UP_ENTRY, SET_UP_ROW = (
 )  # seconds to set them up: at least, per entry, and per row or column
 BEGIN = 3e-3  # seconds that first-order steps take to be set up and judged
 NEAR = 1e-3  # relative error from which a point is near
-TRIVIAL = 3e-3  # seconds that are not worth a closer prediction
+TRIVIAL = 4e-3  # seconds that are not worth a closer prediction
 SOON = 0.3  # seconds that a way may take in any case
 BRIEFLY = 4  # times its prediction: what a way may take that starts anew from a better point
 SLOWEST = 3.0  # times: how much slower than predictions second-order steps may prove this machine to be
