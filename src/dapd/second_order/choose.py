@@ -15,17 +15,17 @@ from dapd.second_order.systems import Dual, Normal, Sparse
 from dapd.second_order.weights import Groups
 
 DENSE_RATE, SPARSE_RATE = 1e10, 1e9  # operations per second of a dense and of a sparse factorisation
-SPARSE_PRODUCT, DENSE_PRODUCT = 30.0, 0.5  # what a multiplication counts in products of sparse and of dense matrices
+SPARSE_PRODUCT = 30.0  # what a multiplication of a product of sparse matrices counts, against one of dense matrices
 ENTRY = 2e-8  # seconds per entry of a sparse factor
 MEMORY = 2e8  # entries of a dense matrix
-STEP, STEP_ENTRY, STEP_ROW = 6e-4, 1.6e-8, 5e-8  # seconds of a step beside its factorisation: at least, per entry of
-# the matrices, and per row or column
+STEP, STEP_ROW = 6e-4, 5e-8  # seconds of a step beside its factorisation: at least, and per row or column
+STEP_ENTRY, DENSE_STEP_ENTRY = 1.6e-8, 2e-9  # and per entry of a sparse and of a dense matrix
 GROWTH = 4  # times as many entries, at most, if the rows of groups get a common pattern
 
 
-def overhead(entries: float, unknowns: float) -> float:
-    """Seconds that a step takes beside its factorisation."""
-    return STEP + STEP_ENTRY * entries + STEP_ROW * unknowns
+def overhead(sparse: float, dense: float, unknowns: float) -> float:
+    """Seconds that a step takes beside its factorisation, with so many entries in matrices of both kinds."""
+    return STEP + STEP_ENTRY * sparse + DENSE_STEP_ENTRY * dense + STEP_ROW * unknowns
 
 
 Kind = type[Normal] | type[Dual] | type[Sparse]
@@ -45,8 +45,9 @@ def choose_system(P: Any, rows: Split, groups: Groups, seconds: float) -> Choice
     slacks = slacks_of(P, rows.matrix, inside.rows)
     P, matrix = slacks.P, slacks.matrix
     k, n = matrix.shape
-    stored = sum(part.nnz if sp.issparse(part) else part.size for part in (P, rows.matrix, rows.single))
-    beside = overhead(stored, sum(rows.matrix.shape) + rows.single.size)
+    sparse = sum(part.nnz for part in (P, rows.matrix) if sp.issparse(part))
+    filled = sum(part.size for part in (P, rows.matrix) if not sp.issparse(part))
+    beside = overhead(sparse, filled, sum(rows.matrix.shape) + rows.single.size)
     dense: dict[Kind, float] = {}  # multiplications
     gram, outer = _products(matrix)
     if n * n <= MEMORY:
@@ -83,5 +84,5 @@ def _products(matrix: Any) -> tuple[float, float]:
     if not sp.issparse(matrix):
         return float(n) * n * k, float(k) * k * n
     by_row, by_column = np.diff(matrix.indptr).astype(float), np.bincount(matrix.indices, minlength=n).astype(float)
-    gram = min(SPARSE_PRODUCT * float(by_row @ by_row), DENSE_PRODUCT * float(n) * n * k)
+    gram = min(SPARSE_PRODUCT * float(by_row @ by_row), float(n) * n * k)
     return gram, SPARSE_PRODUCT * float(by_column @ by_column)

@@ -13,6 +13,7 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.clock import perf_counter
 from dapd.model.problem import Problem
+from dapd.model.smooth import LeastSquares, Quadratic
 from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.symbolic import cost
 
@@ -36,7 +37,7 @@ CALL, PER_UNKNOWN, PER_ENTRY, PER_FLOP = 5e-4, 1.5e-7, 6e-8, 6e-10
 PER_SQUARE, DENSE = 3.5e-9, 15.0  # to order rows with k < DENSE·√n entries: seconds per k², once
 PANELS = 200  # flops per entry of L from which Clarabel's other factorisation, by dense panels, pays;
 PER_FLOP_IN_PANELS = 2e-10  # seconds per flop of it
-ITERATIONS, MOST_ITERATIONS = 15, 100  # usually, and at most in one attempt
+ITERATIONS, MOST_ITERATIONS = 20, 100  # usually, and at most in one attempt
 MOST_ENTRIES = 1 << 26  # data beyond this are not even converted
 
 # Settings tried in turn until the answer is good. Regularised, the LISWET problems stall; scaled, QSIERRA does. Steps
@@ -74,8 +75,8 @@ def least_seconds(problem: Problem, entries: int) -> float:
 
 
 def _usual_iterations(problem: Problem) -> int:
-    """One if there are only equations: the first system that Clarabel solves is the whole problem."""
-    return 1 if problem.phi.is_linear else ITERATIONS
+    """One for a quadratic f under equations: the first system that Clarabel solves is the whole problem."""
+    return 1 if problem.phi.is_linear and isinstance(problem.f, (Quadratic, LeastSquares)) else ITERATIONS
 
 
 class Forecast(NamedTuple):

@@ -69,7 +69,7 @@ def dense_multiplications(problem: Problem) -> float:
 
 def dense_seconds(problem: Problem) -> float:
     """Seconds of a step with a dense factorisation."""
-    beside = overhead(problem.M.work + problem.f.work, problem.rows + problem.columns)
+    beside = overhead(0.0, problem.M.work + problem.f.work, problem.rows + problem.columns)
     return beside + dense_multiplications(problem) / DENSE_RATE
 
 

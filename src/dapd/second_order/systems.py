@@ -177,10 +177,16 @@ class Normal(_ByBlas):
         else:
             K += _dense(P)
             K[np.diag_indices_from(K)] += h
-        self.factors = _cholesky(K)
+        self.K, self.factors = K, _cholesky(K)
+
+    def _refined(self, r: Array, s: Array) -> tuple[Array, Array]:
+        """Without slack columns, corrected once by the residual of the small system, which is cheaper."""
+        return super()._refined(r, s) if self.slacks.columns.size else self._once(r, s)
 
     def _once(self, r: Array, s: Array) -> tuple[Array, Array]:
-        d = sl.cho_solve(self.factors, r + self._adjoint(s), check_finite=False)
+        r = r + self._adjoint(s)
+        d = sl.cho_solve(self.factors, r, check_finite=False)
+        d += sl.cho_solve(self.factors, r - self.K @ d, check_finite=False)
         return d, self._forward(d) - s
 
 

@@ -33,7 +33,7 @@ from dapd.solving.search import Search
 from dapd.spectrum.estimate import Spectrum, estimate_norm
 
 DIGITS = 6.0  # times Π: the iterations to a usual accuracy
-EPOCHS = 5_000  # first-order iterations that a problem usually takes
+EPOCHS, EQUATIONS = 5_000, 2_000  # first-order iterations that a problem usually takes, and one with equations only
 CALL, PER_ENTRY = 8e-6, 2e-9  # seconds per iteration, looks included, and per entry of x and y in it
 DENSE_PRODUCT, SPARSE_PRODUCT = 1e-10, 8e-10  # seconds per multiplication with M or a matrix of f
 IN_PYTHON = 10  # times as slow
@@ -46,7 +46,7 @@ SET_UP, SET_UP_ENTRY, SET_UP_ROW = (
 )  # seconds to set them up: at least, per entry, and per row or column
 BEGIN = 3e-3  # seconds that first-order steps take to be set up and judged
 NEAR = 1e-3  # relative error from which a point is near
-TRIVIAL = 4e-3  # seconds that are not worth a closer prediction
+TRIVIAL = 5e-3  # seconds that are not worth a closer prediction
 SOON = 0.3  # seconds that a way may take in any case
 BRIEFLY = 4  # times its prediction: what a way may take that starts anew from a better point
 SLOWEST = 3.0  # times: how much slower than predictions second-order steps may prove this machine to be
@@ -234,7 +234,7 @@ class SecondOrder(Way):
         """Hope that a factor has no more entries than the matrices: only a set-up tells what it costs."""
         problem = self.search.problem
         entries = problem.M.work + problem.f.work
-        hoped = 0.0 if first else overhead(entries, problem.rows + problem.columns) + ENTRY * entries
+        hoped = 0.0 if first else overhead(0.0, entries, problem.rows + problem.columns) + ENTRY * entries
         self.guess = min(self.guess, hoped)
 
     def _cost(self) -> str:
@@ -349,8 +349,9 @@ class FirstOrder(Way):
         per_product = SPARSE_PRODUCT if entries_are_scattered(problem.M) else DENSE_PRODUCT
         once = CALL + per_product * products + PER_ENTRY * (problem.rows + problem.columns)
         self.usual = once * (1 if native else IN_PYTHON)  # seconds per iteration
-        self.seconds = BEGIN + EPOCHS * self.usual
-        self.why = f"about {EPOCHS:,} iterations are usual"
+        iterations: float = EQUATIONS if problem.phi.is_linear else EPOCHS
+        self.seconds = BEGIN + iterations * self.usual
+        self.why = f"about {iterations:,} iterations are usual"
         self.certain = False  # whether a theorem says how many
         f = problem.f
         if problem.phi.is_linear and isinstance(problem.M, Dense) and f.mu > 0 and f.L is not None:
