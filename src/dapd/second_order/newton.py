@@ -67,9 +67,10 @@ def dense_multiplications(problem: Problem) -> float:
     return min(by_columns if n * n <= MEMORY else np.inf, by_rows if k * k <= MEMORY else np.inf)
 
 
-def dense_seconds(problem: Problem) -> float:
-    """Seconds of a step with a dense factorisation."""
-    beside = overhead(0.0, problem.M.work + problem.f.work, problem.rows + problem.columns)
+def dense_seconds(problem: Problem, *, scattered: bool) -> float:
+    """Seconds of a step with a dense factorisation; whether the entries of M are scattered."""
+    entries = (problem.M.work, problem.f.work) if scattered else (0.0, problem.M.work + problem.f.work)
+    beside = overhead(*entries, problem.rows + problem.columns)
     return beside + dense_multiplications(problem) / DENSE_RATE
 
 

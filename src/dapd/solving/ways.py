@@ -222,7 +222,8 @@ class SecondOrder(Way):
         known: Newton | None = search.kept.get("newton")
         self.newton = known if known is not None and known.update(search.problem) else None
         self.why = "" if self.newton is None else self._cost()
-        self.guess = dense_seconds(search.problem)  # without a set-up
+        scattered = entries_are_scattered(search.problem.M)
+        self.guess = dense_seconds(search.problem, scattered=scattered)  # without a set-up
 
     def renew(self) -> None:
         """Start anew, as if nothing had been spent: near a solution, these steps are fast."""
