@@ -69,8 +69,9 @@ def dense_multiplications(problem: Problem) -> float:
 
 def dense_seconds(problem: Problem, *, scattered: bool) -> float:
     """Seconds of a step with a dense factorisation; whether the entries of M are scattered."""
-    entries = (problem.M.work, problem.f.work) if scattered else (0.0, problem.M.work + problem.f.work)
-    beside = overhead(*entries, problem.rows + problem.columns)
+    sparse = problem.M.work if scattered else 0.0
+    dense = problem.M.work + problem.f.work - sparse
+    beside = overhead(sparse, dense, problem.rows + problem.columns)
     return beside + dense_multiplications(problem) / DENSE_RATE
 
 
