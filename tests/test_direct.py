@@ -1,6 +1,7 @@
 """The direct path: conic forms of problems built backwards, judged by the certificate, and rays of unsolvable ones."""
 
 import importlib.util
+import sys
 
 import numpy as np
 import pytest
@@ -274,6 +275,16 @@ def test_prediction_grows_with_the_problem_and_respects_its_limit():
     assert direct.predict(given).seconds == np.inf
 
 
+def test_equations_are_predicted_to_take_one_iteration():
+    rng = np.random.default_rng(4)
+    M = rng.standard_normal((100, 200))
+    equal, below = (
+        direct.predict(dapd.Problem(dapd.Quadratic(np.ones(200)), M, np.ones(100), phi)).seconds
+        for phi in (dapd.Zero(), dapd.NonNegative())
+    )
+    assert equal < below / 2
+
+
 @pytest.mark.parametrize("phi", ["group ball", "large ball", "box", "interval"])
 def test_the_kkt_pattern_covers_the_matrices(phi):
     form = conic(problem("wide least squares", ALL_PHIS[phi]))
@@ -285,6 +296,7 @@ def test_the_kkt_pattern_covers_the_matrices(phi):
 
 
 def test_without_clarabel_it_is_not_available(monkeypatch):
+    monkeypatch.delitem(sys.modules, "clarabel", raising=False)
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "clarabel" else found(name))
     assert not direct.available()

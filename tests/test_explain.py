@@ -9,6 +9,9 @@ import scipy.sparse as sp
 import dapd
 from dapd import theory
 from dapd.second_order import direct
+from dapd.solving.auto import Possible
+from dapd.solving.search import Search
+from dapd.solving.ways import SecondOrder
 
 
 def equations(m=20, n=60, **options):
@@ -91,6 +94,23 @@ def test_second_order_steps_tell_their_linear_algebra():
     D = sp.csr_array(sp.diags_array([np.ones(n - 1), -np.ones(n - 1)], offsets=(0, 1), shape=(n - 1, n)))
     chain = dapd.Problem(dapd.Quadratic(np.ones(n), np.ones(n)), D, np.zeros(n - 1), dapd.NonNegative())
     assert "qdldl" in prospect(dapd.explain(chain, direct=False), "second-order steps").why
+
+
+@pytest.mark.parametrize(("seconds", "choice"), [(0.05, "newton"), (0.02, "clarabel")])
+def test_second_order_steps_are_examined_if_clarabel_is_forecast_to_take_long(seconds, choice, monkeypatch):
+    rng = np.random.default_rng(2)
+    samples, features = 400, 20
+    F = sp.random_array((samples, features), density=0.2, rng=rng, data_sampler=rng.standard_normal)
+    M = sp.hstack([F, -sp.eye_array(samples)], format="csr")  # without a set-up, a factorisation seems to be large
+    f = dapd.Quadratic(np.r_[np.full(features, 0.1), np.ones(samples)])
+    problem = dapd.Problem(f, M, rng.standard_normal(samples), bounds=(-1, 1))
+    monkeypatch.setattr(direct, "available", lambda: True)
+    monkeypatch.setattr("dapd.solving.auto.CLOSER", 0.03)
+    monkeypatch.setattr(direct, "predict", lambda *_, **__: direct.Forecast(seconds, True))
+    assert dapd.explain(problem).choice == choice
+    search = Search(problem.stacked, (1e-6, 0.0), 1000, math.inf, None)
+    (second,) = (way for way in Possible(search, "auto", use_direct=True).rest() if isinstance(way, SecondOrder))
+    assert second.is_set_up == (choice == "newton")
 
 
 def test_transforms_are_named():

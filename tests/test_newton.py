@@ -14,6 +14,7 @@ from dapd.second_order.matrices import TooExpensive, split
 from dapd.second_order.newton import Newton, Unsuitable
 from dapd.second_order.rows import Rows
 from dapd.second_order.scaling import ruiz
+from dapd.second_order.slacks import slacks_of
 from dapd.second_order.systems import Dual, Normal, Sparse
 from dapd.second_order.weights import Groups, weigh
 from dapd.solving.certificate import certify
@@ -212,6 +213,37 @@ def test_systems_solve_their_equations(kind, form, phi):
             np.testing.assert_allclose(
                 np.concatenate(system.solve(r, q)), np.linalg.solve(K, np.concatenate([r, -q])), atol=1e-10
             )
+
+
+@pytest.mark.parametrize("phi", ["box", "mixed"])
+@pytest.mark.parametrize("kind", [Normal, Dual, Sparse])
+def test_columns_with_one_entry_are_eliminated(kind, phi):
+    rng = np.random.default_rng(8)
+    count = 3 + ROWS
+    slack = np.arange(COLUMNS - 5, COLUMNS)
+    dense = rng.standard_normal((count, COLUMNS))
+    dense[:, slack] = 0.0
+    dense[[0, 1, 1, 7, 8], slack] = rng.standard_normal(5)  # two in one row, two in the last rows, which are boxes
+    curved = rng.uniform(0.5, 1.0, COLUMNS)
+    coupled = np.diag(curved)
+    coupled[1, slack[0]] = coupled[slack[0], 1] = 0.1  # no slack column, since P couples it
+    for P, expected in [(curved, slack)] + [(sp.csr_array(coupled), slack[1:])] * (kind is not Dual):
+        system, h, T = system_of(kind, P, sp.csr_array(dense), ALL_PHIS[phi], rng)
+        np.testing.assert_array_equal(np.sort(system.slacks.columns), expected)
+        whole = np.diag(P) if P.ndim == 1 else P.toarray()
+        B = T @ dense
+        K = np.block([[whole + np.diag(h), B.T], [B, -np.eye(count)]])
+        r, q = rng.standard_normal(COLUMNS), rng.standard_normal(count)
+        np.testing.assert_allclose(
+            np.concatenate(system.solve(r, q)), np.linalg.solve(K, np.concatenate([r, -q])), atol=1e-10
+        )
+
+
+def test_rows_of_groups_keep_their_columns():
+    matrix = sp.csr_array(np.eye(3, 5) + np.eye(3, 5, k=2))
+    found = slacks_of(np.ones(5), matrix, np.array([1, 2]))
+    np.testing.assert_array_equal(found.columns, [0])
+    np.testing.assert_array_equal(found.matrix.toarray(), matrix.toarray()[:, 1:])
 
 
 def test_sparse_system_is_factorised_again_on_the_same_pattern():

@@ -156,6 +156,19 @@ def test_eigenvalues_of_a_symmetric_matrix_are_safe_and_close(kind, shift, monke
     assert greatest * (1 - 1e-12) <= high <= 1.02 * greatest
 
 
+@pytest.mark.parametrize("coupled", [0, 1, 20, 120])
+def test_rows_with_only_a_diagonal_entry_are_taken_as_they_are(coupled):
+    rng = np.random.default_rng(coupled)
+    A = np.diag(rng.uniform(1.0, 2.0, 200))
+    at = rng.permutation(200)[:coupled]
+    root = rng.standard_normal((coupled, coupled))
+    A[np.ix_(at, at)] = root @ root.T + np.eye(coupled)
+    values = np.linalg.eigvalsh(A)
+    low, high = symmetric_extremes(sp.csr_array(A), name="H")
+    assert low == pytest.approx(values[0], rel=1e-9)
+    assert high == pytest.approx(values[-1], rel=1e-9)
+
+
 @pytest.mark.parametrize("kind", SYMMETRIC)
 def test_singular_and_indefinite_matrices_are_distinguished(kind, monkeypatch):
     form, exact = SYMMETRIC[kind]

@@ -17,6 +17,10 @@ from peers.case import Attempt, Case, peak_megabytes
 # The settings that are compared: keywords of `dapd.solve`. Those it does not know are left out.
 SETTINGS: dict[str, dict[str, Any]] = {"dapd": {}, "dapd, no direct": {"direct": False}}
 
+# What this version of dapd has; looked up here, since that takes longer than to solve a small problem
+HAS_BOUNDS = "bounds" in inspect.signature(dapd.Problem.__init__).parameters
+OPTIONS = inspect.signature(dapd.solve).parameters
+
 
 def problem_of(model: m.Model) -> dapd.Problem:
     """The model as a user would write it; bounds as rows if Problem has no `bounds`."""
@@ -26,7 +30,7 @@ def problem_of(model: m.Model) -> dapd.Problem:
     M = matrix_of(model)
     if not model.bounded:
         return dapd.Problem(f, M, model.b, phi)
-    if "bounds" in inspect.signature(dapd.Problem.__init__).parameters:
+    if HAS_BOUNDS:
         return dapd.Problem(f, M, model.b, phi, bounds=(model.lower, model.upper))
     bounds = dapd.Interval(model.lower, model.upper)
     if not model.rows:
@@ -97,17 +101,12 @@ def opaque(M: Any) -> LinearOperator:
 
 def known_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options that this version of `dapd.solve` has."""
-    known = inspect.signature(dapd.solve).parameters
-    return {name: value for name, value in options.items() if name in known}
+    return {name: value for name, value in options.items() if name in OPTIONS}
 
 
 def tolerance(tol: float) -> dict[str, float]:
     """An absolute tolerance on primal, dual and gap; a relative one in versions that have no other."""
-    return (
-        {"tol_absolute": tol, "tol": 0.0}
-        if "tol_absolute" in inspect.signature(dapd.solve).parameters
-        else {"tol": tol}
-    )
+    return {"tol_absolute": tol, "tol": 0.0} if "tol_absolute" in OPTIONS else {"tol": tol}
 
 
 def split(model: m.Model, y: Any, z: Any) -> tuple[Any, Any]:

@@ -2,61 +2,80 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from dapd.second_order.matrices import Split, TooExpensive
 from dapd.second_order.pattern import Pattern, joined
+from dapd.second_order.slacks import slacks_of
 from dapd.second_order.symbolic import cost
 from dapd.second_order.systems import Dual, Normal, Sparse
 from dapd.second_order.weights import Groups
 
 DENSE_RATE, SPARSE_RATE = 1e10, 1e9  # operations per second of a dense and of a sparse factorisation
+SPARSE_PRODUCT = 30.0  # what a multiplication of a product of sparse matrices counts, against one of dense matrices
 ENTRY = 2e-8  # seconds per entry of a sparse factor
 MEMORY = 2e8  # entries of a dense matrix
-OVERHEAD = 6e-4  # seconds that a step takes beside its factorisation
+STEP, STEP_ROW = 6e-4, 5e-8  # seconds of a step beside its factorisation: at least, and per row or column
+STEP_ENTRY, DENSE_STEP_ENTRY = 1.6e-8, 2e-9  # and per entry of a sparse and of a dense matrix
 GROWTH = 4  # times as many entries, at most, if the rows of groups get a common pattern
+
+
+def overhead(sparse: float, dense: float, unknowns: float) -> float:
+    """Seconds that a step takes beside its factorisation, with so many entries in matrices of both kinds."""
+    return STEP + STEP_ENTRY * sparse + DENSE_STEP_ENTRY * dense + STEP_ROW * unknowns
 
 
 Kind = type[Normal] | type[Dual] | type[Sparse]
 
 
-def choose_system(P: Any, rows: Split, groups: Groups, seconds: float) -> tuple[Kind, float]:
-    """The fastest kind of system, and the seconds that its factorisation takes; raise if they are more than allowed."""
-    matrix = rows.matrix
-    n, k = matrix.shape[1], matrix.shape[0]
-    costs: dict[Kind, float] = {}
+class Choice(NamedTuple):
+    """A kind of system and what it costs."""
+
+    kind: Kind
+    seconds: float  # of a step
+    multiplications: float  # by BLAS, in a factorisation
+
+
+def choose_system(P: Any, rows: Split, groups: Groups, seconds: float) -> Choice:
+    """The kind of system whose steps are fastest; raise if they take more seconds than allowed."""
+    inside = groups._replace(rows=np.searchsorted(rows.general, groups.rows))
+    slacks = slacks_of(P, rows.matrix, inside.rows)
+    P, matrix = slacks.P, slacks.matrix
+    k, n = matrix.shape
+    sparse = sum(part.nnz for part in (P, rows.matrix) if sp.issparse(part))
+    filled = sum(part.size for part in (P, rows.matrix) if not sp.issparse(part))
+    beside = overhead(sparse, filled, sum(rows.matrix.shape) + rows.single.size)
+    dense: dict[Kind, float] = {}  # multiplications
     gram, outer = _products(matrix)
     if n * n <= MEMORY:
-        costs[Normal] = OVERHEAD + (n**3 / 3 + gram) / DENSE_RATE
+        dense[Normal] = n**3 / 3 + gram
     if P.ndim == 1 and k * k <= MEMORY:
-        costs[Dual] = OVERHEAD + (k**3 / 3 + outer) / DENSE_RATE
-    within = min([seconds, *costs.values()])
-    dense = P.ndim == 2 and not sp.issparse(P)
-    by_sparse = np.inf if dense else _sparse_cost(P, rows, groups, within)
-    if by_sparse <= within:
-        costs[Sparse] = by_sparse
-    kind = min(costs, key=lambda one: costs[one]) if costs else None
-    if kind is None or costs[kind] > seconds:
+        dense[Dual] = k**3 / 3 + outer
+    found = [Choice(kind, beside + count / DENSE_RATE, count) for kind, count in dense.items()]
+    within = min([seconds, *(one.seconds for one in found)])
+    if P.ndim == 1 or sp.issparse(P):
+        found.append(Choice(Sparse, beside + _sparse_cost(P, matrix, inside, within - beside), 0.0))
+    best = min(found, key=lambda one: one.seconds) if found else None
+    if best is None or best.seconds > seconds:
         raise TooExpensive(f"a factorisation would take more than {seconds:.2g} s")
-    return kind, costs[kind]
+    return best
 
 
-def _sparse_cost(P: Any, rows: Split, groups: Groups, within: float) -> float:
+def _sparse_cost(P: Any, matrix: Any, groups: Groups, within: float) -> float:
     """Seconds of a sparse factorisation; inf if they are more than `within`."""
-    matrix = sp.csr_array(rows.matrix)
+    matrix = sp.csr_array(matrix)
     if groups.owner.size:
-        inside = groups._replace(rows=np.searchsorted(rows.general, groups.rows))
-        lengths, sizes = np.diff(matrix.indptr)[inside.rows], np.bincount(groups.owner)
+        lengths, sizes = np.diff(matrix.indptr)[groups.rows], np.bincount(groups.owner)
         if float(sizes @ np.bincount(groups.owner, lengths)) > GROWTH * (matrix.nnz + 1):
             return np.inf
-        matrix = joined(matrix, inside)
+        matrix = joined(matrix, groups)
     if (matrix.nnz + (P.nnz if sp.issparse(P) else P.size)) * ENTRY > within:
         return np.inf
     found = cost(Pattern(P, matrix).matrix, within * SPARSE_RATE, fill_limit=within / ENTRY)
-    return OVERHEAD + found.flops / SPARSE_RATE + found.fill * ENTRY if found.complete else np.inf
+    return found.flops / SPARSE_RATE + found.fill * ENTRY if found.complete else np.inf
 
 
 def _products(matrix: Any) -> tuple[float, float]:
@@ -65,4 +84,5 @@ def _products(matrix: Any) -> tuple[float, float]:
     if not sp.issparse(matrix):
         return float(n) * n * k, float(k) * k * n
     by_row, by_column = np.diff(matrix.indptr).astype(float), np.bincount(matrix.indices, minlength=n).astype(float)
-    return 20.0 * float(by_row @ by_row), 20.0 * float(by_column @ by_column)  # sparse products are slower
+    gram = min(SPARSE_PRODUCT * float(by_row @ by_row), float(n) * n * k)
+    return gram, SPARSE_PRODUCT * float(by_column @ by_column)

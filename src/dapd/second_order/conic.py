@@ -21,7 +21,7 @@ from dapd.model.problem import Problem
 from dapd.model.smooth import Quadratic
 from dapd.model.terms import Terms
 from dapd.operators.stacked import RowBlocks
-from dapd.second_order.matrices import as_csr, entries
+from dapd.second_order.matrices import as_csr, entries, stack_rows
 from dapd.second_order.quadratic import QuadraticForm, quadratic
 
 SMALL_CONE = 4  # Clarabel keeps the scaling of a second-order cone with so many rows as a dense block
@@ -56,6 +56,8 @@ class Conic(NamedTuple):
     def kkt(self) -> Any:
         """The pattern of what an interior point factorises, [P + δI, Gᵀ; G, −W²], without its upper right part."""
         v, size = len(self.q), len(self.q) + len(self.h)
+        if not self.cones.size:
+            return self._kkt_without_cones(size)
         pairs = [(self.P.indices, _column_of(self.P)), (v + self.G.indices, _column_of(self.G))]
         owner = np.repeat(np.arange(len(self.cones)), self.cones)
         row = v + self.zeros + self.nonnegative + np.arange(len(owner))
@@ -69,6 +71,16 @@ class Conic(NamedTuple):
         rows, columns = (np.concatenate(side) for side in zip(*pairs, strict=True))
         size += 2 * int(large.sum())
         return sp.csr_array((np.ones(len(rows), np.int8), (rows, columns)), shape=(size, size))
+
+    def _kkt_without_cones(self, size: int) -> Any:
+        """The columns of P with those of G below them, and then none."""
+        P, G = self.P, self.G
+        indices = np.empty(P.nnz + G.nnz, np.int32)
+        indices[np.arange(P.nnz) + np.repeat(G.indptr[:-1], np.diff(P.indptr))] = P.indices
+        indices[np.arange(G.nnz) + np.repeat(P.indptr[1:], np.diff(G.indptr))] = len(self.q) + G.indices
+        indptr = np.full(size + 1, len(indices), np.int32)
+        indptr[: len(self.q)] = P.indptr[:-1] + G.indptr[:-1]
+        return sp.csc_array((np.ones(len(indices), np.int8), indices, indptr), shape=(size, size))
 
 
 class _Rows(NamedTuple):
@@ -212,22 +224,15 @@ def _assembled(problem: Problem, f: QuadraticForm, rows: _Rows, balls: _Balls) -
     numbers = np.concatenate([numbers for numbers, _, _ in parts])
     signs = np.repeat([sign for _, sign, _ in parts], [len(numbers) for numbers, _, _ in parts])
     # a residual or a height has −1 in its rows: one, or both of a hinge
-    at = np.r_[places[1], places[4], places[5], places[6].start + heights[balls.added]]
+    at = np.r_[places[1], places[4], places[5], places[6].start + heights[balls.added]].astype(np.intp)
     others = residuals + len(hinge) + int(balls.added.sum())
     own = n + np.arange(others)
     column = np.concatenate([own[: residuals + len(hinge)], own[residuals:]])
-    start = np.concatenate([M.indptr[:-1], M.nnz + f.B.indptr])
-    length = np.concatenate([np.diff(M.indptr), np.diff(f.B.indptr), [0]])[numbers]
-    chosen = np.arange(length.sum()) + np.repeat(start[numbers] - np.cumsum(length) + length, length)
-    row, sign = np.repeat(np.arange(len(numbers)), length), np.repeat(signs, length)
-    data, indices = np.concatenate([M.data, f.B.data])[chosen] * sign, np.concatenate([M.indices, f.B.indices])[chosen]
+    slope = f.q + M.T @ rows.offset if rows.offset.any() else f.q
     return Conic(
         P=_upper(f.P, residuals, n + others),
-        q=np.concatenate([f.q + M.T @ rows.offset, np.zeros(residuals), rows.width[hinge], balls.radii[balls.added]]),
-        G=sp.csc_array(
-            (np.append(data, np.full(len(at), -1.0)), (np.append(row, at), np.append(indices, column))),
-            shape=(len(numbers), n + others),
-        ),
+        q=np.concatenate([slope, np.zeros(residuals), rows.width[hinge], balls.radii[balls.added]]),
+        G=_chosen_rows(M if f.B is None else stack_rows([M, f.B], n), numbers, signs, at, column, n + others),
         h=np.concatenate([right for _, _, right in parts]),
         zeros=places[1].stop,
         nonnegative=places[5].stop - places[1].stop,
@@ -237,6 +242,26 @@ def _assembled(problem: Problem, f: QuadraticForm, rows: _Rows, balls: _Balls) -
         signs=signs,
         bounded=rows.bounded,
     )
+
+
+def _chosen_rows(matrix: Any, numbers: Array, signs: Array, at: Array, column: Array, width: int) -> Any:
+    """Some rows of a CSR matrix with signs, and −1 in a further column of the rows `at`; in CSC.
+
+    A number beyond the last row stands for a row without entries.
+    """
+    length = np.append(np.diff(matrix.indptr), 0)[numbers]
+    more = np.zeros(len(numbers), np.int32)
+    more[at] = 1
+    indptr = np.zeros(len(numbers) + 1, np.int32)
+    np.cumsum(length + more, out=indptr[1:])
+    ends = np.cumsum(length)
+    steps = np.arange(ends[-1] if len(ends) else 0)
+    source = steps + np.repeat(matrix.indptr[numbers] - ends + length, length)
+    target = steps + np.repeat(indptr[:-1] - ends + length, length)
+    data, indices = np.full(indptr[-1], -1.0), np.empty(indptr[-1], np.int32)
+    data[target], indices[target] = matrix.data[source] * np.repeat(signs, length), matrix.indices[source]
+    indices[indptr[1:][at] - 1] = column
+    return sp.csr_array((data, indices, indptr), shape=(len(numbers), width)).tocsc()
 
 
 def _column_of(matrix: Any) -> Array:

@@ -53,7 +53,8 @@ def explicit(M: Operator, seconds: float = 0.0) -> Matrix:
         return sp.csr_array(sp.hstack([sp.csr_array(part) for part in parts], format="csr"))
     sparse = M.sparse()
     if sparse is not None:
-        return sp.csr_array(sparse, dtype=np.float64)
+        known = isinstance(sparse, sp.csr_array) and sparse.dtype == np.float64
+        return sparse if known else sp.csr_array(sparse, dtype=np.float64)
     if isinstance(M, Kronecker):
         B = sp.eye_array(M.shape[0] // M.A.shape[0]) if M.B is None else sp.csr_array(M.B)
         # without the format, blocks would be stored with their zeros
@@ -121,7 +122,15 @@ def stack(matrices: list[Matrix], columns: int) -> Matrix:
     stored = sum(m.nnz if sp.issparse(m) else m.size for m in matrices)
     if stored > DENSE * columns * sum(m.shape[0] for m in matrices):
         return np.concatenate([m.toarray() if sp.issparse(m) else m for m in matrices])
-    return sp.csr_array(sp.vstack([sp.csr_array(m) for m in matrices], format="csr"))
+    return stack_rows([m if sp.issparse(m) else _filled(m) for m in matrices], columns)
+
+
+def stack_rows(parts: list[Any], columns: int) -> Any:
+    """CSR matrices on top of each other."""
+    starts = np.cumsum([0, *(part.nnz for part in parts)])
+    indptr = np.concatenate([[0], *(start + part.indptr[1:] for start, part in zip(starts, parts, strict=False))])
+    data, indices = (np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "indices"))
+    return sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, columns))
 
 
 def scaled(matrix: Matrix, rows: Array, columns: Array) -> Matrix:

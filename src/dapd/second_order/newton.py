@@ -20,12 +20,12 @@ from dapd.clock import perf_counter
 from dapd.model.lowered import has_valid_lowering, pieces_of
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
-from dapd.second_order.choose import DENSE_RATE, MEMORY, OVERHEAD, choose_system
+from dapd.second_order.choose import DENSE_RATE, MEMORY, choose_system, overhead
 from dapd.second_order.curvature import Curvature, linear_part
 from dapd.second_order.matrices import Matrix, NotExplicit, explicit, probes, same_pattern, scaled, split, stack
 from dapd.second_order.rows import Derivative, Rows
 from dapd.second_order.scaling import ruiz
-from dapd.second_order.systems import Singular, Sparse, System
+from dapd.second_order.systems import Singular, System
 from dapd.second_order.weights import Groups, weigh
 
 LEAST_DELTA = 1e-9  # the least proximal weight δ of a scaled problem
@@ -59,13 +59,20 @@ class Look(NamedTuple):
     dy: Array
 
 
-def dense_seconds(problem: Problem) -> float:
-    """Seconds of a dense factorisation, whose order is the number of columns or of rows beside bounds; inf if large."""
+def dense_multiplications(problem: Problem) -> float:
+    """Those of a dense factorisation, whose order is the number of columns or of rows beside bounds; inf if large."""
     n, k = problem.columns, problem.unstacked.rows
     by_columns = n**3 / 3 + float(n) * n * k
     by_rows = k**3 / 3 + float(k) * k * n if np.ndim(getattr(problem.f, "H", np.zeros(1))) == 1 else np.inf
-    least = min(by_columns if n * n <= MEMORY else np.inf, by_rows if k * k <= MEMORY else np.inf)
-    return OVERHEAD + least / DENSE_RATE
+    return min(by_columns if n * n <= MEMORY else np.inf, by_rows if k * k <= MEMORY else np.inf)
+
+
+def dense_seconds(problem: Problem, *, scattered: bool) -> float:
+    """Seconds of a step with a dense factorisation; whether the entries of M are scattered."""
+    sparse = problem.M.work if scattered else 0.0
+    dense = problem.M.work + problem.f.work - sparse
+    beside = overhead(sparse, dense, problem.rows + problem.columns)
+    return beside + dense_multiplications(problem) / DENSE_RATE
 
 
 Judge = Callable[[Array, Array], float]
@@ -83,7 +90,8 @@ class Newton:
         self.keep = np.zeros(curvature.rows + problem.rows, bool)
         self.keep[self.groups.rows] = True
         stacked = stack([curvature.A, M] if curvature.rows else [M], problem.columns)
-        self.made_by, self.cost = choose_system(curvature.P, split(stacked, self.keep), self.groups, seconds)
+        chosen = choose_system(curvature.P, split(stacked, self.keep), self.groups, seconds)
+        self.made_by, self.cost, self.work = chosen  # the cost is in seconds, the work in multiplications by BLAS
         self.kind = (self.made_by.__doc__ or self.made_by.__name__).partition(",")[0]
         self.factors = ruiz(curvature, M, rows)
         self._set(rows, curvature, M)
@@ -94,11 +102,6 @@ class Newton:
         self.factorizations = 0
         self.most_factorizations = np.inf  # more are not begun
         self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether its systems are factorised without BLAS."""
-        return self.made_by is Sparse
 
     def _set(self, rows: Rows, curvature: Curvature, M: Matrix) -> None:
         """Scale all parts."""

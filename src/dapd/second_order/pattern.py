@@ -43,21 +43,19 @@ class Pattern:
     """The upper triangle of [P + diag(h), Bᵀ; B, −I], columns compressed."""
 
     def __init__(self, P: Any, rows: Any) -> None:
-        n, k = rows.shape[1], rows.shape[0]
-        own = sp.coo_array(sp.diags_array(P) if P.ndim == 1 else sp.triu(sp.coo_array(P)))
-        i, j = own.coords
+        k, n = rows.shape
+        starts, at, own, places = _triangle(P, n)
+        self.diagonal = starts[1:] - 1
         row_of = np.repeat(np.arange(k), np.diff(rows.indptr))
-        at = np.concatenate([i, np.arange(n), rows.indices, n + np.arange(k)]).astype(np.int64)
-        across = np.concatenate([j, np.arange(n), n + row_of, n + np.arange(k)]).astype(np.int64)
-        keys, slot = np.unique(across * (n + k) + at, return_inverse=True)
-        ends = np.cumsum([own.nnz, n, rows.nnz])
-        self.diagonal, self.entries = slot[ends[0] : ends[1]], slot[ends[1] : ends[2]]
-        self.constant = np.zeros(keys.size)
-        np.add.at(self.constant, slot[: ends[0]], own.data)
-        self.constant[slot[ends[2] :]] = -1.0
-        columns = keys // (n + k)
-        indptr = np.searchsorted(columns, np.arange(n + k + 1))
-        self.matrix = sp.csc_matrix((self.constant.copy(), keys % (n + k), indptr), shape=(n + k, n + k))
+        self.entries = len(at) + np.arange(rows.nnz) + row_of  # a row is a column here, with its diagonal at the end
+        below = len(at) + rows.indptr[1:] + np.arange(k)
+        indices = np.empty(len(at) + rows.nnz + k, np.int64)
+        indices[: len(at)], indices[self.entries], indices[below] = at, rows.indices, n + np.arange(k)
+        self.constant = np.zeros(len(indices))
+        self.constant[places] = own
+        self.constant[below] = -1.0
+        indptr = np.concatenate([starts, below + 1])
+        self.matrix = sp.csc_matrix((self.constant.copy(), indices, indptr), shape=(n + k, n + k))
 
     def fill(self, h: Array, entries: Array) -> Any:
         """The matrix with these numbers."""
@@ -66,6 +64,25 @@ class Pattern:
         values[self.diagonal] += h
         values[self.entries] = entries
         return self.matrix
+
+
+def _triangle(P: Any, n: int) -> tuple[Array, Array, Array, Array]:
+    """The upper triangle of P with all of its diagonal, by columns, of which the diagonal is the last entry.
+
+    Where columns start, the row of each entry, and what P has, with its places.
+    """
+    if P.ndim == 1:
+        return np.arange(n + 1), np.arange(n), P, np.arange(n)
+    whole = sp.coo_array(P)
+    (i, j), data = whole.coords, whole.data
+    above = i < j
+    counts = 1 + np.bincount(j[above], minlength=n)
+    starts = np.append(0, np.cumsum(counts))
+    order = np.lexsort((i[above], j[above]))
+    places = np.arange(len(order)) + j[above][order]  # one diagonal entry in each column before
+    at = np.empty(starts[-1], np.int64)
+    at[places], at[starts[1:] - 1] = i[above][order], np.arange(n)
+    return starts, at, np.append(data[above][order], P.diagonal()), np.append(places, starts[1:] - 1)
 
 
 def joined(matrix: Any, groups: Groups) -> Any:

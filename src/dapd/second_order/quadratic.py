@@ -21,7 +21,7 @@ class QuadraticForm(NamedTuple):
 
     P: Any  # CSC
     q: Array
-    B: Any  # CSR, perhaps without rows
+    B: Any  # CSR, or None if there is no such term
     d: Array
 
 
@@ -39,7 +39,8 @@ def quadratic(f: Function, variables: int) -> QuadraticForm | None:
     if len(known) == 1:
         return known[0]
     P, q, B, d = zip(*known, strict=True)
-    whole = sp.block_diag(P, format="csc"), np.concatenate(q), sp.block_diag(B, format="csr"), np.concatenate(d)
+    rows = [sp.csr_array((0, n)) if own is None else own for own, n in zip(B, lengths, strict=True)]
+    whole = sp.block_diag(P, format="csc"), np.concatenate(q), sp.block_diag(rows, format="csr"), np.concatenate(d)
     return QuadraticForm(*whole)
 
 
@@ -49,19 +50,33 @@ def _of_terms(terms: Terms, n: int) -> QuadraticForm | None:
     if terms.A is not None and entries(terms.A) is None:
         return None
     q = np.zeros(n) if terms.c is None else -terms.c.astype(np.float64)
-    P = sp.csc_array((n, n))
-    if terms.H is not None:
-        H = terms.H.astype(np.float64)
-        P = sp.diags_array(H).tocsc() if H.ndim == 1 else sp.csc_array(H)
     ridge = terms.ridge + (terms.loss == "square" and terms.A is None)
-    if ridge:
-        P = P + ridge * sp.eye_array(n, format="csc")
+    if terms.H is None or terms.H.ndim == 1:
+        P = _diagonal(np.full(n, ridge) if terms.H is None else terms.H + ridge)
+    else:
+        P = _symmetric(terms.H)
+        P = P + ridge * sp.eye_array(n, format="csc") if ridge else P
     if terms.A is None:
         q = q - terms.d if terms.loss == "square" and terms.d is not None else q
-        return QuadraticForm(P, q, sp.csr_array((0, n)), np.zeros(0))
+        return QuadraticForm(P, q, None, np.zeros(0))
     A, d = as_csr(terms.A), np.zeros(terms.A.shape[0]) if terms.d is None else terms.d.astype(np.float64)
     squares = float(np.sum(np.diff(A.indptr).astype(np.float64) ** 2))
     if min(squares, float(n) ** 2) <= 2 * A.nnz + 4 * len(d):  # AᵀA has fewer entries than A and the residuals
         product = terms.A.dense().T @ terms.A.dense() if isinstance(terms.A, Dense) else A.T @ A
-        return QuadraticForm(P + sp.csc_array(product), q - A.T @ d, sp.csr_array((0, n)), np.zeros(0))
+        return QuadraticForm(P + sp.csc_array(product), q - A.T @ d, None, np.zeros(0))
     return QuadraticForm(P, q, A, d)
+
+
+def _diagonal(values: Array) -> Any:
+    """A diagonal matrix in CSC; zeros are not stored."""
+    at = np.flatnonzero(values).astype(np.int32)
+    indptr = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(values != 0, out=indptr[1:])
+    return sp.csc_array((values[at].astype(np.float64), at, indptr), shape=(len(values), len(values)))
+
+
+def _symmetric(H: Any) -> Any:
+    """A symmetric matrix in CSC: its rows are its columns."""
+    if sp.issparse(H) and H.format == "csr":
+        return sp.csc_array((H.data.astype(np.float64, copy=False), H.indices, H.indptr), shape=H.shape)
+    return sp.csc_array(H, dtype=np.float64)

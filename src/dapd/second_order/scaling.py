@@ -11,7 +11,7 @@ from dapd.arrays import Array
 from dapd.second_order.curvature import Curvature
 from dapd.second_order.rows import Rows
 
-ROUNDS, FEW_ROUNDS = 10, 3  # of a sparse and of a dense matrix
+ROUNDS, FEW_ROUNDS = 10, 3  # of sparse matrices, and if one is dense
 RANGE = 1e4  # of the factors of one round
 
 
@@ -27,7 +27,7 @@ def ruiz(f: Curvature, M: Any, rows: Rows) -> Factors:
     """The factors for f and M; rows of a group get one factor."""
     P, coupling, losses = _Entries(sp.diags_array(f.P).tocsr() if f.P.ndim == 1 else f.P), _Entries(M), _Entries(f.A)
     d, e, ones = np.ones(f.size), np.ones(M.shape[0]), np.ones(f.rows)
-    for _ in range(ROUNDS if coupling.sparse else FEW_ROUNDS):
+    for _ in range(ROUNDS if coupling.sparse and P.sparse else FEW_ROUNDS):
         heights, widths = coupling.peaks(e, d)
         widths = np.maximum(np.maximum(widths, P.peaks(d, d)[1]), losses.peaks(ones, d)[1])
         d, e = d * _damped(widths), rows.pool(e * _damped(heights))

@@ -12,6 +12,7 @@ from dapd.arguments import TimeUp
 from dapd.arrays import Array, on_host, owned
 from dapd.blas import MANY, single_blas
 from dapd.clock import perf_counter
+from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.solving.certificate import blame
 from dapd.solving.choose import Comparison, compare_blocks
@@ -23,10 +24,11 @@ from dapd.solving.progress import Display, display
 from dapd.solving.request import Request, first_point, run_method, satisfied, split_dual
 from dapd.solving.result import SENTENCES, History, Result, Status
 from dapd.solving.search import Search
-from dapd.solving.ways import OVERRUN, SOON, Direct, FirstOrder, Moved, SecondOrder, Way
+from dapd.solving.ways import FACTORISATIONS, OVERRUN, SOON, Direct, FirstOrder, Moved, SecondOrder, Way
 from dapd.spectrum.estimate import Spectrum
 
 EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost
+CLOSER = 0.5  # seconds of Clarabel from which it pays off to find out whether second-order steps are faster
 FORESIGHT = 5.0  # seconds of Clarabel that are predicted closely: to count the entries of a factor takes time too
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
 AWAY = 1e3  # times the size of the start, from which x has run away, so a proof need not hold for much larger x
@@ -82,10 +84,10 @@ def solve_auto(
             if ended.status is Status.unbounded:
                 ray = doubts.contradiction()
                 ended = ended if ray is None else ended._replace(status=Status.infeasible, ray=ray)
-        look = search.point
-        good_enough = satisfied(look.certificate, *asked.tolerances)
-        value = search.judging.objective(look.x, look.y, satisfied=good_enough)
-        look = look._replace(x=owned(look.x), y=owned(look.y))
+            look = search.point
+            good_enough = satisfied(look.certificate, *asked.tolerances)
+            value = search.judging.objective(look.x, look.y, satisfied=good_enough)
+            look = look._replace(x=owned(look.x), y=owned(look.y))
     seconds = perf_counter() - search.began
     if ended.reason == TOO_LATE:
         setup_time, seconds = setup_time + seconds, 0.0
@@ -185,6 +187,10 @@ class Possible:
         if self.search.repeated or not any(way.name == Direct.name and math.isfinite(way.predict()) for way in ways):
             for way in ways:
                 way.insist(first=self.search.repeated)  # what it sets up, later solves use again
+        best = min(ways, key=lambda way: way.predict())
+        for way in ways:
+            if isinstance(best, Direct) and best.predict() > CLOSER and isinstance(way, SecondOrder):
+                way.set_up(within=best.predict() / FACTORISATIONS)
         return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.predict())
 
     def remember(self, solved: Way | None) -> None:
@@ -212,8 +218,9 @@ def run(
     search.judge(*start)
     if not math.isfinite(search.point.certificate.error):
         blame(problem, *start)
-    if "way" not in search.kept:
-        # its errors must come before the work
+    known = has_valid_lowering(problem.f, "value") and has_valid_lowering(problem.phi, "prox", "conjugate")
+    if "way" not in search.kept and not known:
+        # errors of the user's own functions must come before the work
         search.judging.objective(search.point.x, search.point.y, satisfied=True)
     found_by: Way | None = None
     checking = 0.0  # seconds
@@ -254,7 +261,8 @@ def run(
             elif search.error > 0.5 * before:
                 began = perf_counter()
                 usual = moved() if isinstance(way, Direct) or checking <= CHECKING * (began - search.began) else None
-                for found in (usual, None if doubts is None else doubts.ask()):
+                in_time = isinstance(way, SecondOrder) and way.is_in_time  # its error need not fall until then
+                for found in (usual, None if doubts is None or in_time else doubts.ask()):
                     ended = _ray(search, found, found_by, start[0])
                     if ended is not None:
                         return ended

@@ -23,10 +23,10 @@ from dapd.operators.base import Dense, Operator
 from dapd.operators.stacked import RowBlocks
 from dapd.presolve import CLEANING, CONDITIONING, Presolve
 from dapd.second_order import direct
-from dapd.second_order.choose import DENSE_RATE, ENTRY, OVERHEAD
+from dapd.second_order.choose import DENSE_RATE, ENTRY, overhead
 from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.matrices import TooExpensive
-from dapd.second_order.newton import PROBING, Newton, Unsuitable, dense_seconds
+from dapd.second_order.newton import PROBING, Newton, Unsuitable, dense_multiplications, dense_seconds
 from dapd.second_order.systems import Singular
 from dapd.solving.device import Judge, judge_of, on_the_device
 from dapd.solving.restarts import restarts
@@ -34,17 +34,23 @@ from dapd.solving.search import Search
 from dapd.spectrum.estimate import Spectrum, estimate_norm
 
 DIGITS = 6.0  # times Π: the iterations to a usual accuracy
-EPOCHS = 5_000  # first-order iterations that a problem usually takes
+EPOCHS, EQUATIONS = 5_000, 2_000  # first-order iterations that a problem usually takes, and one with equations only
 CALL, PER_ENTRY = 8e-6, 2e-9  # seconds per iteration, looks included, and per entry of x and y in it
 DENSE_PRODUCT, SPARSE_PRODUCT = 1e-10, 8e-10  # seconds per multiplication with M or a matrix of f
 IN_PYTHON = 10  # times as slow
 FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solution
-AGAIN = 3  # and from the solution of nearly the same problem, or of a quadratic one under equations only
+AGAIN, ONCE = 3, 1.2  # and from the solution of nearly the same problem, and of a quadratic one under equations only
+SET_UP, SET_UP_ENTRY, SET_UP_ROW = (
+    2e-3,
+    3e-8,
+    1e-6,
+)  # seconds to set them up: at least, per entry, and per row or column
 BEGIN = 3e-3  # seconds that first-order steps take to be set up and judged
 NEAR = 1e-3  # relative error from which a point is near
-TRIVIAL = 3e-3  # seconds that are not worth a closer prediction
+TRIVIAL = 5e-3  # seconds that are not worth a closer prediction
 SOON = 0.3  # seconds that a way may take in any case
 BRIEFLY = 4  # times its prediction: what a way may take that starts anew from a better point
+SLOWEST = 3.0  # times: how much slower than predictions second-order steps may prove this machine to be
 OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
 UNKNOWN = 10  # times the limit: what a way is thought to take that was not examined because it would take longer
 RETRY = 8  # times the seconds that a factorisation may take, after a way turned out too expensive
@@ -118,23 +124,23 @@ class Way:
             self.progress.append((self.spent, self.search.excess))
 
     def expected(self) -> float:
-        """Seconds that this way takes in all: as predicted, or if it has taken longer, as its progress says."""
+        """Seconds that this way takes: as predicted, or if it has taken longer, what is left as its progress says."""
         if self.spent <= self.patience:
             return self.search.slowdown * self.predict()
-        return max(self.predict(), min(OVERRUN * self.spent, self._projected()))
+        return max(self.predict(), min(OVERRUN * self.spent, self._left()))
 
     def renew(self) -> None:
         """Start anew from a much better point that another way has found."""
         self.pieces = None
 
-    def _projected(self) -> float:
-        """The time at which the error meets the tolerance, if it goes on falling as in the last half of the time."""
+    def _left(self) -> float:
+        """The time until the error meets the tolerance, if it goes on falling as in the last half of the time."""
         half = bisect_left(self.progress, (0.5 * self.spent,))
         then = self.progress[half][1] if half < len(self.progress) else math.inf
         now = self.search.excess
         if not 1.0 < now < then < math.inf:
             return math.inf
-        return self.spent + 0.5 * self.spent * math.log(now) / math.log(then / now)
+        return 0.5 * self.spent * math.log(now) / math.log(then / now)
 
 
 class Direct(Way):
@@ -221,7 +227,8 @@ class SecondOrder(Way):
         known: Newton | None = search.kept.get("newton")
         self.newton = known if known is not None and known.update(search.problem) else None
         self.why = "" if self.newton is None else self._cost()
-        self.guess = dense_seconds(search.problem)  # without a set-up
+        scattered = entries_are_scattered(search.problem.M)
+        self.guess = dense_seconds(search.problem, scattered=scattered)  # without a set-up
 
     def renew(self) -> None:
         """Start anew, as if nothing had been spent: near a solution, these steps are fast."""
@@ -232,7 +239,8 @@ class SecondOrder(Way):
     def insist(self, *, first: bool = False) -> None:
         """Hope that a factor has no more entries than the matrices: only a set-up tells what it costs."""
         problem = self.search.problem
-        hoped = 0.0 if first else OVERHEAD + ENTRY * (problem.M.work + problem.f.work)
+        entries = problem.M.work + problem.f.work
+        hoped = 0.0 if first else overhead(0.0, entries, problem.rows + problem.columns) + ENTRY * entries
         self.guess = min(self.guess, hoped)
 
     def _cost(self) -> str:
@@ -244,20 +252,25 @@ class SecondOrder(Way):
         """Whether it is known what a factorisation costs, or that there can be none."""
         return self.newton is not None or self.impossible
 
-    def set_up(self) -> None:
-        """Find out what a factorisation costs, if that is at most the limit; the next limit is higher."""
+    @property
+    def is_in_time(self) -> bool:
+        """Whether it has not taken much longer than usual."""
+        return self.newton is not None and self.spent <= OVERRUN * FACTORISATIONS * self.newton.cost
+
+    def set_up(self, within: float = math.inf) -> None:
+        """Find out what a factorisation costs, if that is within so many seconds and the limit; the next is higher."""
+        allowed = min(self.limit, within)
         try:
             left = self.search.deadline - perf_counter()
-            self.newton = self.search.kept["newton"] = Newton(
-                self.search.problem, seconds=min(self.limit, left / PROBING)
-            )
+            self.newton = self.search.kept["newton"] = Newton(self.search.problem, seconds=min(allowed, left / PROBING))
             self.search.products += self.newton.products
             self.why = self._cost()
         except TooExpensive as error:
-            self.why, self.guess = str(error), 2 * self.limit
+            self.why, self.guess = str(error), 2 * allowed
         except Unsuitable as error:
             self.impossible, self.why = True, str(error)
-        self.limit *= RETRY
+        if allowed == self.limit:
+            self.limit *= RETRY
 
     @property
     def ran(self) -> Engine:
@@ -269,21 +282,26 @@ class SecondOrder(Way):
         if self.impossible:
             return math.inf
         once = self.guess if self.newton is None else self.newton.cost
-        problem = self.search.problem
-        at_once = problem.phi.is_linear and isinstance(problem.f, (Quadratic, LeastSquares))
-        if at_once or self.search.repeated:  # later solves are what counts
+        if self.search.repeated:  # later solves are what counts
             return AGAIN * once
+        problem = self.search.problem
+        before = 0.0
+        if self.newton is None:
+            entries = problem.M.work + problem.f.work
+            before = SET_UP + SET_UP_ENTRY * entries + SET_UP_ROW * (problem.rows + problem.columns)
+        if problem.phi.is_linear and isinstance(problem.f, (Quadratic, LeastSquares)):
+            return before + ONCE * once
         best = self.search.best
         near = self.newton is not None and best is not None and best.certificate.error < NEAR
-        return (FEW if near else FACTORISATIONS) * once
+        return before + (FEW if near else FACTORISATIONS) * once
 
     @property
     def work(self) -> float:
         """Multiplications in a dense factorisation, which BLAS would do on several threads."""
         if self.newton is None:
-            dense = (dense_seconds(self.search.problem) - OVERHEAD) * DENSE_RATE
+            dense = dense_multiplications(self.search.problem)
             return dense if dense < MANY else 0.0  # beyond that it will be a sparse one, if any
-        return 0.0 if self.newton.is_sparse else (self.newton.cost - OVERHEAD) * DENSE_RATE
+        return self.newton.work
 
     def _analysis(self) -> float:
         """Seconds that a set-up takes at most."""
@@ -301,7 +319,7 @@ class SecondOrder(Way):
             yield partial(Moved, None, None)
         if self.newton is None:
             return
-        newton, best = self.newton, search.point
+        newton, best, first = self.newton, search.point, self.newton.factorizations
         looks = newton.run(best.x, best.y, search.judge, search.deadline, tol=max(search.tolerances))
         while newton.cost <= search.deadline - perf_counter():
             counted = newton.factorizations
@@ -315,6 +333,9 @@ class SecondOrder(Way):
                 search.iterations += newton.factorizations - counted
             if look is None:
                 return
+            made = newton.factorizations - first
+            if self.spent > SOON and made:
+                search.slowdown = min(max(1.0, self.spent / made / newton.cost), SLOWEST)
             yield partial(Moved, look.dx, look.dy)
 
 
@@ -334,8 +355,9 @@ class FirstOrder(Way):
         per_product = SPARSE_PRODUCT if entries_are_scattered(problem.M) else DENSE_PRODUCT
         once = CALL + per_product * products + PER_ENTRY * (problem.rows + problem.columns)
         self.usual = once * (1 if native else IN_PYTHON)  # seconds per iteration
-        self.seconds = BEGIN + EPOCHS * self.usual
-        self.why = f"about {EPOCHS:,} iterations are usual"
+        iterations: float = EQUATIONS if problem.phi.is_linear else EPOCHS
+        self.seconds = BEGIN + iterations * self.usual
+        self.why = f"about {iterations:,} iterations are usual"
         self.certain = False  # whether a theorem says how many
         f = problem.f
         if problem.phi.is_linear and isinstance(problem.M, Dense) and f.mu > 0 and f.L is not None:

@@ -10,6 +10,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
 from dapd.spectrum.band import Band
 from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
@@ -24,12 +25,18 @@ SMALL = 400  # rows up to which a sparse matrix is made dense at once
 DENSE = 3_000  # rows up to which all eigenvalues of a dense matrix are computed
 PIECE = 50  # rows, on average, up to which connected pieces are taken one by one
 FULL_DENSE = 12_000  # rows of a dense matrix up to which it is factorised
+FILLED = 0.25  # part of the entries from which a sparse matrix is treated as dense
 
 
 def check_symmetric(H: Any, *, name: str) -> None:
     """Raise an error if a square dense or sparse matrix is not symmetric up to rounding."""
+    H = H.toarray() if _is_filled(H) else H
     if sp.issparse(H):
-        apart, size = abs(H - H.T).max(), abs(H).max()
+        H = sp.csr_array(H)
+        H.sort_indices()
+        other, size = H.T.tocsr(), abs(H.data).max(initial=0.0)
+        alike = np.array_equal(H.indptr, other.indptr) and np.array_equal(H.indices, other.indices)
+        apart = abs(H.data - other.data).max(initial=0.0) if alike else abs(H - other).max()
     else:  # some rows at a time, so no copy of H is made
         height = max(1, SHEET // max(1, H.shape[0]))
         parts = [slice(k, k + height) for k in range(0, H.shape[0], height)]
@@ -48,21 +55,56 @@ def symmetric_extremes(H: Any, *, name: str, deadline: float = math.inf) -> tupl
         return _extremes(H, name, deadline)
 
 
+def _is_filled(H: Any) -> bool:
+    """Whether a sparse matrix takes longer to work with than a dense one."""
+    return bool(sp.issparse(H) and H.nnz > FILLED * H.shape[0] ** 2 and H.shape[0] <= FULL_DENSE)
+
+
 def _extremes(H: Any, name: str, deadline: float) -> tuple[float, float]:
     size = H.shape[0]
+    H = H.toarray() if _is_filled(H) else H
     if sp.issparse(H) and size > PIECE:
+        H = sp.csr_array(H)
+        coupled = _coupled(H)
+        if coupled.sum() <= PIECE:
+            return _with_lone_rows(H, coupled)
         count, owner = connected_components(H, directed=False)
         if count > 1 and size <= PIECE * count:  # small pieces that know nothing of each other
-            return _by_pieces(sp.csr_array(H), count, owner, name, deadline)
+            return _by_pieces(H, count, owner, name, deadline)
     if size <= (SMALL if sp.issparse(H) else DENSE):
         check_deadline(deadline, 2 * size**3 / DENSE_FLOPS)
-        values = scipy.linalg.eigvalsh((H.toarray() if sp.issparse(H) else H).astype(np.float64))
-        error = 4 * size * EPSILON * max(abs(values[0]), abs(values[-1]))
-        return _zero_if_close(float(values[0]), error), float(values[-1] + error)
+        return _of_dense((H.toarray() if sp.issparse(H) else H).astype(np.float64))
     gram = Gram.of(sp.csr_array(H).astype(np.float64)) if sp.issparse(H) else None
     if gram is not None and gram.nearly_diagonal:
         return float((gram.diagonal - gram.off_diagonal_sums).min()), gram.above
     return _large(H, name, gram, deadline)
+
+
+def _of_dense(H: Array) -> tuple[float, float]:
+    values = scipy.linalg.eigvalsh(H, check_finite=False)
+    error = 4 * len(H) * EPSILON * max(abs(values[0]), abs(values[-1]))
+    return _zero_if_close(float(values[0]), error), float(values[-1] + error)
+
+
+def _coupled(H: Any) -> Array:
+    """Which rows of a CSR matrix have an entry beside the diagonal."""
+    row_of = np.repeat(np.arange(H.shape[0]), np.diff(H.indptr))
+    coupled = np.zeros(H.shape[0], bool)
+    coupled[row_of[H.indices != row_of]] = True
+    return coupled
+
+
+def _with_lone_rows(H: Any, coupled: Array) -> tuple[float, float]:
+    """The extremes if few rows have an entry beside the diagonal."""
+    alone = H.diagonal()[~coupled].astype(np.float64)
+    found = [(float(alone.min()), float(alone.max()))]
+    if coupled.any():
+        row_of = np.repeat(np.arange(H.shape[0]), np.diff(H.indptr))
+        inside, place = coupled[row_of], np.cumsum(coupled) - 1
+        part = np.zeros((place[-1] + 1, place[-1] + 1))
+        part[place[row_of[inside]], place[H.indices[inside]]] = H.data[inside]
+        found.append(_of_dense(part))
+    return min(low for low, _ in found), max(high for _, high in found)
 
 
 def _by_pieces(H: Any, count: int, owner: Any, name: str, deadline: float) -> tuple[float, float]:
