@@ -124,6 +124,20 @@ def test_proximal_epochs_take_their_turn_when_guesses_stall(monkeypatch):
     assert "proximal" in {epoch.kind for epoch in epochs}
 
 
+@pytest.mark.parametrize("engine", ["auto", "jax"])
+def test_multipliers_that_drift_leap(engine):
+    # three variables stay at their bounds until y is about 9, which moves with the residual of 1e-4 in their row
+    rng, columns = np.random.default_rng(0), 30
+    M = np.zeros((11, columns))
+    M[0, :3], M[1:, 3:] = 1.0, rng.standard_normal((10, columns - 3))
+    x = np.r_[1 - 1e-4, 1.0, 1.0, rng.uniform(-0.5, 0.5, columns - 3)]
+    f = dapd.Quadratic(np.ones(columns), np.r_[10.0, 10.0, 10.0, rng.standard_normal(columns - 3)])
+    problem = dapd.Problem(f, M, M @ x, bounds=(-1.0, 1.0)).stacked
+    last = run(problem, tol=1e-8, engine=engine)[-1]
+    assert last.error <= 1e-8
+    assert last.iterations < 3_000  # 26,000 without
+
+
 def test_theorem_constants_get_their_share():
     problem = quadratic_problem(dapd.Box(-0.5, 0.7), kappa=100.0, ratio=20.0)
     spectrum = dapd.estimate_spectrum(problem.M)
@@ -134,7 +148,7 @@ def test_theorem_constants_get_their_share():
     work = 0
     for before, after in itertools.pairwise(itertools.takewhile(lambda epoch: epoch.iterations < 100 * Pi, epochs)):
         work += (after.kind == "theorem") * (after.iterations - before.iterations)
-        assert after.iterations <= 5 * work + 8 * Pi + 40
+        assert after.iterations <= 5 * work + 8 * Pi + 80
     assert work > 10 * Pi
 
 

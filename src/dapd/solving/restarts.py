@@ -26,6 +26,9 @@ ENOUGH = 1.0  # reduction from which a guess counts as good
 PLENTY = 3.0  # reduction that ends an epoch early
 BETTER = 1.2  # times the rate from which another guess replaces one that is good
 FARTHER = 10.0  # times the best error at which a guess goes back to the best point
+CONSTANT, STILL = 1e-3, 0.02  # change of the error, as a logarithm, that starts a leap, and that does not end it
+STRAIGHT = 0.05  # relative difference of two moves that go straight on
+WORTH, FARTHEST = 8, 2.0**20  # such moves in one leap
 FIRST = Guess(mu=0.0, s=math.log(0.3))
 S_DOWN, MU_DOWN = Guess(0.0, -math.log(2)), Guess(-math.log(4), 0.0)
 S_UP, MU_UP = Guess(0.0, math.log(2)), Guess(math.log(4), 0.0)
@@ -187,12 +190,47 @@ class _Guesses(_Track):
         while bench.L_was_too_small(before, after) and not bench.over:
             self.method, before = None, bench.best
             after = self._run_epoch(guess, before)
+        if abs(_reduction(before, after)) < CONSTANT:
+            leapt = self._leap(after)
+            if leapt is not None:
+                yield
+                after = self._run_epoch(guess, leapt)
         made = Progress(_reduction(before, after), bench.iterations - done)
         self.at = after
         if after.error > FARTHER * bench.best.error:
             self.at, self.method = bench.best, None
         yield
         return made
+
+    def _leap(self, at: Judged) -> Judged | None:
+        """Move along what moves in a straight line, until that changes the error; None if it does so soon.
+
+        If an error stays the same, a few multipliers are on their way to where a constraint lets go, with a speed as
+        small as the error. Entries whose moves in two pieces of the same length differ are not among them.
+        """
+        bench, pieces = self.bench, [at]
+        while len(pieces) < 3:
+            if bench.over:
+                return None
+            pieces.append(bench.advance(SHORTEST))
+        start, moves = pieces[-1], list[Array]()
+        for k in (0, 1):
+            first, second = pieces[1][k] - pieces[0][k], pieces[2][k] - pieces[1][k]
+            moves.append(second * (abs(second - first) <= STRAIGHT * abs(second)))
+        found, reached, step, growing = start, 0.0, 1.0, True
+        while step >= 1 and not bench.over:
+            tried = bench.keep(*(v + (reached + step) * move for v, move in zip(start[:2], moves, strict=True)))
+            fell = _reduction(start, tried)
+            if fell > -STILL:
+                found, reached = tried, reached + step
+            if fell > STILL:
+                break
+            growing = growing and fell > -STILL and step < FARTHEST
+            step = 2 * step if growing else step / 2
+        if reached < WORTH:
+            return None
+        self.method = None
+        return found
 
     def _run_epoch(self, guess: Guess, before: Judged) -> Judged:
         bench, self.used = self.bench, self.bench.constants(guess)
