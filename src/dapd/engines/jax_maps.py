@@ -21,6 +21,8 @@ from dapd.operators.stacked import Identity, RowBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker
 
 WASTE = 1.5  # times their entries that rows padded to one length may take
+SMALL = 1 << 12  # entries of rows padded to one length that cost no more than the launch of a second kernel,
+SMALL_ON_GPU = 1 << 20  # and as many on a GPU
 LONGEST = 256  # entries of a row that is padded; longer ones are summed as segments
 UNROLLED = 8  # entries of a row whose sum is written out
 
@@ -130,7 +132,7 @@ def gathered(matrix: Any, dtype: Any) -> Gathered:
     """A CSR matrix, its rows grouped by length."""
     lengths = np.diff(matrix.indptr)
     rows, longest = len(lengths), int(lengths.max(initial=0))
-    if longest <= LONGEST and longest * rows <= max(WASTE * matrix.nnz, 1 << 12):
+    if may_be_padded(longest, rows, matrix.nnz):
         return Gathered((_padded(matrix, np.arange(rows), longest, dtype),), None)
     widths = [0, 1, 2, 3, 4]
     while widths[-1] < min(longest, LONGEST):
@@ -147,6 +149,12 @@ def gathered(matrix: Any, dtype: Any) -> Gathered:
     place = np.empty(rows, np.int32)
     place[order] = np.arange(rows, dtype=np.int32)
     return Gathered(tuple(parts), jnp.asarray(place))
+
+
+def may_be_padded(longest: int, rows: int, entries: int) -> bool:
+    """Whether all rows may be padded to the length of the longest."""
+    small = SMALL_ON_GPU if jax.default_backend() == "gpu" else SMALL
+    return longest <= LONGEST and longest * rows <= max(WASTE * entries, small)
 
 
 def _padded(matrix: Any, rows: Array, width: int, dtype: Any) -> Padded:

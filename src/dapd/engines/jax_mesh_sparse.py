@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec
 
 from dapd.arrays import Array
 from dapd.engines.jax_layout import Layout
-from dapd.engines.jax_maps import LONGEST, WASTE, Padded, Segments, pytree
+from dapd.engines.jax_maps import Padded, Segments, may_be_padded, pytree
 
 
 @pytree("layout")
@@ -62,7 +62,7 @@ def _stacked(blocks: dict[int, Any], dtype: Any, layout: Layout) -> Padded | Seg
     rows = next(iter(blocks.values())).shape[0]
     longest = max(int(np.diff(matrix.indptr).max(initial=0)) for matrix in blocks.values())
     longest, entries = over_processes(np.max, longest, max(matrix.nnz for matrix in blocks.values()))
-    pad = longest <= LONGEST and longest * rows <= max(WASTE * entries, 1 << 12)
+    pad = may_be_padded(longest, rows, entries)
     make = _padded if pad else _in_order
     parts = {k: make(matrix, longest if pad else entries, dtype) for k, matrix in blocks.items()}
 
