@@ -35,7 +35,7 @@ reproduction: $(VENV)/.examples
 	cp -r report/outcome docs/reproduction
 
 test: $(VENV)/.test
-	$(ONE_THREAD) $(RUN) -m pytest -n auto --dist loadfile
+	$(ONE_THREAD) $(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # Warnings are errors; then every link is followed and, if there is a Chromium, every page opened.
 docs: $(VENV)/.docs

@@ -18,6 +18,14 @@ settings.register_profile("fixed", settings.get_profile("search"), derandomize=T
 settings.load_profile("fixed" if os.environ.get("CI") else "search")
 
 
+LONG = {"test_mesh", "test_reproduce", "test_report", "test_paper", "test_memory", "test_examples", "test_lower_bounds_report"}
+
+
+def pytest_collection_modifyitems(items):
+    """Files that take long come first, so no worker has one left when the others are done."""
+    items.sort(key=lambda item: item.path.stem not in LONG)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def private_cache(tmp_path_factory):
     """Store references for the session only, not in the user's cache; workers that run side by side share them."""

@@ -162,10 +162,18 @@ def _farkas(problem: Problem, x: Array, d: Array) -> Checked:
     gain = -float(problem.b @ d) - float(problem.phi.recession(d))
     if problem.lower is None and not gain > 0:
         return Checked(False, nothing, gain, 0.0, nothing, nothing)
+    image = np.array(M.adjoint(d), np.float64)  # a copy, since it is changed below
+    if problem.lower is None:  # what is certainly not rounding is often enough to see that this is none
+        noise, explained = M.rounding * float(abs(d) @ M.row_norms), 0.0
+        for piece in pieces(image.size):
+            e = abs(image[piece])
+            explained += float(np.where(e > noise, e, 0.0) @ (1 + abs(x[piece])))
+        if not gain > DOUBT * explained:
+            return Checked(False, image, gain, explained, nothing, nothing)
     entries = M.row_sizes(x)
     rows = problem.sizes.rows + (abs(M.forward(x)) if entries is None else entries)
     rounding = SLIGHT * float(abs(d) @ rows)
-    image, sizes = np.array(M.adjoint(d), np.float64), M.column_sizes(d)  # a copy, since it is changed below
+    sizes = M.column_sizes(d)
     terms = np.broadcast_to(np.linalg.norm(d * M.row_norms) if sizes is None else sizes, image.shape)
     explained, worst, endless = 0.0, 0.0, False
     for piece in pieces(image.size):
