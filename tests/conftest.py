@@ -18,7 +18,15 @@ settings.register_profile("fixed", settings.get_profile("search"), derandomize=T
 settings.load_profile("fixed" if os.environ.get("CI") else "search")
 
 
-LONG = {"test_mesh", "test_reproduce", "test_report", "test_paper", "test_memory", "test_examples", "test_lower_bounds_report"}
+LONG = {
+    "test_mesh",
+    "test_reproduce",
+    "test_report",
+    "test_paper",
+    "test_memory",
+    "test_examples",
+    "test_lower_bounds_report",
+}
 
 
 def pytest_collection_modifyitems(items):
