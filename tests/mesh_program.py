@@ -42,8 +42,7 @@ def check(f, M, b, phi, method, on_mesh_M=None, **options):
     shared = dapd.Problem(f, M if on_mesh_M is None else on_mesh_M, b, phi)
     found = dapd.solve(shared, method, engine="jax", mesh=MESH, **options)
     apart = max(np.max(abs(found.x - alone.x)), np.max(abs(found.y - alone.y)))
-    exact = options.get("tol") == 0 or on_mesh_M is None
-    assert apart <= (1e-10 if exact else 1e-5), (method, apart)
+    assert apart <= (1e-10 if options.get("tol") == 0 else 1e-4), (method, apart)
     assert found.status == alone.status, (found.status, alone.status)
     assert found.engine == "jax"
 
@@ -76,6 +75,13 @@ def iterates():
         if processes == 1:
             check(f, few, b, phi, "papc", **fixed)
             check(f, few, b, phi, "auto", on_mesh_M=M)
+    if processes == 1:  # presolve must leave M in its shape
+        f, M, b, _ = tall
+        M[[3, 4, 9]], b[[3, 4, 9]] = 0.0, 0.0
+        mixed = dapd.Interval(np.r_[np.zeros(10), np.full(54, -1.0)], np.r_[np.zeros(10), np.full(54, np.inf)])
+        for given in (M, sp.csr_array(M)):
+            check(f, given, M @ np.ones(20), dapd.NonNegative(), "auto")
+            check(f, given, M @ np.ones(20), mixed, "auto")
 
 
 def sparse(M):

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import dapd
 from dapd.batch.condensed import condensed
 from dapd.batch.family import family_of
+from dapd.engines.threads import available
 from dapd.solving.certificate import certify
 from instances import PHIS, hessian, quadratic_problem
 
@@ -175,3 +176,14 @@ def test_a_batch_in_float32_is_measured_as_it_is_returned():
     for k, own in enumerate(b.astype(np.float32)):
         truth = certify(single.replaced(b=own), batch.x[k], batch.y[k], batch.z[k])
         np.testing.assert_allclose(batch.error[k], truth.error, rtol=1e-6)
+
+
+def test_a_time_limit_is_shared_by_problems_that_take_long():
+    rng = np.random.default_rng(0)
+
+    def problem():
+        f = dapd.Quadratic(np.logspace(-6, 0, 400), rng.standard_normal(400))
+        return dapd.Problem(f, rng.standard_normal((200, 400)), rng.standard_normal(200), dapd.NonNegative())
+
+    found = dapd.solve_batch([problem() for _ in range(2)], tol=0, time_limit=0.5, direct=False)
+    assert np.all(found.iterations > 0) or available() == 1

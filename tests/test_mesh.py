@@ -1,5 +1,6 @@
 """Several devices and several processes give what one device gives, with one sum over them per iteration."""
 
+import pickle
 import signal
 import socket
 import subprocess
@@ -77,3 +78,4 @@ def test_wrong_meshes_are_named():
     with pytest.raises(ValueError, match="mesh is not the one that M was loaded for"):
         dapd.solve(dapd.Problem(problem.f, shards, problem.b), "papc", engine="jax", mesh=other)
     assert dapd.solve(problem, engine="jax", mesh=mesh).converged
+    assert np.array_equal(pickle.loads(pickle.dumps(problem)).b, problem.b)  # without what lies on the devices

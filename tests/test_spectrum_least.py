@@ -193,3 +193,17 @@ def test_gaussian_kernel_ends_with_an_honest_status():
     result = dapd.solve(problem, engine="python", max_iterations=500)
     assert np.isfinite(result.x).all()
     assert result.converged == (result.certificate.error <= 1e-6)
+
+
+def test_stored_zeros_beside_the_diagonal_change_nothing():
+    # row 5 has a stored zero in column 8, which has none in row 5
+    size = 60
+    values = np.r_[np.ones(size), 0.0]
+    values[5] = 100.0
+    H = sp.csr_array((values, (np.r_[np.arange(size), 5], np.r_[np.arange(size), 8])), shape=(size, size))
+    f = dapd.Quadratic(H)
+    assert f.mu == pytest.approx(1.0)
+    assert pytest.approx(100.0) == f.L
+    H.data[H.indptr[5]] = -100.0
+    with pytest.raises(ValueError, match="not convex"):
+        dapd.Quadratic(H).mu  # noqa: B018

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -25,7 +25,7 @@ from dapd.solving.solve import solve_checked
 from dapd.spectrum.estimate import Spectrum
 
 CHANGED = "Chose restarted DAPD in variables without equations that all problems of the batch share."
-LONG = 0.05  # seconds of a solve that is mostly native code
+LONG = 0.05  # seconds from which a solve is mostly native code
 ROUND, PAYS = 4, 1.2  # problems per thread before more threads are tried, and how much faster these must be
 CLOSER = (0.3, 0.03, 0.003)  # parts of the tolerance to which a problem in other variables is solved, one by one
 
@@ -76,14 +76,13 @@ def _in_threads(
     """The results of all; one more doubling of the threads for as long as it pays.
 
     What a solve does in Python holds up the solves of other threads. Problems that take long are mostly native code,
-    and get all threads at once.
+    so all threads start if the first problem takes long.
     """
     workers, results = [worker()], list[Result]()
     with single_blas(SMALL), ThreadPoolExecutor(most) as pool:  # threads of BLAS would wait for each other
 
-        def round_of(threads: int, size: int) -> float:
-            """Solve the next problems; return how many per second."""
-            some = which[len(results) : len(results) + size]
+        def round_of(threads: int, some: Sequence[int]) -> float:
+            """Solve some problems; return how many per second."""
             workers.extend(worker() for _ in range(threads - len(workers)))
             began, found = perf_counter(), list[Any]([None] * len(some))
             parts = [some[k::threads] for k in range(threads)]
@@ -92,19 +91,20 @@ def _in_threads(
             results.extend(found)
             return len(some) / (perf_counter() - began)
 
-        threads = 1
-        if round_of(1, 1) < 1 / LONG:
-            threads = most
-        else:
-            best = round_of(1, ROUND)
-            while len(results) < len(which) and threads < most:
-                more = min(2 * threads, most)
-                rate = round_of(more, ROUND * more)
-                if rate < PAYS * best:
-                    break
-                threads, best = more, rate
-        if len(results) < len(which):
-            round_of(threads, len(which) - len(results))
+        first = pool.submit(workers[0], which[:1])
+        if not wait([first], timeout=LONG).done:
+            workers[0] = worker()  # the first one is busy
+            round_of(most, which[1:])
+            return first.result() + results
+        results.extend(first.result())
+        threads, best = 1, round_of(1, which[1 : 1 + ROUND])
+        while len(results) < len(which) and threads < most:
+            more = min(2 * threads, most)
+            rate = round_of(more, which[len(results) : len(results) + ROUND * more])
+            if rate < PAYS * best:
+                break
+            threads, best = more, rate
+        round_of(threads, which[len(results) :])
     return results
 
 

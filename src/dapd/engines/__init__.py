@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -44,6 +45,12 @@ def on_mesh(mesh: Any, shape: tuple[int, int]) -> AbstractContextManager[Any]:
     from dapd.engines.jax_layout import using
 
     return using(mesh, shape)
+
+
+def is_on_mesh() -> bool:
+    """Whether the solve in progress divides M among several devices."""
+    known = sys.modules.get("dapd.engines.jax_layout")
+    return known is not None and known.layout() is not None
 
 
 def _import_jax() -> Any:

@@ -252,9 +252,9 @@ class JaxRunner:
         """Wait for steps that may take longer, and learn how many make a pulse."""
         jax.block_until_ready(state)
         kind, elapsed = type(self.method), perf_counter() - began
-        if kind in self.warm:
+        if kind in self.warm:  # else it had to be compiled
             self.pace = min(8 * self.pace, steps * PULSE / max(elapsed, 1e-9))
-        self.warm.add(kind)  # it had to be compiled
+        self.warm.add(kind)
 
     def point(self) -> tuple[Array, Array]:
         """X and y: of a large problem arrays of the device, else NumPy's."""

@@ -130,6 +130,10 @@ class Problem:
         """What engines keep of the problem, such as its numbers on a device, so they are moved there only once."""
         return {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what engines keep."""
+        return {name: value for name, value in vars(self).items() if name != "memory"}
+
     @cached_property
     def sizes(self) -> Sizes:
         """What residuals are compared with, as far as it does not depend on the point."""

@@ -29,6 +29,10 @@ class Operator:
         """Stored facts about the map, such as its singular values, so they are computed only once."""
         return {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is stored, some of which belongs to a device."""
+        return {name: value for name, value in vars(self).items() if name != "memory"}
+
     @property
     def probes(self) -> int:
         """The number of products that `dense` makes; 0 if the matrix is stored."""

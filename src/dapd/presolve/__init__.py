@@ -14,10 +14,13 @@ from dapd.presolve.transform import Transform
 CLEANING = (EmptyRows.apply, Equations.apply, MergedRows.apply, FixedVariables.apply, EmptyRows.apply)
 # better conditioned: κ = 1 for a quadratic f, orthonormal equations, other rows of norm near one
 CONDITIONING = (DiagonalVariables.apply, ChangeOfVariables.apply_to_equations, OrthonormalRows.apply, RowScaling.apply)
+# M keeps its shape and its kind
+SCALING = (DiagonalVariables.apply, RowScaling.apply)
 
 __all__ = [
     "CLEANING",
     "CONDITIONING",
+    "SCALING",
     "ChangeOfVariables",
     "DiagonalVariables",
     "EmptyRows",

@@ -52,7 +52,7 @@ def _of_terms(terms: Terms, n: int) -> QuadraticForm | None:
     q = np.zeros(n) if terms.c is None else -terms.c.astype(np.float64)
     ridge = terms.ridge + (terms.loss == "square" and terms.A is None)
     if terms.H is None or terms.H.ndim == 1:
-        P = _diagonal(np.full(n, ridge) if terms.H is None else terms.H + ridge)
+        P = _diagonal(np.full(n, ridge) if terms.H is None else terms.H.astype(np.float64) + ridge)
     else:
         P = _symmetric(terms.H)
         P = P + ridge * sp.eye_array(n, format="csc") if ridge else P

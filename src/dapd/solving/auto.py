@@ -189,7 +189,9 @@ class Possible:
                 way.insist(first=self.search.repeated)  # what it sets up, later solves use again
         best = min(ways, key=lambda way: way.predict())
         for way in ways:
-            if isinstance(best, Direct) and best.predict() > CLOSER and isinstance(way, SecondOrder):
+            if not isinstance(best, Direct) or best.predict() <= CLOSER:
+                break
+            if isinstance(way, SecondOrder) and not way.is_set_up:
                 way.set_up(within=best.predict() / FACTORISATIONS)
         return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.predict())
 

@@ -217,6 +217,8 @@ class _Guesses(_Track):
         for k in (0, 1):
             first, second = pieces[1][k] - pieces[0][k], pieces[2][k] - pieces[1][k]
             moves.append(second * (abs(second - first) <= STRAIGHT * abs(second)))
+        if not any(bool((move != 0).any()) for move in moves):
+            return None
         found, reached, step, growing = start, 0.0, 1.0, True
         while step >= 1 and not bench.over:
             tried = bench.keep(*(v + (reached + step) * move for v, move in zip(start[:2], moves, strict=True)))

@@ -15,13 +15,14 @@ from dapd import theory
 from dapd.arrays import Array
 from dapd.blas import MANY
 from dapd.clock import perf_counter
+from dapd.engines import is_on_mesh
 from dapd.engines.native import MISSING, load
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.smooth import LeastSquares, Quadratic
 from dapd.operators.base import Dense, Operator
 from dapd.operators.stacked import RowBlocks
-from dapd.presolve import CLEANING, CONDITIONING, Presolve
+from dapd.presolve import CLEANING, CONDITIONING, SCALING, Presolve
 from dapd.second_order import direct
 from dapd.second_order.choose import DENSE_RATE, ENTRY, overhead
 from dapd.second_order.conic import Conic, conic, entries_of
@@ -40,11 +41,9 @@ DENSE_PRODUCT, SPARSE_PRODUCT = 1e-10, 8e-10  # seconds per multiplication with 
 IN_PYTHON = 10  # times as slow
 FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solution
 AGAIN, ONCE = 3, 1.2  # and from the solution of nearly the same problem, and of a quadratic one under equations only
-SET_UP, SET_UP_ENTRY, SET_UP_ROW = (
-    2e-3,
-    3e-8,
-    1e-6,
-)  # seconds to set them up: at least, per entry, and per row or column
+SET_UP = 2e-3  # seconds to set them up at least,
+SET_UP_ENTRY = 3e-8  # per entry,
+SET_UP_ROW = 1e-6  # and per row or column
 BEGIN = 3e-3  # seconds that first-order steps take to be set up and judged
 NEAR = 1e-3  # relative error from which a point is near
 TRIVIAL = 5e-3  # seconds that are not worth a closer prediction
@@ -389,7 +388,8 @@ class FirstOrder(Way):
         known: Presolve | None = kept.get("transform")
         found = None if known is None else known.again(problem)
         if found is None:
-            found = Presolve.apply(problem, TRANSFORMS, self.search.deadline)
+            # the devices of a mesh divide M as it was given
+            found = Presolve.apply(problem, SCALING if is_on_mesh() else TRANSFORMS, self.search.deadline)
         kept["transform"] = found
         return found
 

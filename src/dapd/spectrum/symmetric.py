@@ -33,7 +33,9 @@ def check_symmetric(H: Any, *, name: str) -> None:
     H = H.toarray() if _is_filled(H) else H
     if sp.issparse(H):
         H = sp.csr_array(H)
-        H.sort_indices()
+        if not H.has_canonical_format:
+            H = H.copy()  # its arrays are the caller's
+            H.sum_duplicates()
         other, size = H.T.tocsr(), abs(H.data).max(initial=0.0)
         alike = np.array_equal(H.indptr, other.indptr) and np.array_equal(H.indices, other.indices)
         apart = abs(H.data - other.data).max(initial=0.0) if alike else abs(H - other).max()
@@ -87,15 +89,15 @@ def _of_dense(H: Array) -> tuple[float, float]:
 
 
 def _coupled(H: Any) -> Array:
-    """Which rows of a CSR matrix have an entry beside the diagonal."""
+    """Which rows or columns of a CSR matrix have a stored entry beside the diagonal."""
     row_of = np.repeat(np.arange(H.shape[0]), np.diff(H.indptr))
-    coupled = np.zeros(H.shape[0], bool)
-    coupled[row_of[H.indices != row_of]] = True
+    coupled, beside = np.zeros(H.shape[0], bool), H.indices != row_of
+    coupled[row_of[beside]] = coupled[H.indices[beside]] = True
     return coupled
 
 
 def _with_lone_rows(H: Any, coupled: Array) -> tuple[float, float]:
-    """The extremes if few rows have an entry beside the diagonal."""
+    """The extremes if few rows and columns have an entry beside the diagonal."""
     alone = H.diagonal()[~coupled].astype(np.float64)
     found = [(float(alone.min()), float(alone.max()))]
     if coupled.any():
