@@ -32,16 +32,16 @@ class Device(Operator):
 
     @property
     def probes(self) -> int:
-        """As those of M."""
+        """How many products M needs to become dense."""
         return self.problem.M.probes
 
     @property
     def work(self) -> int:
-        """As that of M."""
+        """How many multiplications a product with M takes."""
         return self.problem.M.work
 
     def sparse(self) -> Any:
-        """As that of M."""
+        """M as a sparse matrix, if it is one."""
         return self.problem.M.sparse()
 
     @property
@@ -79,7 +79,7 @@ class Device(Operator):
 
     @property
     def bounds(self) -> tuple[Array, Array]:
-        """Those on x, kept there too."""
+        """The bounds on x, on the device."""
         key = "bounds", layout()
         if key not in self.problem.memory:
             with jax.enable_x64(True):
@@ -135,7 +135,7 @@ class OnDevice:
         return x, y
 
     def look(self, x: Array, y: Array, spectrum: Spectrum | None = None) -> Look:
-        """In float64. `distance` is not computed."""
+        """The point in the given problem, and its certificate in float64, without the distance."""
         with jax.enable_x64(True):
             x, y, numbers = formulas.look_at(self.device.measured, *self._back(x, y))
             numbers = np.asarray(numbers)
@@ -164,7 +164,7 @@ class OnDevice:
             return bool(formulas.may_descend(bounded.placed, bounded.bounds, bounded.steepness, x, v))
 
     def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
-        """In float64, there if f's value is known there."""
+        """The objective in float64; on the host if the device does not know f's value."""
         device = self.device
         if not hasattr(device.placed.f, "value"):
             return objective(device.problem, on_host(x), on_host(y), satisfied)
