@@ -58,12 +58,12 @@ class OnHost:
         return (x, y) if self.transform is None else self.transform.back(x, y)
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """By the transform."""
+        """The point of the given problem in the transformed one."""
         x, y = on_host(x), on_host(y)
         return (x, y) if self.transform is None else self.transform.start(x, y)
 
     def look(self, x: Array, y: Array, spectrum: Spectrum | None = None) -> Look:
-        """By `certify`."""
+        """The point in the given problem, and its certificate."""
         from_device = on_device(x)
         x, y = (part.astype(self.problem.dtype, copy=False) for part in self._back(x, y))
         certificate = certify(self.problem, x, y, spectrum=spectrum)
@@ -85,7 +85,7 @@ class OnHost:
         return not self.problem.f.mu > 0
 
     def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
-        """In float64."""
+        """The objective in float64."""
         return objective(self.problem, on_host(x), on_host(y), satisfied)
 
 
