@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any
 
 import jax
@@ -299,10 +300,10 @@ def _gathers(M: Any) -> Callable[[int], Any]:
 
 
 def _segment_sums(M: Any) -> Callable[[int], Any]:
-    from dapd.engines.jax_maps import _segments
+    from dapd.engines.jax_maps import segments
 
     with jax.enable_x64(True):
-        placed = (_segments(M, np.float64), _segments(M.T.tocsr(), np.float64))
+        placed = (segments(M, np.float64), segments(M.T.tocsr(), np.float64))
     return _both_products(placed, M.shape, lambda M, x: M[0].apply(x), lambda M, y: M[1].apply(y))
 
 
@@ -371,9 +372,7 @@ def control(quick: bool) -> None:
 
 def _osqp(b: Any) -> None:
     """OSQP on all cores, a process for each; the time is that of the slowest process, without starts and set-ups."""
-    try:
-        import osqp  # noqa: F401
-    except ImportError:
+    if find_spec("osqp") is None:
         return
     cores = os.cpu_count() or 1
     with ProcessPoolExecutor(cores, multiprocessing.get_context("spawn")) as pool:

@@ -105,7 +105,7 @@ def test_second_order_steps_are_examined_if_clarabel_is_forecast_to_take_long(se
     f = dapd.Quadratic(np.r_[np.full(features, 0.1), np.ones(samples)])
     problem = dapd.Problem(f, M, rng.standard_normal(samples), bounds=(-1, 1))
     monkeypatch.setattr(direct, "available", lambda: True)
-    monkeypatch.setattr("dapd.solving.auto.CLOSER", 0.03)
+    monkeypatch.setattr("dapd.solving.auto.COMPARED", 0.03)
     monkeypatch.setattr(direct, "predict", lambda *_, **__: direct.Forecast(seconds, True))
     assert dapd.explain(problem).choice == choice
     search = Search(problem.stacked, (1e-6, 0.0), 1000, math.inf, None)

@@ -25,7 +25,7 @@ from dapd.solving.solve import solve_checked
 from dapd.spectrum.estimate import Spectrum
 
 CHANGED = "Chose restarted DAPD in variables without equations that all problems of the batch share."
-LONG = 0.05  # seconds from which a solve is mostly native code
+NATIVE = 0.05  # seconds from which a solve is mostly native code
 ROUND, PAYS = 4, 1.2  # problems per thread before more threads are tried, and how much faster these must be
 CLOSER = (0.3, 0.03, 0.003)  # parts of the tolerance to which a problem in other variables is solved, one by one
 
@@ -92,7 +92,7 @@ def _in_threads(
             return len(some) / (perf_counter() - began)
 
         first = pool.submit(workers[0], which[:1])
-        if not wait([first], timeout=LONG).done:
+        if not wait([first], timeout=NATIVE).done:
             workers[0] = worker()  # the first one is busy
             round_of(most, which[1:])
             return first.result() + results

@@ -58,7 +58,7 @@ class Condensed(NamedTuple):
 
 
 class Basis(NamedTuple):
-    """What all problems share of it."""
+    """What all problems of a family share of `Condensed`: the factorisations, and what is made of them."""
 
     M: Array  # D·M_I·W
     rows: Rows

@@ -133,7 +133,9 @@ def gathered(matrix: Any, dtype: Any) -> Gathered:
     lengths = np.diff(matrix.indptr)
     rows, longest = len(lengths), int(lengths.max(initial=0))
     if may_be_padded(longest, rows, matrix.nnz):
-        return Gathered((_padded(matrix, np.arange(rows), longest, dtype),), None)
+        return Gathered(
+            (Padded(longest, rows, *map(jnp.asarray, padded(matrix, np.arange(rows), longest, dtype))),), None
+        )
     widths = [0, 1, 2, 3, 4]
     while widths[-1] < min(longest, LONGEST):
         widths.append(widths[-1] + max(1, widths[-1] // 3))
@@ -143,9 +145,10 @@ def gathered(matrix: Any, dtype: Any) -> Gathered:
     for k in np.unique(edges):
         some = order[edges[order] == k]
         if k < len(widths):
-            parts.append(_padded(matrix, some, widths[k], dtype))
+            entries = map(jnp.asarray, padded(matrix, some, widths[k], dtype))
+            parts.append(Padded(widths[k], len(some), *entries))
         else:
-            parts.append(_segments(matrix[some], dtype))
+            parts.append(segments(matrix[some], dtype))
     place = np.empty(rows, np.int32)
     place[order] = np.arange(rows, dtype=np.int32)
     return Gathered(tuple(parts), jnp.asarray(place))
@@ -157,20 +160,26 @@ def may_be_padded(longest: int, rows: int, entries: int) -> bool:
     return longest <= LONGEST and longest * rows <= max(WASTE * entries, small)
 
 
-def _padded(matrix: Any, rows: Array, width: int, dtype: Any) -> Padded:
+def padded(matrix: Any, rows: Array, width: int, dtype: Any) -> tuple[Array, Array]:
+    """Indices and values of some rows of a CSR matrix, (width, rows), with zeros at their ends."""
     indices, values = np.zeros((width, len(rows)), np.int32), np.zeros((width, len(rows)), dtype)
     start, length = matrix.indptr[rows], np.diff(matrix.indptr)[rows]
     for k in range(width):
         here = np.flatnonzero(length > k)
         at = start[here] + k
         indices[k, here], values[k, here] = matrix.indices[at], matrix.data[at]
-    return Padded(width, len(rows), jnp.asarray(indices), jnp.asarray(values))
+    return indices, values
 
 
-def _segments(matrix: Any, dtype: Any) -> Segments:
+def in_order(matrix: Any, dtype: Any) -> tuple[Array, Array, Array]:
+    """Rows, columns and values of the entries of a CSR matrix."""
     owner = np.repeat(np.arange(matrix.shape[0], dtype=np.int32), np.diff(matrix.indptr))
-    indices = jnp.asarray(matrix.indices.astype(np.int32))
-    return Segments(matrix.shape[0], jnp.asarray(owner), indices, jnp.asarray(matrix.data.astype(dtype)))
+    return owner, matrix.indices.astype(np.int32), matrix.data.astype(dtype)
+
+
+def segments(matrix: Any, dtype: Any) -> Segments:
+    """A CSR matrix by its entries."""
+    return Segments(matrix.shape[0], *map(jnp.asarray, in_order(matrix, dtype)))
 
 
 @pytree()

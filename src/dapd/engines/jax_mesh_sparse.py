@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec
 
 from dapd.arrays import Array
 from dapd.engines.jax_layout import Layout
-from dapd.engines.jax_maps import Padded, Segments, may_be_padded, pytree
+from dapd.engines.jax_maps import Padded, Segments, in_order, may_be_padded, padded, pytree
 
 
 @pytree("layout")
@@ -63,7 +63,7 @@ def _stacked(blocks: dict[int, Any], dtype: Any, layout: Layout) -> Padded | Seg
     longest = max(int(np.diff(matrix.indptr).max(initial=0)) for matrix in blocks.values())
     longest, entries = over_processes(np.max, longest, max(matrix.nnz for matrix in blocks.values()))
     pad = may_be_padded(longest, rows, entries)
-    make = _padded if pad else _in_order
+    make = _whole if pad else _with_zeros
     parts = {k: make(matrix, longest if pad else entries, dtype) for k, matrix in blocks.items()}
 
     def together(which: int) -> Array:
@@ -79,22 +79,18 @@ def _stacked(blocks: dict[int, Any], dtype: Any, layout: Layout) -> Padded | Seg
     return Segments(rows, together(0), together(1), together(2))
 
 
-def _padded(matrix: Any, width: int, dtype: Any) -> tuple[Array, ...]:
-    """Indices and values, (width, rows)."""
-    rows, length = matrix.shape[0], np.diff(matrix.indptr)
-    indices, values = np.zeros((width, rows), np.int32), np.zeros((width, rows), dtype)
-    owner = np.repeat(np.arange(rows), length)
-    place = np.arange(matrix.nnz) - np.repeat(matrix.indptr[:-1], length)
-    indices[place, owner], values[place, owner] = matrix.indices, matrix.data
-    return indices, values
+def _whole(matrix: Any, width: int, dtype: Any) -> tuple[Array, ...]:
+    """Indices and values of all rows."""
+    return padded(matrix, np.arange(matrix.shape[0]), width, dtype)
 
 
-def _in_order(matrix: Any, entries: int, dtype: Any) -> tuple[Array, ...]:
+def _with_zeros(matrix: Any, entries: int, dtype: Any) -> tuple[Array, ...]:
     """Rows, indices and values of the entries, and then zeros in the last row."""
-    more = (0, entries - matrix.nnz)
-    owner = np.repeat(np.arange(matrix.shape[0], dtype=np.int32), np.diff(matrix.indptr))
-    owner = np.pad(owner, more, constant_values=max(0, matrix.shape[0] - 1))
-    return owner, np.pad(matrix.indices.astype(np.int32), more), np.pad(matrix.data.astype(dtype), more)
+    last = max(0, matrix.shape[0] - 1)
+    return tuple(
+        np.pad(part, (0, entries - matrix.nnz), constant_values=end)
+        for part, end in zip(in_order(matrix, dtype), (last, 0, 0), strict=True)
+    )
 
 
 def over_processes(join: Callable[..., Any], *numbers: int) -> tuple[int, ...]:

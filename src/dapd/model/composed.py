@@ -141,8 +141,7 @@ class Stack(Phi):
     def __init__(self, parts: Sequence[Phi], *, sizes: Sequence[int | None] | None = None) -> None:
         if not parts:
             raise ValueError("parts is empty; give at least one φ")
-        # the message takes long to write if a φ has long vectors
-        parts = [p if isinstance(p, Phi) else as_phi(p, f"parts must be φ objects, found {p!r}") for p in parts]
+        parts = [as_phi(part, f"parts[{k}]") for k, part in enumerate(parts)]
         if sizes is not None and len(sizes) != len(parts):
             raise ValueError(f"sizes has {len(sizes)} entries for {len(parts)} parts")
         given = [n if n is None else whole("sizes", n, least=1) for n in sizes or [None] * len(parts)]

@@ -135,15 +135,15 @@ class Called(Phi):
         return self.function.prox(v, step)
 
 
-def as_phi(phi: Any, expected: str) -> Phi:
-    """Return a φ as it is, or an object that PyProximal would accept as one; else raise, saying what was expected."""
+def as_phi(phi: Any, name: str = "phi") -> Phi:
+    """Return a φ as it is, or an object that PyProximal would accept as one; else raise an error with its name."""
     if isinstance(phi, Phi):
         return phi
     if isinstance(phi, type):
-        raise TypeError(f"phi is the class {phi.__name__}, not one of its objects; write {phi.__name__}(…)")
+        raise TypeError(f"{name} is the class {phi.__name__}, not one of its objects; write {phi.__name__}(…)")
     if callable(phi) and callable(getattr(phi, "prox", None)):
         return Called(phi)
-    raise TypeError(expected)
+    raise TypeError(f"{name} must be a dapd.Phi, found {type(phi).__name__}; subclass dapd.Phi or use Conjugate")
 
 
 def indicator(inside: Any) -> float:

@@ -31,9 +31,8 @@ class Sizes(NamedTuple):
     rows: Array  # |b_i| + ‖M_i‖₂: b, and what a unit of x does to the row
     duals: Array  # unit/‖M_i‖₂: the y_i whose pull on x is that of a unit of x
     columns: Array  # |∇f_j(0)| + unit
-    unit: (
-        float  # the greater of μ and the least positive |∇f_j(0)|, or ∂²f/∂x_j² if that is 0; if there is none, L, or 1
-    )
+    # the greater of μ and the least positive |∇f_j(0)|, or ∂²f/∂x_j² where that is 0; L or 1 if there is none
+    unit: float
 
 
 def least_slope(slopes: Array) -> Array:
@@ -86,8 +85,7 @@ class Problem:
     ) -> None:
         if not isinstance(f, Function):
             raise TypeError(f"f must be a dapd function, found {type(f).__name__}; wrap yours in dapd.Smooth")
-        found = f"phi must be a dapd.Phi, found {type(phi).__name__}; subclass dapd.Phi or use Conjugate"
-        phi = Zero() if phi is None else as_phi(phi, found)
+        phi = Zero() if phi is None else as_phi(phi)
         if spectrum is not None and not isinstance(spectrum, Spectrum):
             raise TypeError(f"spectrum must be a dapd.Spectrum, found {type(spectrum).__name__}")
         self.spectrum = spectrum

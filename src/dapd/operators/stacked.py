@@ -70,8 +70,7 @@ class Identity(Operator):
 
     def sparse(self) -> Any:
         """The matrix as CSR."""
-        rows = np.arange(self.shape[0] + 1, dtype=np.int32)
-        return sp.csr_array((np.ones(self.shape[0]), self.start + rows[:-1], rows), shape=self.shape)
+        return sp.eye_array(*self.shape, k=self.start, format="csr")
 
     def dense(self) -> Array:
         """The matrix as an array."""

@@ -56,8 +56,6 @@ class Conic(NamedTuple):
     def kkt(self) -> Any:
         """The pattern of what an interior point factorises, [P + δI, Gᵀ; G, −W²], without its upper right part."""
         v, size = len(self.q), len(self.q) + len(self.h)
-        if not self.cones.size:
-            return self._kkt_without_cones(size)
         pairs = [(self.P.indices, _column_of(self.P)), (v + self.G.indices, _column_of(self.G))]
         owner = np.repeat(np.arange(len(self.cones)), self.cones)
         row = v + self.zeros + self.nonnegative + np.arange(len(owner))
@@ -71,16 +69,6 @@ class Conic(NamedTuple):
         rows, columns = (np.concatenate(side) for side in zip(*pairs, strict=True))
         size += 2 * int(large.sum())
         return sp.csr_array((np.ones(len(rows), np.int8), (rows, columns)), shape=(size, size))
-
-    def _kkt_without_cones(self, size: int) -> Any:
-        """The columns of P with those of G below them, and then none."""
-        P, G = self.P, self.G
-        indices = np.empty(P.nnz + G.nnz, np.int32)
-        indices[np.arange(P.nnz) + np.repeat(G.indptr[:-1], np.diff(P.indptr))] = P.indices
-        indices[np.arange(G.nnz) + np.repeat(P.indptr[1:], np.diff(G.indptr))] = len(self.q) + G.indices
-        indptr = np.full(size + 1, len(indices), np.int32)
-        indptr[: len(self.q)] = P.indptr[:-1] + G.indptr[:-1]
-        return sp.csc_array((np.ones(len(indices), np.int8), indices, indptr), shape=(size, size))
 
 
 class _Rows(NamedTuple):

@@ -52,7 +52,7 @@ def _of_terms(terms: Terms, n: int) -> QuadraticForm | None:
     q = np.zeros(n) if terms.c is None else -terms.c.astype(np.float64)
     ridge = terms.ridge + (terms.loss == "square" and terms.A is None)
     if terms.H is None or terms.H.ndim == 1:
-        P = _diagonal(np.full(n, ridge) if terms.H is None else terms.H.astype(np.float64) + ridge)
+        P = sp.diags_array(np.full(n, ridge) if terms.H is None else terms.H.astype(np.float64) + ridge).tocsc()
     else:
         P = _symmetric(terms.H)
         P = P + ridge * sp.eye_array(n, format="csc") if ridge else P
@@ -65,14 +65,6 @@ def _of_terms(terms: Terms, n: int) -> QuadraticForm | None:
         product = terms.A.dense().T @ terms.A.dense() if isinstance(terms.A, Dense) else A.T @ A
         return QuadraticForm(P + sp.csc_array(product), q - A.T @ d, None, np.zeros(0))
     return QuadraticForm(P, q, A, d)
-
-
-def _diagonal(values: Array) -> Any:
-    """A diagonal matrix in CSC; zeros are not stored."""
-    at = np.flatnonzero(values).astype(np.int32)
-    indptr = np.zeros(len(values) + 1, np.int32)
-    np.cumsum(values != 0, out=indptr[1:])
-    return sp.csc_array((values[at].astype(np.float64), at, indptr), shape=(len(values), len(values)))
 
 
 def _symmetric(H: Any) -> Any:

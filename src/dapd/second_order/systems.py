@@ -15,7 +15,8 @@ from dapd.second_order.slacks import slacks_of
 from dapd.second_order.weights import Groups, Weights
 
 REFINEMENTS = 3  # corrections of a solution by its residual
-SMALL, LARGE = 1 << 16, 1 << 24  # entries, zeros included, up to which a matrix is, and may be, made dense
+SMALL = 1 << 16  # entries, zeros included, up to which a sparse matrix is made dense,
+LARGE = 1 << 24  # and up to which it may be if its products are faster then
 SLOWER = 50  # times: a multiplication of a sparse BᵀB against one of a dense BᵀB
 ACCURATE = 1e-12  # residual, relative to the right-hand side, that needs no correction
 

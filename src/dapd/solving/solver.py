@@ -101,7 +101,7 @@ class Solver:
         return Quadratic(H, f.c if c is None else c)
 
     def _phi(self, phi: Phi) -> Phi:
-        phi = as_phi(phi, f"phi must be a dapd.Phi, found {type(phi).__name__}").sized(self.problem.rows)
+        phi = as_phi(phi).sized(self.problem.rows)
         found, expected = _kind(phi), _kind(self.problem.phi)
         if found != expected:
             raise ValueError(f"phi must be of the same kind as before, {expected}, found {found}; or make a new Solver")

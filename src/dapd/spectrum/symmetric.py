@@ -101,11 +101,7 @@ def _with_lone_rows(H: Any, coupled: Array) -> tuple[float, float]:
     alone = H.diagonal()[~coupled].astype(np.float64)
     found = [(float(alone.min()), float(alone.max()))]
     if coupled.any():
-        row_of = np.repeat(np.arange(H.shape[0]), np.diff(H.indptr))
-        inside, place = coupled[row_of], np.cumsum(coupled) - 1
-        part = np.zeros((place[-1] + 1, place[-1] + 1))
-        part[place[row_of[inside]], place[H.indices[inside]]] = H.data[inside]
-        found.append(_of_dense(part))
+        found.append(_of_dense(H[coupled][:, coupled].toarray().astype(np.float64)))
     return min(low for low, _ in found), max(high for _, high in found)
 
 
