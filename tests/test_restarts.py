@@ -138,6 +138,14 @@ def test_multipliers_that_drift_leap(engine):
     assert last.iterations < 3_000  # 26,000 without
 
 
+def test_errors_that_say_nothing_start_no_leap():
+    # relative errors are about 1 however far away a point is
+    problem = quadratic_problem(dapd.Zero(), kappa=100.0, ratio=20.0)
+    epochs = restarts(problem, lambda x, y: 1.0, s_max=estimate_norm(problem.M).s_max)
+    for epoch in itertools.takewhile(lambda epoch: epoch.iterations < 10_000, epochs):
+        assert np.linalg.norm(epoch.last[0]) < 100 * np.linalg.norm(problem.x_star)
+
+
 def test_theorem_constants_get_their_share():
     problem = quadratic_problem(dapd.Box(-0.5, 0.7), kappa=100.0, ratio=20.0)
     spectrum = dapd.estimate_spectrum(problem.M)

@@ -27,6 +27,7 @@ PLENTY = 3.0  # reduction that ends an epoch early
 BETTER = 1.2  # times the rate from which another guess replaces one that is good
 FARTHER = 10.0  # times the best error at which a guess goes back to the best point
 CONSTANT, STILL = 1e-3, 0.02  # change of the error, as a logarithm, that starts a leap, and that does not end it
+NEAR = 0.1  # errors up to which a leap may start; larger ones may stay constant because they are relative
 STRAIGHT = 0.05  # relative difference of two moves that go straight on
 WORTH, FARTHEST = 8, 2.0**20  # such moves in one leap
 FIRST = Guess(mu=0.0, s=math.log(0.3))
@@ -81,7 +82,7 @@ def restarts(
     problem : Problem
         f with any mu, and L known, zero or None; M and φ without assumptions.
     judge : function of x and y
-        The error of a point: finite, and as small as one likes near every solution.
+        The relative error of a point: at most about 1, and as small as one likes near every solution.
     s_max : float
         A bound on ‖M‖.
     s_min : float, optional
@@ -190,7 +191,7 @@ class _Guesses(_Track):
         while bench.L_was_too_small(before, after) and not bench.over:
             self.method, before = None, bench.best
             after = self._run_epoch(guess, before)
-        if abs(_reduction(before, after)) < CONSTANT:
+        if after.error <= min(NEAR, bench.best.error * math.exp(STILL)) and abs(_reduction(before, after)) < CONSTANT:
             leapt = self._leap(after)
             if leapt is not None:
                 yield
