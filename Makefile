@@ -5,6 +5,8 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --quiet --disable-pip-version-check install --no-compile
 CORE := CMakeLists.txt $(wildcard src/core/*.hpp src/core/*.cpp src/core/*/*.hpp src/core/*/*.cpp)
+# Nothing is compiled to bytecode before it is imported, so what was must be kept.
+unexport PYTHONDONTWRITEBYTECODE
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 # With a compiler, an error in the core stops the build; without one, the package is pure Python.
