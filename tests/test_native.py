@@ -8,7 +8,7 @@ from scipy.sparse.linalg import aslinearoperator
 import dapd
 from dapd.engines import records
 from dapd.engines.native import DualStep, NotNative, coupling, load, variants
-from dapd.engines.records import scattered
+from dapd.engines.records import moves_on, scattered
 
 SIZES = [(1, 1), (1, 9), (9, 1), (3, 5), (4, 4), (5, 17), (7, 3), (8, 64), (13, 31), (26, 45), (30, 512), (130, 67)]
 STEP = 0.7
@@ -55,6 +55,13 @@ def layouts(M):
 
 def problem_with(M, phi, dtype=np.float64):
     return dapd.Problem(dapd.PseudoHuber(1.0), M, np.zeros(M.shape[0], dtype), phi)
+
+
+def form(M, phi, dtype=np.float64):
+    """How a sparse M is read by rows and by columns."""
+    kind, record = coupling(problem_with(M, phi, dtype), 2)[0]
+    assert kind == "two-way"
+    return record[0]
 
 
 def check(core, M, phi, dtype=np.float64, threads=(1, 2, 3)):
@@ -178,22 +185,59 @@ def test_a_matrix_without_rows(core):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (50, 70), (90, 30)])
 def test_tiles_equal_two_products(core, shape, dtype, monkeypatch):
-    monkeypatch.setattr(records, "scattered", lambda record, shape: True)
+    monkeypatch.setattr(records, "scattered", lambda record, shape, threads: True)
     rng = np.random.default_rng(0)
     for density in (0.0, 0.03, 0.3):
         M = sp.random_array(shape, density=density, format="csr", rng=rng, dtype=dtype)
         for k, phi in enumerate(phis(shape[0])):
-            assert coupling(problem_with(M, phi, dtype), 2)[0][0] == "tiles"
+            assert form(M, phi, dtype) == "tiles"
             check(core, M, phi, dtype, threads=(1, 2 + k % 3))
-        M.indices, M.indptr = M.indices.astype(np.int64), M.indptr.astype(np.int64)
-        check(core, M, dapd.L1(0.3), dtype)
+        check(core, dapd.RowBlocks([dapd.Identity(shape[1]), M, M]), dapd.L1(0.3), dtype, threads=(1, 2, 5))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_runs_equal_two_products(core, dtype, monkeypatch):
+    monkeypatch.setattr(records, "moves_on", lambda indptr, indices: True)
+    rng = np.random.default_rng(0)
+    steps = sp.diags_array([-np.ones(8), np.ones(8)], offsets=[0, 1], shape=(8, 9))
+    one = sp.eye_array(9)
+    for M in (
+        sp.vstack([sp.kron(steps, one), sp.kron(one, steps)]),  # differences in two directions
+        sp.diags_array(rng.standard_normal((3, 40)), offsets=[-2, 0, 5], shape=(40, 40)),  # values of their own
+        sp.diags_array([np.ones(9_000), np.full(9_000, -2.0), np.ones(9_000)], offsets=[0, 1, 2], shape=(9_000, 9_002)),
+        sp.random_array((30, 50), density=0.1, rng=rng),  # no runs to speak of, and rows without entries
+        sp.csr_array((5, 8)),
+    ):
+        M = sp.csr_array(M).astype(dtype)
+        rows = M.shape[0]
+        for k, phi in enumerate(phis(rows) if rows < 200 else [dapd.Zero(), dapd.Box(-0.3, 0.4)]):
+            assert form(M, phi, dtype) == "runs"
+            check(core, M, phi, dtype, threads=(1, 2 + k % 3))
+        check(core, dapd.RowBlocks([M, dapd.Identity(M.shape[1]), M]), dapd.L1(0.3), dtype, threads=(1, 2, 5))
+
+
+def test_runs_are_for_rows_that_move_on_by_a_column():
+    def moves(M):
+        M = sp.csr_array(M)
+        return moves_on(M.indptr, M.indices)
+
+    D, one = sp.diags_array([-np.ones(99), np.ones(99)], offsets=[0, 1], shape=(99, 100)), sp.eye_array(100)
+    assert moves(sp.vstack([sp.kron(D, one), sp.kron(one, D)]))
+    assert moves(sp.diags_array(np.ones((3, 5_000)), offsets=range(3), shape=(5_000, 5_000)))
+    assert not moves(sp.diags_array(np.ones((3, 500)), offsets=range(3), shape=(500, 500)))  # small
+    assert not moves(sp.kron(one, np.ones((10, 10))))
+    assert not moves(sp.kron(sp.diags_array(np.ones((2, 3_000)), offsets=[0, 1]), np.ones((3, 1))))  # three rows alike
+    short = sp.kron(sp.eye_array(1_000), sp.diags_array(np.ones((2, 9)), offsets=[0, 1], shape=(8, 9)))
+    assert not moves(short)  # runs of 8
+    empty = sp.csr_array((4_096, 5_000))
+    assert not moves(sp.vstack([empty, sp.csr_array(np.ones((1, 5_000)))]))
 
 
 def test_tiles_of_a_matrix_with_more_rows_and_columns_than_one_holds(core):
     shape = (70_001, 66_000)
     M = sp.random_array(shape, density=1e-4, format="csr", rng=np.random.default_rng(0))
     phi = dapd.Stack([dapd.GroupBall(0.5, 3), dapd.L1(0.2)], sizes=[3_000, None])
-    assert coupling(problem_with(M, phi), 1)[0][0] == "tiles"
+    assert form(M, phi) == "tiles"
     check(core, M, phi, threads=(1, 3))
     tall = dapd.GroupBall(0.5, [slice(0, 70_000), slice(70_000, 70_001)])  # a group that no tile holds
     assert coupling(problem_with(M, tall), 1)[0][0] == "csr"
@@ -203,22 +247,25 @@ def test_tiles_of_a_matrix_with_more_rows_and_columns_than_one_holds(core):
 def test_tiles_are_for_large_matrices_whose_entries_are_far_apart():
     rng = np.random.default_rng(0)
 
-    def tiles(M):
-        return scattered(dapd.Problem(dapd.PseudoHuber(1.0), M, np.zeros(M.shape[0])).M.lowered(), M.shape)
+    def tiles(M, threads=1):
+        return scattered(dapd.Problem(dapd.PseudoHuber(1.0), M, np.zeros(M.shape[0])).M.lowered(), M.shape, threads)
 
     far = sp.random_array((2_000, 400_000), density=5e-4, format="csr", rng=rng)  # 200 per row, 2,000 columns apart
     assert not tiles(far)
+    assert tiles(far, threads=2)  # each thread would need a sum as long as x
     jumping = sp.csr_array((far.data, rng.permutation(400_000)[far.indices], far.indptr), shape=far.shape)
-    assert scattered(("csr", jumping.indptr, jumping.indices, jumping.data), far.shape)  # in no order within a row
+    assert scattered(("csr", jumping.indptr, jumping.indices, jumping.data), far.shape, 1)  # in no order within a row
     assert not tiles(sp.diags_array(np.ones((11, 50_000)), offsets=range(-5, 6), shape=(50_000, 50_000)).tocsr())
     assert tiles(sp.diags_array(np.ones((3, 200_000)), offsets=range(3), shape=(200_000, 200_000)).tocsr())
     assert not tiles(sp.random_array((1_000, 400_000), density=5e-4, format="csr", rng=rng))  # small
+    assert tiles(sp.random_array((40_000, 100_000), density=5e-5, format="csr", rng=rng))  # 2 per column
 
 
 def test_a_solve_with_tiles_is_the_plain_one():
     M = sp.diags_array([np.ones(100_000), np.full(99_999, 0.3), np.full(99_000, 0.1)], offsets=[0, 1, 1_000]).tocsr()
+    M = M[np.random.default_rng(0).permutation(100_000)]
     problem = dapd.Problem(dapd.PseudoHuber(0.3), M, np.ones(100_000), spectrum=dapd.Spectrum(1.4, 0.6))
-    assert coupling(problem, 1)[0][0] == "tiles"
+    assert coupling(problem, 1)[0][1][0] == "tiles"
     fast, slow = (dapd.solve(problem, "y-dapd", tol=1e-8, engine=engine) for engine in ("native", "python"))
     assert fast.converged
     assert np.abs(fast.x - slow.x).max() <= 1e-9

@@ -1,5 +1,6 @@
 """A step as a program: what the tracer makes of it, and the native engine against the python one, state by state."""
 
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,10 +135,23 @@ def test_native_states_with_a_wide_matrix_in_columns():
     zipped(dapd.Problem(dapd.PseudoHuber(0.3), M, np.ones(5), dapd.L1(0.3)), "x-dapd")
 
 
-def test_native_states_with_tiles(monkeypatch):
-    monkeypatch.setattr("dapd.engines.records.scattered", lambda record, shape: True)
-    problem = quadratic_problem(dapd.L1(0.3))
-    zipped(dapd.Problem(problem.f, sp.csr_array(problem.M.matrix), problem.b, problem.phi), "y-dapd")
+@contextmanager
+def sparse_forms(form):
+    """The native engine reads sparse matrices as tiles or as runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dapd.engines.records.scattered", lambda record, shape, threads: form == "tiles")
+        patch.setattr("dapd.engines.records.moves_on", lambda indptr, indices: form == "runs")
+        yield
+
+
+@pytest.mark.parametrize("form", ["tiles", "runs"])
+@pytest.mark.parametrize("name", DETERMINISTIC)
+def test_native_states_by_rows_and_columns(name, form):
+    problem = quadratic_problem(dapd.Zero() if not dapd.METHODS[name].any_phi else dapd.L1(0.3))
+    diagonal = dapd.Quadratic(np.linspace(1, 3, problem.columns), np.ones(problem.columns))
+    with sparse_forms(form):
+        for f in (problem.f, diagonal):
+            zipped(dapd.Problem(f, sp.csr_array(problem.M.matrix), problem.b, problem.phi), name, threads=(2, 4))
 
 
 @pytest.mark.parametrize("name", DETERMINISTIC)
@@ -483,8 +497,9 @@ def step_of(operations, ends, duals):
     ends=st.lists(index, min_size=7, max_size=7),
     threads=st.sampled_from([1, 1, 2, 3]),
     variant=st.sampled_from(CORES or [None]),
+    form=st.sampled_from(["dense", "tiles", "runs"]),
 )
-def test_random_steps_run_native_as_in_python(operations, duals, ends, threads, variant):
+def test_random_steps_run_native_as_in_python(operations, duals, ends, threads, variant, form):
     duals = [False, *duals]
     state = NamedTuple("State", [(f"f{k}", dapd.Dual if dual else dapd.Primal) for k, dual in enumerate(duals)])
     rng = np.random.default_rng(0)
@@ -492,8 +507,12 @@ def test_random_steps_run_native_as_in_python(operations, duals, ends, threads, 
     step = step_of(operations, ends[: len(duals)], duals)
     cls = with_step(step, begin=lambda p, o, x, y: first)
     cls.point = staticmethod(lambda s: (s[0], s[0]))
-    problem = dapd.Problem(dapd.PseudoHuber(0.5), 0.3 * rng.standard_normal((5, 9)), np.ones(5), dapd.L1(0.1))
-    runner = NativeRunner(cls(problem, dapd.theory.papc(L=1.0, mu=1.0, s_max=1.0)), threads=threads, core=load(variant))
+    M = 0.3 * rng.standard_normal((5, 9))
+    M = M if form == "dense" else sp.csr_array(M)
+    problem = dapd.Problem(dapd.PseudoHuber(0.5), M, np.ones(5), dapd.L1(0.1))
+    method = cls(problem, dapd.theory.papc(L=1.0, mu=1.0, s_max=1.0))
+    with sparse_forms(form):
+        runner = NativeRunner(method, threads=threads, core=load(variant))
     program = runner.program
     fixed = len(duals) + 1  # registers of the state and of b
     assert sorted(program.next) == list(range(len(program.dual)))
@@ -504,8 +523,9 @@ def test_random_steps_run_native_as_in_python(operations, duals, ends, threads, 
         assert len(instruction.terms) <= MOST
     runner.start()
     plain = first
-    for _ in range(4):
-        assert runner.advance(1, FOREVER) == 1
-        plain = runner.method.step(plain)
+    for some in (1, 1, 2, 3):
+        assert runner.advance(some, FOREVER) == some
+        for _ in range(some):
+            plain = runner.method.step(plain)
         for a, b in zip(runner.state, plain, strict=True):
             assert np.abs(a - b).max() <= 1e-12 * (1 + np.abs(b).max())

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -25,9 +26,10 @@ class Buffer {
   Buffer() = default;
   explicit Buffer(Index size) : size_(size) {
     // calloc leaves untouched pages to the system, so a buffer that is not used takes no memory
-    raw_.reset(static_cast<char*>(std::calloc(static_cast<std::size_t>(size) * sizeof(T) + 2 * ALIGNED, 1)));
+    const std::uintptr_t apart = size * static_cast<Index>(sizeof(T)) < LONG ? 0 : next_offset();
+    raw_.reset(static_cast<char*>(std::calloc(static_cast<std::size_t>(size) * sizeof(T) + 2 * ALIGNED + apart, 1)));
     if (!raw_) throw std::bad_alloc();
-    const auto place = reinterpret_cast<std::uintptr_t>(raw_.get());
+    const auto place = reinterpret_cast<std::uintptr_t>(raw_.get()) + apart;
     data_ = reinterpret_cast<T*>((place + ALIGNED - 1) / ALIGNED * ALIGNED);
     use_huge_pages();
   }
@@ -45,6 +47,13 @@ class Buffer {
 #endif
   }
 
+  // Long buffers begin with a page, and equal entries of many of them would share few places of a cache.
+  static std::uintptr_t next_offset() {
+    static std::atomic<unsigned> count{0};
+    return (count.fetch_add(1, std::memory_order_relaxed) % 32) * 37 * ALIGNED;
+  }
+
+  static constexpr Index LONG = 1 << 17;  // bytes
   static constexpr std::uintptr_t ALIGNED = 128;  // two lines: processors fetch them in pairs
   struct Free {
     void operator()(char* p) const { std::free(p); }
@@ -88,6 +97,12 @@ Ends even_rows(const Phi<T>& phi, Range rows, int threads, Weight weight, Index 
   return ends;
 }
 
+// Something to be done with some entries of vectors, by the thread whose entries they are.
+struct Entrywise {
+  virtual ~Entrywise() = default;
+  virtual void operator()(Range entries) const = 0;
+};
+
 template <class T>
 struct Vectors {
   const T* v;
@@ -96,6 +111,10 @@ struct Vectors {
   T* y;
   T* out;
   unsigned turn;  // counts the calls with this map, the same on every thread
+  // For a map that goes panel by panel, so these find it near; may be null.
+  const Entrywise* before_rows = nullptr;    // in the first phase, before a panel's base is read
+  const Entrywise* after_rows = nullptr;     // and when its y is known
+  const Entrywise* after_columns = nullptr;  // in the last phase, when a panel of out is known
 };
 
 template <class T>
@@ -111,6 +130,7 @@ class DualStep {
   virtual bool reads_all_y() const { return false; }  // in the later phases
   virtual bool writes_all_out() const { return false; }  // in the first phase, not only a thread's own columns
   virtual bool exchanges_scratch() const { return false; }  // later phases read what other threads noted in the first
+  virtual bool goes_by_panels() const { return false; }  // and calls what the vectors bring along
   virtual void run(int phase, int rank, const Vectors<T>& vectors) = 0;
   virtual double work() const = 0;  // multiplications
 

@@ -17,6 +17,8 @@ class Gradient {
   virtual bool writes_anywhere() const { return false; }  // in the first phase, not only a thread's own columns
   virtual bool exchanges_scratch() const { return false; }  // later phases read what other threads noted in the first
   virtual void run(int phase, int rank, const T* x, T* out, unsigned turn) = 0;
+  virtual bool is_entrywise() const { return false; }                // then `entries` is all of it
+  virtual void entries(const T* /*x*/, T* /*out*/, Range) const {}
   virtual double work() const { return 0; }
 };
 
@@ -104,15 +106,20 @@ class TermsGradient final : public Gradient<T> {
       f_.matrix->times(x, base, out, own);
       base = out;
     }
-    // a piece at a time, so what one loop writes is near for the next
-    for (Index start = own.start; start < own.stop; start += PIECE) {
-      entries(x, base, out, {start, std::min(start + PIECE, own.stop)});
-    }
+    add_entries(x, base, out, own);
   }
+  bool is_entrywise() const override { return !f_.loss_of_Ax && !f_.matrix; }
+  void entries(const T* x, T* out, Range some) const override { add_entries(x, f_.minus_c, out, some); }
 
  private:
   // What acts on x entry by entry: out = base + ℓ'(x) + ridge·x + diagonal·x, base null, −c or out itself.
-  void entries(const T* x, const T* base, T* out, Range piece) const {
+  void add_entries(const T* x, const T* base, T* out, Range some) const {
+    // a piece at a time, so what one loop writes is near for the next
+    for (Index start = some.start; start < some.stop; start += PIECE) {
+      add_piece(x, base, out, {start, std::min(start + PIECE, some.stop)});
+    }
+  }
+  void add_piece(const T* x, const T* base, T* out, Range piece) const {
     const Index start = piece.start, stop = piece.stop;
     const T ridge = f_.ridge, *diagonal = f_.diagonal;
     const Phi<T>& table = f_.loss_of_x;

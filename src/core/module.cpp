@@ -12,10 +12,13 @@
 
 #include "arrays.hpp"
 #include "blocks/bind.hpp"
+#include "certificate.hpp"
 #include "dense_steps.hpp"
 #include "program.hpp"
+#include "runs.hpp"
 #include "structured_steps.hpp"
 #include "symbolic.hpp"
+#include "tiles.hpp"
 
 namespace dapd {
 
@@ -89,6 +92,39 @@ std::unique_ptr<RowMap<T>> make_rows(Keeper& keep, nb::tuple record, Index rows,
   throw std::invalid_argument("rows of kind " + kind + " cannot be stacked");
 }
 
+// ("tiles" or "runs", indptr, indices, values) or ("identity", rows, left).
+template <class T>
+std::unique_ptr<TwoWayRows<T>> make_two_way(Keeper& keep, const Phi<T>& phi, nb::tuple record, Index rows, Index columns,
+                                            Index first_row) {
+  using Result = std::unique_ptr<TwoWayRows<T>>;
+  const std::string kind = kind_of(record);
+  if (kind == "identity") return std::make_unique<TwoWayIdentity<T>>(rows, index_of(record[2]), first_row);
+  if (kind != "tiles" && kind != "runs") throw std::invalid_argument("rows of kind " + kind + " have one way only");
+  return with_csr<T>(keep, record, [&](auto M) -> Result {
+    using S = std::remove_cv_t<std::remove_pointer_t<decltype(M.values)>>;
+    if (kind == "runs") return std::make_unique<TwoWayRuns<T, S>>(M, rows, columns, first_row);
+    return std::make_unique<TwoWayTiles<T, S>>(phi, M, rows, columns, first_row);
+  });
+}
+
+// The rows of a record, or of those that ("stacked", (rows, record), …) stands on one another.
+template <class Call>
+auto made_of(nb::tuple record, Index rows, Call call) {
+  std::vector<decltype(call(record, rows, Index(0)))> parts;
+  if (kind_of(record) != "stacked") {
+    parts.push_back(call(record, rows, 0));
+    return parts;
+  }
+  Index first_row = 0;
+  for (std::size_t k = 1; k < record.size(); ++k) {
+    const auto part = nb::cast<nb::tuple>(record[k]);
+    const Index height = index_of(part[0]);
+    parts.push_back(call(nb::cast<nb::tuple>(part[1]), height, first_row));
+    first_row += height;
+  }
+  return parts;
+}
+
 template <class T>
 std::unique_ptr<DualStep<T>> make_dual_step(Keeper& keep, nb::tuple record, nb::tuple phi_record, Index rows,
                                             Index columns) {
@@ -99,11 +135,6 @@ std::unique_ptr<DualStep<T>> make_dual_step(Keeper& keep, nb::tuple record, nb::
     return with_entries<T>(keep.array(record[1]), [&](auto* M) -> Result {
       using S = std::remove_cv_t<std::remove_pointer_t<decltype(M)>>;
       return std::make_unique<DenseStrips<T, S>>(phi, M, columns, nb::cast<bool>(record[2]));
-    });
-  }
-  if (kind == "tiles") {
-    return with_csr<T>(keep, record, [&](auto M) -> Result {
-      return std::make_unique<Tiles<T, std::remove_cv_t<std::remove_pointer_t<decltype(M.values)>>>>(phi, M, columns);
     });
   }
   if (kind == "kronecker") {  // ("kronecker", A, B or None, rows of B, columns of B)
@@ -123,18 +154,15 @@ std::unique_ptr<DualStep<T>> make_dual_step(Keeper& keep, nb::tuple record, nb::
       return std::make_unique<BlockDiagonal<T, S>>(phi, entries, ends(record[2]), ends(record[3]), ends(record[4]));
     });
   }
-  std::vector<std::unique_ptr<RowMap<T>>> maps;
-  if (kind == "stacked") {  // ("stacked", (rows, record), …)
-    Index first_row = 0;
-    for (std::size_t k = 1; k < record.size(); ++k) {
-      const auto part = nb::cast<nb::tuple>(record[k]);
-      const Index height = index_of(part[0]);
-      maps.push_back(make_rows<T>(keep, nb::cast<nb::tuple>(part[1]), height, columns, first_row));
-      first_row += height;
-    }
-  } else {
-    maps.push_back(make_rows<T>(keep, record, rows, columns, 0));
+  if (kind == "two-way") {  // ("two-way", record), the parts as above
+    auto parts = made_of(nb::cast<nb::tuple>(record[1]), rows, [&](nb::tuple part, Index height, Index first_row) {
+      return make_two_way<T>(keep, phi, part, height, columns, first_row);
+    });
+    return std::make_unique<TwoWay<T>>(phi, columns, std::move(parts));
   }
+  auto maps = made_of(record, rows, [&](nb::tuple part, Index height, Index first_row) {
+    return make_rows<T>(keep, part, height, columns, first_row);
+  });
   return std::make_unique<ByRows<T>>(phi, columns, std::move(maps));
 }
 
@@ -325,6 +353,21 @@ double meeting(int threads, Index times) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() / static_cast<double>(times);
 }
 
+// The sums of `RowSums`, in its order, from a table of φ and vectors as in `RowsAt`.
+std::vector<double> rows_of_certificate(nb::tuple table, std::vector<Array> vectors) {
+  Keeper keep;
+  const auto rows = static_cast<Index>(vectors.at(0).size());
+  const Phi<double> phi = make_phi<double>(keep, table, rows);
+  std::vector<const double*> at;
+  for (const Array& vector : vectors) {
+    if (static_cast<Index>(vector.size()) != rows) throw std::invalid_argument("a vector of another length");
+    at.push_back(data_of<double>(vector));
+  }
+  nb::gil_scoped_release released;
+  const RowSums s = certify_rows(phi, {at.at(0), at.at(1), at.at(2), at.at(3), at.at(4), at.at(5)});
+  return {s.squares, s.feasibility, s.primal, s.dual, s.conjugate, s.value, s.product, s.sizes};
+}
+
 // Entries and flops of LDLᵀ for a symmetric pattern, and whether all of them were counted.
 std::tuple<double, double, bool> symbolic_cost(Array indptr, Array indices, double fill_limit, double flops_limit) {
   const auto size = static_cast<std::int32_t>(indptr.size()) - 1;
@@ -344,6 +387,7 @@ NB_MODULE(DAPD_MODULE, module) {
   dapd::bind_blocks(module);
   module.def("meeting", &dapd::meeting);
   module.def("symbolic_cost", &dapd::symbolic_cost);
+  module.def("rows_of_certificate", &dapd::rows_of_certificate);
   module.def("use_blas", [](nb::capsule dgemm, nb::capsule sgemm) {
     dapd::dgemm = reinterpret_cast<dapd::Dgemm>(dgemm.data());
     dapd::sgemm = reinterpret_cast<dapd::Sgemm>(sgemm.data());

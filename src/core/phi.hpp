@@ -44,14 +44,15 @@ struct Phi {
   }
 };
 
+// Of a number, or of a vector of them.
 template <class T>
 inline T clipped(T u, T low, T high) {
-  return u < low ? low : u > high ? high : u;  // NaN fails both comparisons and passes
+  return u < low ? low : (u > high ? high : u);  // NaN fails both comparisons and passes
 }
 
 template <class T>
 inline T shrunk(T u, T low, T high) {
-  return u > high ? u - high : u < low ? u - low : u == u ? T(0) : u;
+  return u > high ? u - high : (u < low ? u - low : (u == u ? T{} : u));
 }
 
 template <class T>
@@ -93,42 +94,41 @@ void prox_group(const Phi<T>& phi, T step, T* y, Index k) {
   for (Index i = start; i < stop; ++i) y[i] *= scale;
 }
 
-// The prox of the units start … stop − 1, in place.
-template <class T>
-void prox_units(const Phi<T>& phi, T step, T* y, Index start, Index stop) {
-  if (phi.first) {
-    for (Index k = start; k < stop; ++k) prox_group(phi, step, y, k);
-    return;
-  }
+// CLIP or SHRINK in rows with bounds of their own, or with one for all.
+template <std::uint8_t code, bool one_lower, bool one_upper, class T>
+void prox_between(const T* lower, const T* upper, T step, T* y, Index start, Index stop) {
+  entry_by_entry(y, start, stop, [&](auto at) {
+    const auto u = at(y);
+    using Entries = std::remove_cv_t<decltype(u)>;
+    Entries low, high;
+    if constexpr (one_lower) low = Entries{} + lower[0]; else low = at(lower);
+    if constexpr (one_upper) high = Entries{} + upper[0]; else high = at(upper);
+    if constexpr (code == CLIP) return clipped(u, low, high);
+    if constexpr (code == SHRINK) return shrunk(u, low * step, high * step);
+  });
+}
+
+template <std::uint8_t code, class T>
+void prox_between(const Phi<T>& phi, T step, T* y, Index start, Index stop) {
   const T *lower = phi.lower, *upper = phi.upper;
-  const bool one_lower = phi.one_lower, one_upper = phi.one_upper;
-  if (!phi.one_code) {
-    for (Index i = start; i < stop; ++i) {
-      y[i] = prox_row(phi.code[i], y[i], lower[one_lower ? 0 : i], upper[one_upper ? 0 : i], step);
-    }
-    return;
+  if (phi.one_lower) {
+    phi.one_upper ? prox_between<code, true, true>(lower, upper, step, y, start, stop)
+                  : prox_between<code, true, false>(lower, upper, step, y, start, stop);
+  } else {
+    phi.one_upper ? prox_between<code, false, true>(lower, upper, step, y, start, stop)
+                  : prox_between<code, false, false>(lower, upper, step, y, start, stop);
   }
-  // one code for all rows has a loop of its own, which the compiler vectorises
-  switch (phi.code[0]) {
+}
+
+// The prox of rows that have one code.
+template <class T>
+void prox_rows(const Phi<T>& phi, std::uint8_t code, T step, T* y, Index start, Index stop) {
+  const T* lower = phi.lower;
+  const bool one_lower = phi.one_lower;
+  switch (code) {
     case KEEP: return;
-    case CLIP:
-      if (one_lower && one_upper) {
-        const T low = lower[0], high = upper[0];
-        for (Index i = start; i < stop; ++i) y[i] = clipped(y[i], low, high);
-      } else {
-        for (Index i = start; i < stop; ++i) y[i] = clipped(y[i], lower[one_lower ? 0 : i], upper[one_upper ? 0 : i]);
-      }
-      return;
-    case SHRINK:
-      if (one_lower && one_upper) {
-        const T low = step * lower[0], high = step * upper[0];
-        for (Index i = start; i < stop; ++i) y[i] = shrunk(y[i], low, high);
-      } else {
-        for (Index i = start; i < stop; ++i) {
-          y[i] = shrunk(y[i], step * lower[one_lower ? 0 : i], step * upper[one_upper ? 0 : i]);
-        }
-      }
-      return;
+    case CLIP: return prox_between<CLIP>(phi, step, y, start, stop);
+    case SHRINK: return prox_between<SHRINK>(phi, step, y, start, stop);
     case LOGISTIC:
       for (Index i = start; i < stop; ++i) y[i] = logistic_slope(lower[one_lower ? 0 : i], y[i]);
       return;
@@ -141,6 +141,38 @@ void prox_units(const Phi<T>& phi, T step, T* y, Index start, Index stop) {
       }
       return;
     default: return;  // refused when a table is made
+  }
+}
+
+// The end of the rows from `start` on that have the same code.
+inline Index same_code(const std::uint8_t* code, Index start, Index stop) {
+  constexpr Index WORD = 8;
+  const std::uint64_t all = 0x0101010101010101u * code[start];
+  Index end = start + 1;
+  for (std::uint64_t word; end + WORD <= stop; end += WORD) {
+    std::memcpy(&word, code + end, sizeof word);
+    if (word != all) break;
+  }
+  while (end < stop && code[end] == code[start]) ++end;
+  return end;
+}
+
+// The prox of the units start … stop − 1, in place.
+template <class T>
+void prox_units(const Phi<T>& phi, T step, T* y, Index start, Index stop) {
+  if (phi.first) {
+    for (Index k = start; k < stop; ++k) prox_group(phi, step, y, k);
+  } else if (phi.one_code) {
+    prox_rows(phi, phi.code[0], step, y, start, stop);
+  } else {
+    for (Index i = start, end; i < stop; i = end) {
+      end = same_code(phi.code, i, stop);
+      if (end > i + 1) {
+        prox_rows(phi, phi.code[i], step, y, i, end);
+      } else {
+        y[i] = prox_row(phi.code[i], y[i], phi.lower[phi.one_lower ? 0 : i], phi.upper[phi.one_upper ? 0 : i], step);
+      }
+    }
   }
 }
 

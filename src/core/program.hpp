@@ -113,12 +113,32 @@ class Runner {
   }
 
  private:
-  struct Action {
+  // An instruction that takes each entry by itself: a combination, or the gradient of some f.
+  struct Operation {
     const Instruction* instruction;
     const T* factors;
+  };
+  using Operations = std::vector<Operation>;
+
+  struct Action {
+    const Instruction* oracle;  // null if there are only operations
     int phase;
-    bool meet;   // all threads, before this
-    int joined;  // how many combinations from here on are computed together, piece by piece
+    bool meet;          // all threads, before this
+    Operations before;  // in the first phase of a dual step, with each panel of rows before it is used
+    Operations after;   // and then; in the last phase with each panel of columns; piece by piece if there is no oracle
+  };
+
+  // What a dual step brings along.
+  class Carried final : public Entrywise {
+   public:
+    Carried(const Runner& runner, const Operations& operations, const std::vector<T*>& reg)
+        : runner_(runner), operations_(operations), reg_(reg) {}
+    void operator()(Range entries) const override { runner_.operate(operations_, reg_, entries); }
+
+   private:
+    const Runner& runner_;
+    const Operations& operations_;
+    const std::vector<T*>& reg_;
   };
 
   struct Progress {
@@ -141,44 +161,72 @@ class Runner {
 
   // The program as actions for the threads that share the vectors.
   void plan() {
-    const int threads = shared_by_;
-    actions_.clear();
-    const T* factors = factors_.data();
-    for (const Instruction& step : program_.instructions) {
-      const int phases = step.kind == Instruction::COMBINE ? 1
-                         : step.kind == Instruction::GRADIENT ? f_->phases()
-                                                              : map_->phases();
-      for (int phase = 0; phase < phases; ++phase) {
-        actions_.push_back({&step, factors, phase, threads > 1 && phase > 0, 1});
-      }
-      factors += step.terms.size();
-    }
-    if (threads > 1) place_meetings();
+    arrange();
+    if (shared_by_ > 1) place_meetings();
     for (std::size_t k = actions_.size(); k-- > 1;) {
-      const Action &now = actions_[k], &before = actions_[k - 1];
-      const bool both = now.instruction->kind == Instruction::COMBINE && before.instruction->kind == Instruction::COMBINE;
-      if (both && !now.meet && program_.dual[now.instruction->out] == program_.dual[before.instruction->out]) {
-        actions_[k - 1].joined = now.joined + 1;
-      }
+      Action &now = actions_[k], &before = actions_[k - 1];
+      if (now.oracle || before.oracle || now.meet || is_dual(now.after[0]) != is_dual(before.after[0])) continue;
+      before.after.insert(before.after.end(), now.after.begin(), now.after.end());
+      actions_.erase(actions_.begin() + static_cast<std::ptrdiff_t>(k));
     }
     work_per_look_ = work_per_look();
   }
 
+  // Actions in the program's order, but a dual step that goes by panels takes operations along: those with vectors as
+  // long as y that it begins with, and all that follow. Vectors as long as x and as long as y never mix in them.
+  void arrange() {
+    actions_.clear();
+    Operations early;                  // for the first dual step
+    bool was_dual_step = false;        // and it takes operations along
+    bool takes_dual = false;           // still: not if one writes y, which the last phase reads
+    std::size_t first = 0, last = 0;   // its phases
+    const T* factors = factors_.data();
+    for (const Instruction& step : program_.instructions) {
+      const Operation operation{&step, factors};
+      factors += step.terms.size();
+      if (is_entrywise(step)) {
+        const bool dual = is_dual(operation);
+        takes_dual = takes_dual && !(dual && step.out == actions_[first].oracle->out);
+        if (was_dual_step && (takes_dual || !dual)) {
+          actions_[dual ? first : last].after.push_back(operation);
+        } else if (!was_dual_step && dual && map_->goes_by_panels()) {
+          early.push_back(operation);
+        } else {
+          actions_.push_back({nullptr, 0, false, {}, {operation}});
+        }
+        continue;
+      }
+      const bool dual_step = step.kind == Instruction::DUAL_STEP;
+      const int phases = dual_step ? map_->phases() : f_->phases();
+      first = actions_.size(), last = first + static_cast<std::size_t>(phases) - 1;
+      for (int phase = 0; phase < phases; ++phase) {
+        actions_.push_back({&step, phase, shared_by_ > 1 && phase > 0, {}, {}});
+      }
+      was_dual_step = takes_dual = dual_step && map_->goes_by_panels();
+      if (dual_step) actions_[first].before.swap(early);
+    }
+    for (const Operation& operation : early) actions_.push_back({nullptr, 0, false, {}, {operation}});
+  }
+
+  bool is_entrywise(const Instruction& step) const {
+    return step.kind == Instruction::COMBINE || (step.kind == Instruction::GRADIENT && f_->is_entrywise());
+  }
+  bool is_dual(const Operation& operation) const { return program_.dual[operation.instruction->out]; }
+
   // Whether the caller's thread looks at the watch before action k.
   bool looks(std::size_t k) const {
     if (shared_by_ > 1) return actions_[k].meet;
-    return k == 0 || actions_[k].instruction->kind != Instruction::COMBINE;
+    return k == 0 || actions_[k].oracle;
   }
 
   // Multiplications from one look to the next, on average.
   double work_per_look() const {
     double work = 0, count = 0;
-    for (std::size_t k = 0; k < actions_.size(); ++k) {
-      const Instruction& step = *actions_[k].instruction;
-      count += looks(k);
+    for (std::size_t k = 0; k < actions_.size(); ++k) count += looks(k);
+    for (const Instruction& step : program_.instructions) {
       if (step.kind == Instruction::COMBINE) work += static_cast<double>(size(step.out) * step.terms.size());
-      if (step.kind == Instruction::GRADIENT) work += f_->work() / f_->phases();
-      if (step.kind == Instruction::DUAL_STEP) work += map_->work() / map_->phases();
+      if (step.kind == Instruction::GRADIENT) work += f_->work();
+      if (step.kind == Instruction::DUAL_STEP) work += map_->work();
     }
     return work / std::max(1.0, count);
   }
@@ -226,22 +274,29 @@ class Runner {
 
   template <class Call>
   void visit(const Action& action, Call call) const {
-    const Instruction& step = *action.instruction;
+    for (const Operation& operation : action.before) visit_entries(*operation.instruction, call);
+    if (action.oracle) visit_oracle(*action.oracle, action.phase == 0, call);
+    for (const Operation& operation : action.after) visit_entries(*operation.instruction, call);
+  }
+
+  template <class Call>
+  void visit_entries(const Instruction& step, Call call) const {
+    for (const Term& term : step.terms) call(term.reg, false, false);
+    call(step.out, true, false);
+  }
+
+  template <class Call>
+  void visit_oracle(const Instruction& step, bool first, Call call) const {
     const int scratch_of_M = static_cast<int>(program_.dual.size()), scratch_of_f = scratch_of_M + 1;
-    const bool first = action.phase == 0;  // it writes a thread's own scratch, and the later phases read everyone's
-    if (step.kind == Instruction::COMBINE) {
-      for (const Term& term : step.terms) call(term.reg, false, false);
-      call(step.out, true, false);
-      return;
-    }
     const bool gradient = step.kind == Instruction::GRADIENT;
+    // the first phase writes a thread's own scratch, and the later ones read everyone's
     if (gradient ? f_->exchanges_scratch() : map_->exchanges_scratch()) {
       call(gradient ? scratch_of_f : scratch_of_M, first, !first);
     }
     if (gradient) {
       call(step.terms[0].reg, false, f_->reads_all_x());
       call(step.out, true, first && f_->writes_anywhere());
-    } else if (action.phase == 0) {
+    } else if (first) {
       call(step.terms[0].reg, false, map_->reads_all_v());
       call(step.terms[1].reg, false, false);
       call(step.out, true, false);
@@ -262,9 +317,8 @@ class Runner {
     Index done = 0;
     for (; done < steps; ++done) {
       bool complete = true;
-      for (std::size_t k = 0; k < actions_.size(); k += actions_[k].joined) {
+      for (std::size_t k = 0; k < actions_.size(); ++k) {
         const Action& action = actions_[k];
-        const bool oracle = action.instruction->kind != Instruction::COMBINE;
         // The caller's thread decides for all, and only where the others must wait for it: then none of them has
         // gone on to the next step, and each gives up this one.
         if (rank == 0 && looks(k) && clock.up()) {
@@ -276,12 +330,12 @@ class Runner {
           complete = false;
           break;
         }
-        if (oracle) {
-          const bool dual = action.instruction->kind == Instruction::DUAL_STEP;
+        if (action.oracle) {
+          const bool dual = action.oracle->kind == Instruction::DUAL_STEP;
           act(action, rank, reg, turns[dual]);
           turns[dual] += action.phase + 1 == (dual ? map_->phases() : f_->phases());
         } else {
-          combinations(&action, reg, program_.dual[action.instruction->out] ? own_rows : own_columns);
+          for (const Range& part : is_dual(action.after[0]) ? own_rows : own_columns) operate(action.after, reg, part);
         }
       }
       if (!complete) break;
@@ -292,28 +346,33 @@ class Runner {
   }
 
   void act(const Action& action, int rank, std::vector<T*>& reg, unsigned turn) {
-    const Instruction& step = *action.instruction;
+    const Instruction& step = *action.oracle;
     if (step.kind == Instruction::GRADIENT) {
       f_->run(action.phase, rank, reg[step.terms[0].reg], reg[step.out], turn);
-    } else {
-      map_->run(action.phase, rank,
-                {reg[step.terms[0].reg], reg[step.terms[1].reg], static_cast<T>(step.step), reg[step.out],
-                 reg[step.second], turn});
+      return;
     }
+    const Carried before(*this, action.before, reg), after(*this, action.after, reg);
+    Vectors<T> vectors{reg[step.terms[0].reg], reg[step.terms[1].reg], static_cast<T>(step.step), reg[step.out],
+                       reg[step.second], turn};
+    if (!action.before.empty()) vectors.before_rows = &before;
+    if (!action.after.empty()) (action.phase == 0 ? vectors.after_rows : vectors.after_columns) = &after;
+    map_->run(action.phase, rank, vectors);
   }
 
-  void combinations(const Action* first, const std::vector<T*>& reg, const std::vector<Range>& parts) const {
-    constexpr Index PIECE = 2048;  // entries of each vector that stay in the nearest cache
-    for (const Range& part : parts) {
-      for (Index start = part.start; start < part.stop; start += PIECE) {
-        const Index stop = std::min(start + PIECE, part.stop);
-        for (const Action* action = first; action < first + first->joined; ++action) {
-          const Instruction& step = *action->instruction;
-          const int count = static_cast<int>(step.terms.size());
-          const T* in[MOST];
-          for (int k = 0; k < count; ++k) in[k] = reg[step.terms[k].reg];
-          combine(reg[step.out], in, action->factors, count, start, stop);
+  void operate(const Operations& operations, const std::vector<T*>& reg, Range entries) const {
+    constexpr Index PIECE = 4096;  // entries of each vector that stay in the nearest cache
+    for (Index start = entries.start; start < entries.stop; start += PIECE) {
+      const Index stop = std::min(start + PIECE, entries.stop);
+      for (const Operation& operation : operations) {
+        const Instruction& step = *operation.instruction;
+        if (step.kind == Instruction::GRADIENT) {
+          f_->entries(reg[step.terms[0].reg], reg[step.out], {start, stop});
+          continue;
         }
+        const int count = static_cast<int>(step.terms.size());
+        const T* in[MOST];
+        for (int k = 0; k < count; ++k) in[k] = reg[step.terms[k].reg];
+        combine(reg[step.out], in, operation.factors, count, start, stop);
       }
     }
   }

@@ -19,6 +19,8 @@ OWN = 1 << 20  # bytes of M that a core's own cache keeps from one step to the n
 NEAR, LONG = 1 << 19, 64  # bytes of a panel of columns that stay near, and rows that it must have
 LARGE = 1 << 18  # entries of a sparse matrix that are worth another copy
 FEW = 8  # entries per row: the processor mispredicts where a row of CSR ends
+WORTH, THIN, SHORT = 1 << 16, 4, 16  # entries of a wide sparse matrix that is cut into tiles, per column and per row
+PATTERN, SAMPLE, LENGTH = 1 << 12, 64, 16  # entries from which runs are looked for, in so many rows first; their length
 SIDE = 1 << 15  # rows of a tile, and of a group that fits into one
 FAR = 1 << 13  # columns from one entry to the next, on average: x is read from far places
 
@@ -73,8 +75,12 @@ def converted(record: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
 def layout(record: tuple[Any, ...], shape: tuple[int, int], threads: int, tallest: int = 1) -> tuple[Any, ...]:
     """The record with the fastest kernel for this matrix; `tallest` is the size of φ's largest group of rows."""
     rows, columns = shape
-    if record[0] == "csr" and tallest <= SIDE and scattered(record, shape):
-        return "tiles", *record[1:]
+    parts = [part for _, part in record[1:]] if record[0] == "stacked" else [record]
+    if all(part[0] in ("csr", "identity") for part in parts):
+        made = [part if part[0] == "identity" else _two_way(part, columns, threads, tallest) for part in parts]
+        if None not in made and any(part[0] == "csr" for part in parts):
+            heights = [height for height, _ in record[1:]] if record[0] == "stacked" else []
+            return "two-way", ("stacked", *zip(heights, made, strict=True)) if heights else made[0]
     if record[0] == "dense":
         entries, transposed = record[1:]
         # exchanging y is cheaper than exchanging x, and M may be read twice if it stays near
@@ -86,16 +92,47 @@ def layout(record: tuple[Any, ...], shape: tuple[int, int], threads: int, talles
     return record
 
 
-def scattered(record: tuple[Any, ...], shape: tuple[int, int]) -> bool:
+def _two_way(record: tuple[Any, ...], columns: int, threads: int, tallest: int) -> tuple[Any, ...] | None:
+    """The record in a form that is faster by rows and by columns than CSR is by rows alone; None if there is none."""
+    _, indptr, indices, _ = record
+    if moves_on(indptr, indices):
+        return "runs", *record[1:]
+    if tallest <= SIDE and scattered(record, (indptr.size - 1, columns), threads):
+        return "tiles", *record[1:]
+    return None
+
+
+def moves_on(indptr: Array, indices: Array) -> bool:
+    """Whether the entries of most rows stand one column to the right of those of the row before."""
+    if indices.size < PATTERN or indptr.size <= SAMPLE:
+        return False
+    widths = np.diff(indptr)
+    some = np.linspace(0, widths.size - 2, SAMPLE).astype(int)
+    first = indices[np.minimum(indptr[some], indices.size - 1)]
+    following = indices[np.minimum(indptr[some + 1], indices.size - 1)]
+    if np.mean((widths[some] == widths[some + 1]) & (following == first + 1)) < 0.5:
+        return False
+    follows = widths[1:] == widths[:-1]
+    later = np.arange(indptr[1], indices.size)
+    other = later[indices[later] != indices[later - np.repeat(widths[1:], widths[1:])] + 1]
+    follows[np.searchsorted(indptr, other, side="right") - 2] = False
+    diagonals = widths[0] + widths[1:][~follows].sum()
+    return bool(LENGTH * diagonals <= indices.size)
+
+
+def scattered(record: tuple[Any, ...], shape: tuple[int, int], threads: int) -> bool:
     """Whether tiles are faster: a large sparse matrix with few entries per row, or far from each other in a long x."""
     _, _, indices, values = record
+    rows, columns = shape
+    if WORTH <= values.size < THIN * columns and (threads > 1 or values.size < SHORT * rows):
+        return True
     if values.size < LARGE:
         return False
-    if values.size < FEW * shape[0]:
+    if values.size < FEW * rows:
         return True
     some = np.arange(0, values.size - 1, values.size // LARGE)
     jumps = np.abs(indices[some + 1].astype(np.int64) - indices[some])
-    return bool(shape[1] * values.itemsize > OWN and jumps.mean() > FAR)
+    return bool(columns * values.itemsize > OWN and jumps.mean() > FAR)
 
 
 def function(problem: Problem) -> Any:
@@ -149,10 +186,10 @@ def _terms(terms: Terms, size: int, dtype: Any) -> _Function:
         loss, base = loss_table(terms, dtype)
         if terms.A is not None:
             rows = terms.A.shape[0]
-            A = layout(matrix(terms.A, dtype, "A"), terms.A.shape, 1)
-            if A[0] not in ("dense", "csr", "strips", "tiles", "stacked"):
+            A = matrix(terms.A, dtype, "A")
+            if A[0] not in ("dense", "csr", "stacked"):
                 raise NotNative(f"A is {type(terms.A).__name__}, and the core has no gradient with such a matrix")
-            A = ("csr", *A[1:]) if A[0] == "tiles" else A
+            A = layout(A, terms.A.shape, 1) if A[0] == "dense" else A  # others are cut where the caller has cut x
             base = np.zeros(rows, dtype) if base is None else base
     diagonal, H = None, None
     if isinstance(terms.H, LinearOperator):

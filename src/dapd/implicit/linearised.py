@@ -18,7 +18,7 @@ from dapd.model.terms import Terms
 from dapd.second_order.curvature import Curvature
 from dapd.second_order.matrices import Matrix, explicit
 from dapd.second_order.rows import Rows
-from dapd.solving.certificate import balanced_step
+from dapd.solving.rows import balanced_step
 
 Point = tuple[Array, Array]  # x, and y or (y, z)
 Hessian = Callable[[Array], Array]

@@ -13,6 +13,7 @@ from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array, namespace
 from dapd.model.lowered import Pieces, has_valid_lowering
 from dapd.model.phi import NEARBY, Called, Phi, as_phi
+from dapd.model.proximal import L1, Box, Interval, NonNegative, Zero
 
 
 class HasProx(Protocol):
@@ -275,3 +276,10 @@ class Stack(Phi):
                 return None
             found += pieces
         return found
+
+
+def is_sum_over_rows(phi: object) -> bool:
+    """Whether φ is one of dapd's own that measures each row by itself, or made of such."""
+    if type(phi) is Stack:
+        return all(map(is_sum_over_rows, phi.parts))
+    return is_sum_over_rows(phi.g) if type(phi) is Conjugate else type(phi) in (Zero, NonNegative, Box, Interval, L1)

@@ -11,8 +11,8 @@ import numpy as np
 from dapd.arguments import bounds_of, curvatures, named, partition, vector
 from dapd.arrays import Array, on_device
 from dapd.model import ask
-from dapd.model.composed import Stack
-from dapd.model.lowered import has_valid_lowering
+from dapd.model.composed import Stack, is_sum_over_rows
+from dapd.model.lowered import Table, has_valid_lowering, pieces_of, tabulate
 from dapd.model.phi import Phi, as_phi
 from dapd.model.proximal import Interval, Zero
 from dapd.model.smooth import Function, Separable
@@ -141,6 +141,12 @@ class Problem:
         slopes = np.where(np.isfinite(start), abs(start), 0.0)
         unit = max(self.f.mu, float(least_slope(np.where(slopes > 0, slopes, self.curvature)))) or self.f.L or 1.0
         return Sizes(rows=np.where(rows > 0, rows, 1.0), duals=unit / norms, columns=slopes + unit, unit=unit)
+
+    @cached_property
+    def row_table(self) -> Table | None:
+        """φ as a table in float64, if it is a sum over rows that the core knows."""
+        pieces = pieces_of(self.phi, self.rows) if is_sum_over_rows(self.phi) else None
+        return None if pieces is None else tabulate(pieces, np.float64)
 
     @cached_property
     def curvature(self) -> Array:

@@ -259,10 +259,9 @@ class L1(_Support):
 
 
 def _shrink(v: Array, low: Any, high: Any) -> Array:
-    """V − clip(v, low, high), written to be exactly zero in between, infinite bounds included."""
+    """V − clip(v, low, high), exactly zero in between, infinite bounds included."""
     xp = namespace(v)
-    zero = 0 * v
-    return xp.maximum(v - high, zero) + xp.minimum(v - low, zero)
+    return v - xp.minimum(xp.maximum(v, low), high)
 
 
 def _common(infinite: Any, values: Array) -> Any:

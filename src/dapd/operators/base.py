@@ -385,6 +385,8 @@ def as_entries(matrix: Array, dtype: Any = None) -> Array:
 def csr_record(matrix: Any) -> tuple[Any, ...]:
     """("csr", indptr, indices, values) of a SciPy CSR array."""
     wide = np.result_type(matrix.indptr, matrix.indices)
+    if max(matrix.nnz, matrix.shape[1]) <= np.iinfo(np.int32).max:
+        wide = np.dtype(np.int32)  # half as much to read
     return "csr", as_entries(matrix.indptr, wide), as_entries(matrix.indices, wide), as_entries(matrix.data)
 
 

@@ -9,7 +9,7 @@ proximal steps with one matrix, which then converge fast.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,7 @@ BOLD, CAREFUL = (1e-6, 100.0), (1e-2, 10.0)  # δ at first, and by how much σ i
 PATIENCE = 2  # proximal steps that Newton could not complete before the other of the two is tried
 PROBING = 10  # factorisations that the products to find the entries of a matrix-free M may take as long as
 INNER, EXACT = 60, 40  # Newton steps per proximal step, and trials of a line search
+PULSE = 0.1  # seconds after which a proximal step lets the caller look
 SHARPER = 0.1  # the accuracy of a proximal step relative to the one before
 WARM = 1e-4  # the accuracy of the first one, if the active rows of an earlier solve are nearly right
 FIRM, FIRMLY = 1e6, 100.0  # σ of equations near a solution, and the factor of other rows
@@ -48,7 +49,7 @@ class Unsuitable(Exception):
     """Second-order steps cannot solve this problem, since entries of its matrices are not known."""
 
 
-class Look(NamedTuple):
+class Reached(NamedTuple):
     """The best point so far, after a proximal step."""
 
     x: Array
@@ -149,8 +150,10 @@ class Newton:
         """Start anew with σ and δ, after a solve that did not end well."""
         self.steps, self.delta, self.firm = None, BOLD[0], False
 
-    def run(self, x: Array, y: Array, judge: Judge, deadline: float = np.inf, *, tol: float = 0.0) -> Iterator[Look]:
-        """Proximal steps from (x, y) on, as long as the caller wants more.
+    def run(
+        self, x: Array, y: Array, judge: Judge, deadline: float = np.inf, *, tol: float = 0.0
+    ) -> Iterator[Reached | None]:
+        """Proximal steps from (x, y) on, as long as the caller wants more; None from within a step that takes long.
 
         The judge gives the relative error of a point, or 0 if that is small enough, which may be expected near `tol`.
         """
@@ -162,7 +165,7 @@ class Newton:
         (_, rise), incomplete, others = BOLD, 0, itertools.cycle((CAREFUL, BOLD))
         while perf_counter() < deadline:
             centre, y_before = x, y
-            x, y, derivative = self._proximal_step(x, y, steps, accuracy, deadline)
+            x, y, derivative = yield from self._proximal_step(x, y, steps, accuracy, deadline)
             residual, pull = (y - y_before) / steps, self.delta * np.max(abs(x - centre), initial=0.0)
             error, *point = np.inf, x, y
             if not self._over(deadline):
@@ -176,7 +179,7 @@ class Newton:
             self.steps = steps
             there, dual = best
             moved = d * (x - centre), e * (y - y_before) / cost
-            yield Look(d * there, e * dual / cost, best_error, self.factorizations, *moved)
+            yield Reached(d * there, e * dual / cost, best_error, self.factorizations, *moved)
             greatest = np.max(abs(residual), initial=0.0)
             if residual_before is not None:
                 slow = (abs(residual) > DECREASE * abs(residual_before)) & (abs(residual) > ROUNDING)
@@ -213,9 +216,9 @@ class Newton:
 
     def _proximal_step(
         self, x: Array, y: Array, steps: Array, accuracy: float, deadline: float
-    ) -> tuple[Array, Array, Derivative]:
+    ) -> Generator[None, None, tuple[Array, Array, Derivative]]:
         """The x of the next point, up to `accuracy` in the gradient, with its y and the derivative there."""
-        centre, before, fell = x, None, np.inf
+        centre, before, fell, seen = x, None, np.inf, perf_counter()
         v = y + steps * (self.M @ x - self.b)
         for trial in range(INNER + 1):
             image = self.f.image(x)
@@ -234,6 +237,9 @@ class Newton:
             if t == 0.0:  # rounding hides any further descent
                 break
             x, v = x + t * d, v + t * (steps * Md)
+            if perf_counter() > seen + PULSE:
+                yield
+                seen = perf_counter()
         self.trials = trial
         return x, p, derivative
 

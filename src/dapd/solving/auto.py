@@ -84,7 +84,7 @@ def solve_auto(
             if ended.status is Status.unbounded:
                 ray = doubts.contradiction()
                 ended = ended if ray is None else ended._replace(status=Status.infeasible, ray=ray)
-            look = search.point
+            look = search.complete(search.point)
             good_enough = satisfied(look.certificate, *asked.tolerances)
             value = search.judging.objective(look.x, look.y, satisfied=good_enough)
             look = look._replace(x=owned(look.x), y=owned(look.y))
@@ -230,7 +230,7 @@ def run(
             look = search.point._replace(iteration=search.iterations, time=perf_counter() - search.began)
             shown.show(search.iterations, look.time, look.certificate, math.nan)
             record(look)
-            stop = callback is not None and callback(look._replace(x=owned(look.x), y=owned(look.y)))
+            stop = callback is not None and callback(search.complete(look)._replace(x=owned(look.x), y=owned(look.y)))
             if search.done:
                 return Ended(Status.optimal, None, found_by, "")
             if stop:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from dapd.arrays import Array, namespace
 from dapd.model import ask
 from dapd.model.problem import Problem
 from dapd.solving.distance import Point, distance
-from dapd.solving.measure import EPSILON, greatest, measure_sum, norm, pieces, worst
+from dapd.solving.measure import EPSILON, measure_sum, pieces
+from dapd.solving.rows import RowSums, balanced_step, measure_rows
 from dapd.spectrum.estimate import Spectrum
 
 
@@ -73,7 +74,13 @@ def excess_of(numbers: Array, tol: float, tol_absolute: float) -> Array:
 
 
 def certify(
-    problem: Problem, x: Array, y: Array, z: Array | None = None, *, spectrum: Spectrum | None = None
+    problem: Problem,
+    x: Array,
+    y: Array,
+    z: Array | None = None,
+    *,
+    spectrum: Spectrum | None = None,
+    with_distance: bool = True,
 ) -> Certificate:
     """Measure (x, y), or (x, y, z) if x has bounds; z is zero by default.
 
@@ -95,7 +102,7 @@ def certify(
     and `gap_error` is the gap relative to |φ*(r)| + |φ(q)| + Σ_i|b_i q_i| + Σ_j|x_j ∇f_j(x)| + u.
 
     `distance` needs μ > 0, and bounds on the singular values of M (`spectrum`; by default the problem's own, or those
-    of an earlier estimate) unless dom φ is bounded.
+    of an earlier estimate) unless dom φ is bounded. It is inf if it is not wanted.
     """
     if problem.lower is not None:
         y = np.concatenate([y, np.zeros(problem.columns) if z is None else z])
@@ -104,54 +111,34 @@ def certify(
     x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
     grad = np.asarray(ask.gradient(problem.f, x), np.float64)
     Mx = problem.M.forward(x)
-    residual = Mx - problem.b
-    fixed = ask.prox(problem.phi, y + residual, 1.0)
-    balance = balanced_step(problem, x, y, Mx)
-    away = abs(y - ask.prox(problem.phi, y + balance.steps * residual, balance.steps)) + EPSILON * abs(y)
-    Mty = problem.M.adjoint(y)
-    slopes = measure_sum(grad, Mty, problem.sizes.columns)
-    del Mty  # x may be long
-    near, image = problem.phi.project(y), problem.phi.project_conjugate(residual)
-    gap, gap_error = _gap(problem, x, grad, near, image)
+    rows = measure_rows(problem, x, y, Mx)
+    slopes = measure_sum(grad, problem.M.adjoint(y), problem.sizes.columns)
+    gap, gap_error = _gap(problem, x, grad, rows)
+    bound = math.inf
+    if with_distance:
+        bound = distance(problem, Point(x, y, grad, Mx - problem.b, slopes.norm), spectrum)
     return Certificate(
         stationarity=slopes.norm,
-        feasibility=norm(y - fixed),
+        feasibility=rows.feasibility,
         gap=gap,
         stationarity_error=slopes.worst,
-        feasibility_error=worst(away, np.minimum(balance.duals, balance.steps * balance.rows)),
+        feasibility_error=rows.error,
         gap_error=gap_error,
-        primal=greatest(residual - image),
-        dual=max(slopes.greatest, greatest(y - near)),
-        distance=distance(problem, Point(x, y, grad, residual, slopes.norm), spectrum),
+        primal=rows.primal,
+        dual=max(slopes.greatest, rows.dual),
+        distance=bound,
     )
 
 
-def _gap(problem: Problem, x: Array, grad: Array, q: Array, r: Array) -> tuple[float, float]:
+def _gap(problem: Problem, x: Array, grad: Array, rows: RowSums) -> tuple[float, float]:
     """|P − D| with the rounding of its terms, and the same relative to them; nan if φ or φ* has no value."""
-    values = float(problem.phi.conjugate(r)), float(problem.phi.value(q))
-    gap = abs(sum(values) + float(problem.b @ q) + float(x @ grad))
+    gap = abs(rows.conjugate + rows.value + rows.product + float(x @ grad))
     if not math.isfinite(gap):
         return math.nan, math.nan
     work = sum(float(abs(x[piece]) @ abs(grad[piece])) for piece in pieces(x.size))
-    size = sum(map(abs, values)) + float(abs(problem.b) @ abs(q)) + work
+    size = abs(rows.conjugate) + abs(rows.value) + rows.sizes + work
     gap += EPSILON * size  # another order of summation would give another last digit
     return gap, gap / (size + problem.sizes.unit)
-
-
-class BalancedStep(NamedTuple):
-    """The prox steps at which an error of y and one of Mx − b count alike."""
-
-    rows: Array  # R_i
-    duals: Array  # Y_i
-    steps: Any  # Y_i/R_i, or one number if the prox takes no more
-
-
-def balanced_step(problem: Problem, x: Array, y: Array, Mx: Array) -> BalancedStep:
-    """The sizes of the rows, as in `certify`."""
-    phi, sizes, entries = problem.phi, problem.sizes, problem.M.row_sizes(x)
-    rows = phi.pooled(sizes.rows + (abs(Mx) if entries is None else entries))
-    duals = phi.pooled(sizes.duals + abs(y))
-    return BalancedStep(rows, duals, phi.steps(duals, rows))
 
 
 def blame(problem: Problem, x: Array, y: Array) -> None:

@@ -31,7 +31,7 @@ class Judge(Protocol):
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
         """A point of the given problem in the variables of the transformed one."""
 
-    def look(self, x: Array, y: Array, spectrum: Spectrum | None = None) -> Look:
+    def look(self, x: Array, y: Array, spectrum: Spectrum | None = None, *, with_distance: bool = True) -> Look:
         """The point of the given problem, and its certificate; a point of a device that is not finite has error inf."""
 
     def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -62,11 +62,11 @@ class OnHost:
         x, y = on_host(x), on_host(y)
         return (x, y) if self.transform is None else self.transform.start(x, y)
 
-    def look(self, x: Array, y: Array, spectrum: Spectrum | None = None) -> Look:
+    def look(self, x: Array, y: Array, spectrum: Spectrum | None = None, *, with_distance: bool = True) -> Look:
         """The point in the given problem, and its certificate."""
         from_device = on_device(x)
         x, y = (part.astype(self.problem.dtype, copy=False) for part in self._back(x, y))
-        certificate = certify(self.problem, x, y, spectrum=spectrum)
+        certificate = certify(self.problem, x, y, spectrum=spectrum, with_distance=with_distance)
         if from_device and not (np.isfinite(x).all() and np.isfinite(y).all()):
             certificate = certificate._replace(stationarity_error=math.inf)
         return Look(x, y, certificate)

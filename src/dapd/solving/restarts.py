@@ -243,7 +243,7 @@ class _Guesses(_Track):
         after, left = before, bench.steps(guess)
         often = max(SHORTEST, left // LOOKS)
         while left > 0 and not bench.over:
-            piece = min(left, often)
+            piece = often if left >= often + SHORTEST else left
             after, left = bench.advance(piece), left - piece
             if after.error < before.error * math.exp(-PLENTY) or math.isinf(after.error):
                 break

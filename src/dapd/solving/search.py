@@ -55,7 +55,7 @@ class Search:
         Absolute residuals would mislead: their gap is zero at a start that is far from anything.
         """
         with np.errstate(all="ignore"):
-            x, y, certificate = (judging or self.judging).look(x, y, self.spectrum)
+            x, y, certificate = (judging or self.judging).look(x, y, with_distance=False)
         error = math.inf if math.isnan(certificate.error) else max(certificate.error, TINY)
         error = 0.0 if certificate.meets(*self.tolerances) else error
         self.judged += 1
@@ -63,6 +63,11 @@ class Search:
             self.best = Info(self.iterations, perf_counter() - self.began, x, y, certificate)
             self.error, self.judged_at_best = error, self.judged
         return error
+
+    def complete(self, look: Info) -> Info:
+        """A point with the distance in its certificate, which takes longer than the rest of it."""
+        with np.errstate(all="ignore"):
+            return look._replace(certificate=self.judging.look(look.x, look.y, self.spectrum).certificate)
 
     def is_rounding(self, every: int) -> bool:
         """Whether one rounding of each entry changes the error of the best point; asked again after `every` points."""
@@ -72,7 +77,7 @@ class Search:
         rng, eps = np.random.default_rng(0), np.finfo(self.problem.dtype).eps
         x, y = (v * (1 + eps * rng.choice([-1, 1], v.size)).astype(v.dtype) for v in map(on_host, self.point[2:4]))
         with np.errstate(all="ignore"):
-            moved = self.judging.look(x, y).certificate.error
+            moved = self.judging.look(x, y, with_distance=False).certificate.error
         error = self.point.certificate.error
         return abs(moved - error) > ROUNDING * error
 

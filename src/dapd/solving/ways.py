@@ -36,8 +36,8 @@ from dapd.spectrum.estimate import Spectrum, estimate_norm
 
 DIGITS = 6.0  # times Π: the iterations to a usual accuracy
 EPOCHS, EQUATIONS = 5_000, 2_000  # first-order iterations that a problem usually takes, and one with equations only
-CALL, PER_ENTRY = 8e-6, 2e-9  # seconds per iteration, looks included, and per entry of x and y in it
-DENSE_PRODUCT, SPARSE_PRODUCT = 1e-10, 8e-10  # seconds per multiplication with M or a matrix of f
+CALL, PER_ENTRY = 8e-6, 1e-9  # seconds per iteration, looks included, and per entry of x and y in it
+DENSE_PRODUCT, SPARSE_PRODUCT = 1e-10, 5e-10  # seconds per multiplication with M or a matrix of f
 IN_PYTHON = 10  # times as slow
 FACTORISATIONS, FEW = 40, 10  # of second-order steps: usually, and near a solution
 AGAIN, ONCE = 3, 1.2  # and from the solution of nearly the same problem, and of a quadratic one under equations only
@@ -45,12 +45,13 @@ SET_UP = 2e-3  # seconds to set them up at least,
 SET_UP_ENTRY = 3e-8  # per entry,
 SET_UP_ROW = 1e-6  # and per row or column
 BEGIN = 3e-3  # seconds that first-order steps take to be set up and judged
-NEAR = 1e-3  # relative error from which a point is near
+NEAR = 1e-6  # relative error from which a point is near
 TRIVIAL = 5e-3  # seconds that are not worth a closer prediction
 SOON = 0.3  # seconds that a way may take in any case
 BRIEFLY = 4  # times its prediction: what a way may take that starts anew from a better point
 SLOWEST = 3.0  # times: how much slower than predictions second-order steps may prove this machine to be
 OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
+CAUTION = 2.0  # times what is left as progress says: most errors fall more slowly later on
 UNKNOWN = 10  # times the limit: what a way is thought to take that was not examined because it would take longer
 RETRY = 8  # times the seconds that a factorisation may take, after a way turned out too expensive
 ANALYSIS = 1e-7  # seconds per entry of a sparse factor that it takes to count them
@@ -123,10 +124,10 @@ class Way:
             self.progress.append((self.spent, self.search.excess))
 
     def expected(self) -> float:
-        """Seconds that this way takes: as predicted, or if it has taken longer, what is left as its progress says."""
+        """Seconds that this way takes: as predicted, then rather what is left as its progress says."""
         if self.spent <= self.patience:
             return self.search.slowdown * self.predict()
-        return max(self.predict(), min(OVERRUN * self.spent, self._left()))
+        return min(max(self.predict() - self.spent, OVERRUN * self.spent), CAUTION * self._left())
 
     def renew(self) -> None:
         """Start anew from a much better point that another way has found."""
@@ -291,8 +292,10 @@ class SecondOrder(Way):
         if problem.phi.is_linear and isinstance(problem.f, (Quadratic, LeastSquares)):
             return before + ONCE * once
         best = self.search.best
-        near = self.newton is not None and best is not None and best.certificate.error < NEAR
-        return before + (FEW if near else FACTORISATIONS) * once
+        if self.newton is None or best is None:
+            return before + FACTORISATIONS * once
+        digits = -math.log10(min(max(best.certificate.error, NEAR), 1.0))
+        return (FACTORISATIONS + (FEW - FACTORISATIONS) * digits / -math.log10(NEAR)) * once
 
     @property
     def work(self) -> float:
@@ -319,23 +322,23 @@ class SecondOrder(Way):
         if self.newton is None:
             return
         newton, best, first = self.newton, search.point, self.newton.factorizations
-        looks = newton.run(best.x, best.y, search.judge, search.deadline, tol=max(search.tolerances))
+        points = newton.run(best.x, best.y, search.judge, search.deadline, tol=max(search.tolerances))
         while newton.cost <= search.deadline - perf_counter():
             counted = newton.factorizations
             newton.most_factorizations = counted + search.limit - search.iterations
             try:
-                look = next(looks, None)
+                reached = next(points)
+            except StopIteration:
+                return
             except Singular:
                 self.impossible, self.why = True, "factorisations break down"
                 return
             finally:
                 search.iterations += newton.factorizations - counted
-            if look is None:
-                return
             made = newton.factorizations - first
             if self.spent > SOON and made:
                 search.slowdown = min(max(1.0, self.spent / made / newton.cost), SLOWEST)
-            yield partial(Moved, look.dx, look.dy)
+            yield partial(Moved, None, None) if reached is None else partial(Moved, reached.dx, reached.dy)
 
 
 class FirstOrder(Way):

@@ -1,0 +1,73 @@
+// The rows' part of the certificate of solving/certificate.py, in one pass, for φ that is a sum over rows.
+#pragma once
+
+#include <limits>
+
+#include "phi.hpp"
+
+namespace dapd {
+
+// What is known of the rows; `entries` are Σ_j |M_ij x_j|, or |Mx| if that is unknown.
+struct RowsAt {
+  const double *Mx, *b, *y, *sizes, *duals, *entries;
+};
+
+struct RowSums {
+  double squares = 0;          // Σ (y − prox(y + r))²
+  double feasibility = 0;      // the greatest error of a row, relative to its size
+  double primal = 0, dual = 0;  // greatest distances from dom φ* and from dom φ
+  double conjugate = 0, value = 0;  // φ* and φ at the nearest points there
+  double product = 0, sizes = 0;    // bᵀq and Σ |b_i q_i|, q the nearest point of dom φ
+};
+
+// sup{uz : low ≤ u ≤ high}; infinite bounds cost nothing if z is zero.
+inline double support(double z, double low, double high) { return z > 0 ? high * z : z < 0 ? low * z : 0.0; }
+
+// z, moved to where `support` is finite.
+inline double supported(double z, double low, double high) {
+  constexpr double INFINITE = std::numeric_limits<double>::infinity();
+  return clipped(z, low == -INFINITE ? 0.0 : -INFINITE, high == INFINITE ? 0.0 : INFINITE);
+}
+
+template <std::uint8_t code>
+void add_rows(const Phi<double>& phi, const RowsAt& at, Index start, Index stop, RowSums& sums) {
+  constexpr double ROUNDING = std::numeric_limits<double>::epsilon();
+  for (Index i = start; i < stop; ++i) {
+    const double low = phi.lower[phi.one_lower ? 0 : i], high = phi.upper[phi.one_upper ? 0 : i];
+    const double r = at.Mx[i] - at.b[i], y = at.y[i], size = at.sizes[i] + at.entries[i], dual = at.duals[i] + std::abs(y);
+    const double step = dual / size;
+    const double fixed = prox_row(code, y + r, low, high, 1.0), p = prox_row(code, y + step * r, low, high, step);
+    double near = y, image = 0.0;  // of KEEP: dom φ* is 0
+    if constexpr (code == CLIP) {
+      near = clipped(y, low, high);
+      image = supported(r, low, high);
+      sums.conjugate += support(image, low, high);
+    } else if constexpr (code == SHRINK) {
+      near = supported(y, low, high);
+      image = clipped(r, low, high);
+      sums.value += support(near, low, high);
+    }
+    const double away = std::abs(y - p) + ROUNDING * std::abs(y), product = at.b[i] * near;
+    sums.squares += (y - fixed) * (y - fixed);
+    sums.feasibility = std::max(sums.feasibility, away / std::min(dual, step * size));
+    sums.primal = std::max(sums.primal, std::abs(r - image));
+    sums.dual = std::max(sums.dual, std::abs(y - near));
+    sums.product += product;
+    sums.sizes += std::abs(product);
+  }
+}
+
+inline RowSums certify_rows(const Phi<double>& phi, const RowsAt& at) {
+  RowSums sums;
+  for (Index i = 0, end; i < phi.rows; i = end) {
+    end = phi.one_code ? phi.rows : same_code(phi.code, i, phi.rows);
+    switch (phi.code[phi.one_code ? 0 : i]) {
+      case CLIP: add_rows<CLIP>(phi, at, i, end, sums); break;
+      case SHRINK: add_rows<SHRINK>(phi, at, i, end, sums); break;
+      default: add_rows<KEEP>(phi, at, i, end, sums);
+    }
+  }
+  return sums;
+}
+
+}  // namespace dapd

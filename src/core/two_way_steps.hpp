@@ -1,0 +1,156 @@
+// Dual steps that go by rows for Mv and by columns for Mᵀy, so no thread adds to what others add to. Parts of M stand on
+// one another: tiles, runs of rows that move on by a column, and rows of an identity.
+#pragma once
+
+#include "sparse_steps.hpp"
+
+namespace dapd {
+
+// Some rows of M, for both products.
+template <class T>
+class TwoWayRows {
+ public:
+  explicit TwoWayRows(Range rows) : rows(rows) {}
+  virtual ~TwoWayRows() = default;
+  // y = base + Mv in these rows.
+  virtual void forward(const T* v, const T* base, T* y, Range own) const = 0;
+  // out += Mᵀy in these columns, which are all in one panel.
+  virtual void backward(const T* y, T* out, Range own) const = 0;
+  virtual double before_row(Index row) const = 0;        // entries
+  virtual double before_column(Index column) const = 0;  // entries, about
+  // Where rows and columns may be cut, if not anywhere; then `forward` and `backward` get all of a thread's at once.
+  virtual const Ends* row_cuts() const { return nullptr; }
+  virtual const Ends* column_cuts() const { return nullptr; }
+
+  static constexpr Index PANEL = 4096;  // rows or columns that stay in the nearest cache
+  const Range rows;                     // within y
+};
+
+template <class T>
+class TwoWay final : public DualStep<T> {
+ public:
+  TwoWay(Phi<T> phi, Index columns, std::vector<std::unique_ptr<TwoWayRows<T>>> parts)
+      : DualStep<T>(phi, columns), parts_(std::move(parts)) {}
+
+  void share(int threads, const Ends* wanted) override {
+    this->set_columns(threads, wanted);
+    if (!wanted) this->column_ends = cut_columns();
+    this->row_ranges.assign(threads, {});
+    for (const auto& part : parts_) {
+      const auto before = [&](Index i) { return part->before_row(i); };
+      const Ends ends = part->row_cuts() ? cut(threads, *part->row_cuts(), before)
+                                         : even_rows(this->phi, part->rows, threads, before);
+      for (int t = 0; t < threads; ++t) this->row_ranges[t].push_back({ends[t], ends[t + 1]});
+    }
+  }
+  int phases() const override { return 2; }
+  bool reads_all_v() const override { return this->threads > 1; }
+  bool reads_all_y() const override { return this->threads > 1; }
+  bool goes_by_panels() const override { return true; }
+  double work() const override {
+    double sum = 0;
+    for (const auto& part : parts_) sum += 2 * part->before_row(part->rows.stop);
+    return sum;
+  }
+
+  void run(int phase, int rank, const Vectors<T>& x) override {
+    if (phase == 0) {
+      for (std::size_t k = 0; k < parts_.size(); ++k) forward(*parts_[k], this->row_ranges[rank][k], x);
+    } else {
+      backward(this->own_columns(rank), x);
+    }
+  }
+
+ private:
+  static constexpr Index PANEL = TwoWayRows<T>::PANEL;
+
+  void forward(const TwoWayRows<T>& part, Range own, const Vectors<T>& x) const {
+    const Index first = this->phi.unit_at(own.start), stop = this->phi.unit_at(own.stop);
+    const auto by_panels = [&](auto call) {
+      for (Index a = first, b; a < stop; a = b) {
+        b = this->phi.panel_end(a, stop, PANEL);
+        call(a, b, Range{this->phi.row_of(a), b < stop ? this->phi.row_of(b) : own.stop});
+      }
+    };
+    const bool at_once = part.row_cuts();
+    if (at_once) {
+      if (x.before_rows) (*x.before_rows)(own);
+      part.forward(x.v, x.base, x.y, own);
+    }
+    by_panels([&](Index a, Index b, Range panel) {
+      if (!at_once) {
+        if (x.before_rows) (*x.before_rows)(panel);
+        part.forward(x.v, x.base, x.y, panel);
+      }
+      prox_units(this->phi, x.step, x.y, a, b);
+      if (x.after_rows) (*x.after_rows)(panel);
+    });
+  }
+  void backward(Range own, const Vectors<T>& x) const {
+    std::fill(x.out + own.start, x.out + own.stop, T(0));
+    for (const auto& part : parts_) {
+      if (part->column_cuts()) part->backward(x.y, x.out, own);
+    }
+    for (Index a = own.start, b; a < own.stop; a = b) {
+      b = std::min(own.stop, (a / PANEL + 1) * PANEL);
+      for (const auto& part : parts_) {
+        if (!part->column_cuts()) part->backward(x.y, x.out, {a, b});
+      }
+      if (x.after_columns) (*x.after_columns)({a, b});
+    }
+  }
+
+  // As many entries for each thread; `before` are those before a row or column.
+  template <class Before>
+  static Ends cut(int threads, const Ends& cuts, Before before) {
+    Ends ends(threads + 1, cuts.front());
+    for (int t = 1; t < threads; ++t) {
+      const double goal = before(cuts.back()) * t / threads;
+      auto at = std::lower_bound(cuts.begin(), cuts.end(), goal, [&](Index place, double g) { return before(place) < g; });
+      ends[t] = at == cuts.end() ? cuts.back() : *at;
+    }
+    ends[threads] = cuts.back();
+    return ends;
+  }
+  Ends cut_columns() const {
+    const auto before = [this](Index column) {
+      double sum = static_cast<double>(column);
+      for (const auto& part : parts_) sum += part->before_column(column);
+      return sum;
+    };
+    for (const auto& part : parts_) {
+      if (part->column_cuts()) return cut(this->threads, *part->column_cuts(), before);
+    }
+    constexpr Index line = 16;  // entries: threads do not share those
+    Ends cuts{0};
+    while (cuts.back() < this->columns) cuts.push_back(std::min(this->columns, cuts.back() + line));
+    return cut(this->threads, cuts, before);
+  }
+
+  std::vector<std::unique_ptr<TwoWayRows<T>>> parts_;
+};
+
+template <class T>
+class TwoWayIdentity final : public TwoWayRows<T> {
+ public:
+  TwoWayIdentity(Index rows, Index left, Index first_row)
+      : TwoWayRows<T>({first_row, first_row + rows}), left_(left) {}
+  void forward(const T* v, const T* base, T* y, Range own) const override {
+    const Index right = left_ - this->rows.start;  // from a row to its column
+    for (Index i = own.start; i < own.stop; ++i) y[i] = base[i] + v[i + right];
+  }
+  void backward(const T* y, T* out, Range own) const override {
+    const Index down = this->rows.start - left_;
+    const Index start = std::max(own.start, left_), stop = std::min(own.stop, this->rows.stop - down);
+    for (Index j = start; j < stop; ++j) out[j] += y[j + down];
+  }
+  double before_row(Index row) const override { return static_cast<double>(row - this->rows.start); }
+  double before_column(Index column) const override {
+    return static_cast<double>(std::clamp<Index>(column - left_, 0, this->rows.stop - this->rows.start));
+  }
+
+ private:
+  Index left_;
+};
+
+}  // namespace dapd

@@ -1,0 +1,62 @@
+"""The rows' part of a certificate: the core's one pass against NumPy."""
+
+import math
+
+import numpy as np
+import pytest
+
+import dapd
+from dapd.engines.native import variants
+from dapd.solving.rows import measure_rows, plain_rows
+
+pytestmark = pytest.mark.skipif(not variants(), reason="the native core was not built")
+ROWS, COLUMNS = 21, 9
+RNG = np.random.default_rng(0)
+LOW, HIGH = -RNG.uniform(0, 1, ROWS), RNG.uniform(0, 1, ROWS)
+LOW[::3], HIGH[1::3] = -np.inf, np.inf
+PHIS = {
+    "zero": dapd.Zero(),
+    "nonnegative": dapd.NonNegative(),
+    "box": dapd.Box(-0.3, 0.4),
+    "boxes": dapd.Box(LOW, HIGH),
+    "half-lines": dapd.Box(LOW, np.inf),
+    "interval": dapd.Interval(-0.3, np.inf),
+    "intervals": dapd.Interval(LOW, HIGH),
+    "l1": dapd.L1(0.3),
+    "weights": dapd.L1(abs(LOW.clip(-1))),
+    "conjugate": dapd.Conjugate(dapd.Box(LOW, HIGH)),
+    "twice": dapd.Conjugate(dapd.Conjugate(dapd.Interval(LOW, HIGH))),
+    "stack": dapd.Stack([dapd.Zero(), dapd.Box(LOW[5:18], HIGH[5:18]), dapd.L1(0.2)], sizes=[5, 13, 3]),
+}
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-8, 1.0, 1e6])
+@pytest.mark.parametrize("name", PHIS)
+def test_the_core_measures_rows_as_numpy_does(name, scale):
+    rng, phi = np.random.default_rng(1), PHIS[name]
+    M = rng.standard_normal((ROWS, COLUMNS)) * 10.0 ** rng.uniform(-3, 3, (ROWS, 1))
+    problem = dapd.Problem(dapd.Quadratic(np.ones(COLUMNS), np.ones(COLUMNS)), M, rng.standard_normal(ROWS), phi)
+    assert problem.row_table is not None
+    x, y = scale * rng.standard_normal(COLUMNS), scale * rng.standard_normal(ROWS)
+    for at in (y, phi.project(y), np.where(rng.random(ROWS) < 0.5, 0.0, phi.project(y))):
+        fast, plain = (measure(problem, x, at, M @ x) for measure in (measure_rows, plain_rows))
+        np.testing.assert_allclose(fast, plain, rtol=1e-12, atol=1e-14 * scale)
+
+
+def test_numbers_that_overflow_are_left_to_numpy():
+    problem = dapd.Problem(dapd.Quadratic(np.ones(2)), np.eye(2), np.zeros(2), dapd.NonNegative())
+    for y in (np.array([1e200, 1.0]), np.array([np.inf, 1.0]), np.array([np.nan, 1.0])):
+        with np.errstate(all="ignore"):
+            fast, plain = (measure(problem, np.ones(2), y, np.ones(2)) for measure in (measure_rows, plain_rows))
+        np.testing.assert_array_equal(fast, plain)
+    assert math.isfinite(measure_rows(problem, np.ones(2), np.array([1e200, 1.0]), np.ones(2)).feasibility)
+
+
+def test_groups_and_functions_of_the_users_own_are_left_to_numpy():
+    class Other(dapd.Box):
+        def value(self, y):
+            return 0.0
+
+    for phi in (dapd.GroupBall(0.5, ROWS), Other(-1.0, 1.0), dapd.Stack([Other(-1.0, 1.0)], sizes=[ROWS])):
+        problem = dapd.Problem(dapd.Quadratic(np.ones(COLUMNS)), np.ones((ROWS, COLUMNS)), np.ones(ROWS), phi)
+        assert problem.row_table is None
