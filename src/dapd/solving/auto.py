@@ -28,7 +28,7 @@ from dapd.solving.ways import FACTORISATIONS, OVERRUN, SOON, Direct, FirstOrder,
 from dapd.spectrum.estimate import Spectrum
 
 EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost
-COMPARED = 0.5  # seconds of Clarabel from which it pays off to find out whether second-order steps are faster
+COMPARED = 0.5  # seconds of another way from which it pays off to find out whether second-order steps are faster
 FORESIGHT = 5.0  # seconds of Clarabel that are predicted closely: to count the entries of a factor takes time too
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
 AWAY = 1e3  # times the size of the start, from which x has run away, so a proof need not hold for much larger x
@@ -188,7 +188,7 @@ class Possible:
             for way in ways:
                 way.insist(first=self.search.repeated)  # what it sets up, later solves use again
         best = min(ways, key=lambda way: way.predict())
-        if isinstance(best, Direct) and best.predict() > COMPARED:
+        if best.predict() > COMPARED:
             for way in ways:
                 if isinstance(way, SecondOrder) and not way.is_set_up:
                     way.set_up(within=best.predict() / FACTORISATIONS)
