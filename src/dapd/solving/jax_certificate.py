@@ -14,9 +14,9 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.engines.jax import Placed
 from dapd.engines.jax_maps import pytree
-from dapd.solving.certificate import BalancedStep
 from dapd.solving.measure import EPSILON
 from dapd.solving.proximal import Oracles, step_of
+from dapd.solving.rows import BalancedStep
 
 ROUGH = 0.1  # part of the sizes of their terms up to which products may be left for a direction to be checked
 SLACK = 64  # roundings within which a residual counts as one at which φ* is finite
