@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 import dapd
 from dapd.engines import bind, precision
+from dapd.engines.jax import JaxRunner
 from dapd.engines.jax_maps import LONGEST, gathered
 from dapd.operators.base import Operator
 from dapd.solving.certificate import certify
@@ -278,3 +279,17 @@ def test_infeasible_is_found_for_a_problem_on_the_device(monkeypatch, bounded):
         result = dapd.solve(problem, method, engine="jax", max_iterations=20_000)
         assert result.status == "infeasible", method
         assert result.ray is not None
+
+
+def test_long_vectors_of_one_number_are_that_number(monkeypatch):
+    rng = np.random.default_rng(0)
+    f, M, found = dapd.Quadratic(np.full(COLUMNS, 2.0), rng.standard_normal(COLUMNS)), matrix(rng, 2.0), []
+    for long in (1, 1 << 20):
+        monkeypatch.setattr("dapd.engines.jax.LONG", long)
+        problem = dapd.Problem(f, M, np.zeros(ROWS), dapd.L1(0.1))
+        placed = JaxRunner(dapd.METHODS["y-dapd"].from_theory(problem, spectrum=dapd.Spectrum(2.0, 1.0))).placed
+        assert np.ndim(placed.b) == np.ndim(placed.f.diagonal) == (0 if long == 1 else 1)
+        found.append(dapd.solve(problem, "y-dapd", engine="jax", tol=1e-9))
+    assert found[0].iterations == found[1].iterations
+    np.testing.assert_allclose(found[0].x, found[1].x, rtol=1e-13)
+    np.testing.assert_allclose(found[0].y, found[1].y, rtol=1e-12, atol=1e-13)

@@ -25,6 +25,11 @@ def in_dtype(array: Array, shape: tuple[int, ...], source: str, dtype: np.dtype[
     return array if array.dtype == dtype else array.astype(dtype)
 
 
+def is_constant(v: np.ndarray) -> bool:
+    """Whether all entries of a vector are the same number."""
+    return v.size > 0 and bool((v == v[0]).all())
+
+
 def on_device(v: Array) -> bool:
     """Whether `v` is a JAX array, perhaps in the memory of an accelerator, or a symbol for one."""
     return type(v).__module__.partition(".")[0] in ("jax", "jaxlib") and hasattr(v, "__array_namespace__")

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dapd.arrays import Array, on_device
+from dapd.arrays import Array, is_constant, on_device
 from dapd.clock import perf_counter
-from dapd.engines.jax_functions import place_function, place_phi
+from dapd.engines.jax_functions import TermsOf, place_function, place_phi
 from dapd.engines.jax_layout import layout, put
 from dapd.engines.jax_maps import place_map, pytree
 from dapd.engines.jax_mesh import mesh_map
 from dapd.engines.protocol import NotNative, check_same
 from dapd.methods.base import Method
 from dapd.model.problem import Problem
+from dapd.model.terms import Terms
 
 PULSE = 0.1  # seconds of steps between two looks at the clock
 LARGE = 1 << 20  # multiplications of a step from which points stay on the device
+LONG = 1 << 20  # entries of x and y from which it pays off to compile steps for vectors of one number
 UNROLLED = 8  # steps per turn of a loop on a GPU, where each turn waits for the host
 PER_ENTRY = 16  # multiplications that an entry of x or y counts for
 
@@ -54,6 +57,19 @@ def place(problem: Problem, dtype: Any = None) -> Placed:
             )
     found: Placed = problem.memory[key]
     return found
+
+
+def thin(placed: Placed, problem: Problem) -> Placed:
+    """The problem for steps that take as long as they read memory: long vectors of one number are that number."""
+    if layout() is not None or problem.rows + problem.columns < LONG:
+        return placed
+    with jax.enable_x64(True):
+        if is_constant(problem.b):
+            placed = replace(placed, b=placed.b[0])
+        terms = problem.f.lowered() if isinstance(placed.f, TermsOf) else None
+        if isinstance(terms, Terms) and placed.f.diagonal is not None and is_constant(terms.H):
+            placed = replace(placed, f=replace(placed.f, diagonal=placed.f.diagonal[0]))
+    return placed
 
 
 def is_large(problem: Problem) -> bool:
@@ -170,7 +186,7 @@ class JaxRunner:
             raise NotNative(f"{type(method).__name__} overrides step or run, which only Python calls")
         problem = method.problem
         self.method, self.dtype = method, problem.dtype
-        self.placed = place(problem)
+        self.placed = thin(place(problem), problem)
         self.counts = Counted()
         self.pace = 32.0  # steps per pulse
         self.warm: set[type] = set()  # methods that have been compiled

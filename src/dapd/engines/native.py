@@ -93,6 +93,8 @@ class NativeRunner:
         first = method.init()
         dual = fields_of(first, method.problem)
         self.program = program or program_of(method, type(first), dual)
+        if not method.problem.b.any():  # a long vector that need not be read
+            self.program = self.program.without(self.program.fields)
         self.method, self.dual, self.kind = method, dual, type(first)
         self.point_fields = self._point_fields()
         return first

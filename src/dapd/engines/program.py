@@ -44,6 +44,17 @@ class Program(NamedTuple):
         """How many a step takes."""
         return sum(instruction.kind == DUAL_STEP for instruction in self.instructions)
 
+    def without(self, register: int) -> Program:
+        """The same step if that register, one of those that are given, holds zeros."""
+        return self._replace(
+            instructions=[
+                step._replace(terms=[term for term in step.terms if term[0] != register])
+                if step.kind == COMBINE
+                else step
+                for step in self.instructions
+            ]
+        )
+
 
 class NotLinear(TypeError):
     """The step does something with a vector that no instruction stands for."""

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from dapd.arrays import Array
+from dapd.arrays import Array, is_constant
 from dapd.engines.protocol import NotNative
 from dapd.model.lowered import BALL, LOSS_CODES, SHRINK_BALL, Table, has_valid_lowering, loss_table, pieces_of, tabulate
 from dapd.model.problem import Problem
@@ -191,15 +191,17 @@ def _terms(terms: Terms, size: int, dtype: Any) -> _Function:
                 raise NotNative(f"A is {type(terms.A).__name__}, and the core has no gradient with such a matrix")
             A = layout(A, terms.A.shape, 1) if A[0] == "dense" else A  # others are cut where the caller has cut x
             base = np.zeros(rows, dtype) if base is None else base
-    diagonal, H = None, None
+    diagonal, H, ridge = None, None, terms.ridge
     if isinstance(terms.H, LinearOperator):
         raise NotNative("H is a LinearOperator, whose products are only available in Python")
     if sp.issparse(terms.H):
         H = converted(csr_record(terms.H), dtype)
+    elif terms.H is not None and terms.H.ndim == 1 and is_constant(terms.H):
+        ridge += float(terms.H[0])
     elif terms.H is not None and terms.H.ndim == 1:
         diagonal = as_entries(terms.H, dtype)
     elif terms.H is not None:
         fortran = terms.H.flags.f_contiguous and not terms.H.flags.c_contiguous
         H = converted(("dense", as_entries(terms.H.T if fortran else terms.H)), dtype)  # H is its own transpose
     minus_c = None if terms.c is None else -terms.c.astype(dtype)
-    return _Function(size, loss, A, rows, base, terms.ridge, diagonal, H, minus_c)
+    return _Function(size, loss, A, rows, base, ridge, diagonal, H, minus_c)

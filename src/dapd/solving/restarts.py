@@ -21,7 +21,7 @@ from dapd.solving.epochs import SHORTEST, Bench, Guess, Judged, Progress
 from dapd.solving.proximal import accuracy, parameters
 
 LONG, LONGER = 1000, 4  # iterations that an epoch may last in any case, and relative to those so far
-LOOKS = 4  # at the point of such an epoch
+LOOKS = 3  # at the point of such an epoch
 ENOUGH = 1.0  # reduction from which a guess counts as good
 PLENTY = 3.0  # reduction that ends an epoch early
 BETTER = 1.2  # times the rate from which another guess replaces one that is good
@@ -29,6 +29,7 @@ FARTHER = 10.0  # times the best error at which a guess goes back to the best po
 CONSTANT, STILL = 1e-3, 0.02  # change of the error, as a logarithm, that starts a leap, and that does not end it
 NEAR = 0.1  # errors up to which a leap may start; larger ones may stay constant because they are relative
 STRAIGHT = 0.05  # relative difference of two moves that go straight on
+FAST = 0.1  # of the fastest such move: slower ones stay where they are
 WORTH, FARTHEST = 8, 2.0**20  # such moves in one leap
 FIRST = Guess(mu=0.0, s=math.log(0.3))
 S_DOWN, MU_DOWN = Guess(0.0, -math.log(2)), Guess(-math.log(4), 0.0)
@@ -171,6 +172,8 @@ class _Guesses(_Track):
     def __init__(self, bench: Bench, lowest: Guess) -> None:
         self.guess, self.lowest, self.at, self.ran = FIRST, lowest, bench.best, FIRST
         self.method: Method | None = None
+        self.seen = bench.best  # at the last but one look
+        self.hopeful = True  # whether the last leap succeeded: else only a whole epoch without a change starts one
         super().__init__(bench)
 
     def _moved(self, by: Guess) -> Guess:
@@ -191,17 +194,25 @@ class _Guesses(_Track):
         while bench.L_was_too_small(before, after) and not bench.over:
             self.method, before = None, bench.best
             after = self._run_epoch(guess, before)
-        if after.error <= min(NEAR, bench.best.error * math.exp(STILL)) and abs(_reduction(before, after)) < CONSTANT:
+        while self._drifts(self.seen if self.hopeful else before, after):
             leapt = self._leap(after)
-            if leapt is not None:
-                yield
-                after = self._run_epoch(guess, leapt)
+            self.hopeful = leapt is not None
+            if leapt is None:
+                break
+            yield
+            before, done = leapt, bench.iterations
+            after = self._run_epoch(guess, leapt)
         made = Progress(_reduction(before, after), bench.iterations - done)
         self.at = after
         if after.error > FARTHER * bench.best.error:
             self.at, self.method = bench.best, None
         yield
         return made
+
+    def _drifts(self, before: Judged, after: Judged) -> bool:
+        """Whether the error stayed the same, near a solution."""
+        near = after.error <= min(NEAR, self.bench.best.error * math.exp(STILL)) and not self.bench.over
+        return near and before is not after and abs(_reduction(before, after)) < CONSTANT
 
     def _leap(self, at: Judged) -> Judged | None:
         """Move along what moves in a straight line, until that changes the error; None if it does so soon.
@@ -217,7 +228,9 @@ class _Guesses(_Track):
         start, moves = pieces[-1], list[Array]()
         for k in (0, 1):
             first, second = pieces[1][k] - pieces[0][k], pieces[2][k] - pieces[1][k]
-            moves.append(second * (abs(second - first) <= STRAIGHT * abs(second)))
+            straight = second * (abs(second - first) <= STRAIGHT * abs(second))
+            speeds = abs(straight)
+            moves.append(straight * (speeds >= FAST * speeds.max(initial=0.0)))
         if not any(bool((move != 0).any()) for move in moves):
             return None
         found, reached, step, growing = start, 0.0, 1.0, True
@@ -244,8 +257,10 @@ class _Guesses(_Track):
         often = max(SHORTEST, left // LOOKS)
         while left > 0 and not bench.over:
             piece = often if left >= often + SHORTEST else left
-            after, left = bench.advance(piece), left - piece
+            self.seen, after, left = after, bench.advance(piece), left - piece
             if after.error < before.error * math.exp(-PLENTY) or math.isinf(after.error):
+                break
+            if self.hopeful and self._drifts(self.seen, after):
                 break
         return after
 
