@@ -60,3 +60,12 @@ def test_groups_and_functions_of_the_users_own_are_left_to_numpy():
     for phi in (dapd.GroupBall(0.5, ROWS), Other(-1.0, 1.0), dapd.Stack([Other(-1.0, 1.0)], sizes=[ROWS])):
         problem = dapd.Problem(dapd.Quadratic(np.ones(COLUMNS)), np.ones((ROWS, COLUMNS)), np.ones(ROWS), phi)
         assert problem.row_table is None
+
+
+def test_a_problem_with_other_parts_keeps_nothing_of_the_old_ones():
+    first = dapd.Problem(dapd.Quadratic(np.array([1.0, 4.0])), np.eye(2), np.zeros(2), dapd.Box(-1.0, 1.0))
+    assert first.curvature.tolist() == [1.0, 4.0]
+    assert first.row_table.upper == 1.0
+    other = first.replaced(f=dapd.Quadratic(np.array([2.0, 3.0])), phi=dapd.Box(-1.0, 2.0))
+    assert other.curvature.tolist() == [2.0, 3.0]
+    assert other.row_table.upper == 2.0

@@ -215,8 +215,9 @@ class Problem:
         Whatever depends on the other parts alone is shared with this problem, so a solver may tell by `is` what is new.
         """
         other = copy(self)
-        for stale in ("memory", "sizes", "stacked", "parts"):
-            vars(other).pop(stale, None)
+        for name, kind in vars(Problem).items():
+            if isinstance(kind, cached_property):  # it may depend on any part
+                vars(other).pop(name, None)
         other.f, other.M = self.f if f is None else f, self.M if M is None else M
         other.b, other.phi = self.b if b is None else b, self.phi if phi is None else phi
         if limits is not None:
