@@ -31,7 +31,7 @@ class Sizes(NamedTuple):
     rows: Array  # |b_i| + ‖M_i‖₂: b, and what a unit of x does to the row
     duals: Array  # unit/‖M_i‖₂: the y_i whose pull on x is that of a unit of x
     columns: Array  # |∇f_j(0)| + unit
-    # the greater of μ and the least positive |∇f_j(0)|, or ∂²f/∂x_j² where that is 0; L or 1 if there is none
+    # the greater of μ and the least positive |∇f_j(0)|, or `Problem.curvature` where that is 0; L or 1 if there is none
     unit: float
 
 
@@ -150,7 +150,7 @@ class Problem:
 
     @cached_property
     def curvature(self) -> Array:
-        """∂²f/∂x_j² at zero, as far as it is known."""
+        """How much ∂f/∂x_j changes with a unit of x_j near zero, as far as it is known: ∂²f/∂x_j² of a quadratic f."""
         f = self.f
         terms = f.lowered() if has_valid_lowering(f, "grad") else None
         if terms is None:

@@ -153,15 +153,19 @@ class Terms(NamedTuple):
         return LOSSES[self.loss or ""].curvature(self._image(x), self._target, self.e)
 
     def diagonal(self, size: int) -> Array:
-        """The diagonal of the Hessian at zero, for `size` variables, without what maps that only have products add."""
+        """How much each entry of the gradient changes with a unit of its own variable, near zero, for `size` variables.
+
+        The diagonal of the Hessian, without what maps that only have products add, but a loss of x itself may be
+        sharp: then its slopes at −1 and 1 say more.
+        """
         total = np.full(size, float(self.ridge))
         if self.H is not None and not isinstance(self.H, LinearOperator):
             total += self.H if self.H.ndim == 1 else self.H.diagonal()
         if self.loss is None:
             return total
-        curvatures = self.curvatures(np.zeros(size))
         if self.A is None:
-            return total + curvatures
+            return total + 0.5 * abs(self.slopes(np.ones(size)) - self.slopes(-np.ones(size)))
+        curvatures = self.curvatures(np.zeros(size))
         sparse = self.A.sparse()
         if sparse is not None:
             return total + sp.csr_array(sparse).power(2).T @ curvatures

@@ -9,6 +9,7 @@ proximal steps with one matrix, which then converge fast.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ BOLD, CAREFUL = (1e-6, 100.0), (1e-2, 10.0)  # δ at first, and by how much σ i
 PATIENCE = 2  # proximal steps that Newton could not complete before the other of the two is tried
 PROBING = 10  # factorisations that the products to find the entries of a matrix-free M may take as long as
 INNER, EXACT = 60, 40  # Newton steps per proximal step, and trials of a line search
+LOST = 0.5  # of the first gradient of a proximal step that could not be reduced any further
 PULSE = 0.1  # seconds after which a proximal step lets the caller look
 SHARPER = 0.1  # the accuracy of a proximal step relative to the one before
 WARM = 1e-4  # the accuracy of the first one, if the active rows of an earlier solve are nearly right
@@ -162,7 +164,7 @@ class Newton:
         steps = self._first_steps(x) if self.steps is None else self._firm_steps(self.steps)
         accuracy, residual_before, pull_before = 1.0 if self.steps is None else WARM, None, np.inf
         best_error, best = np.inf, (x, y)
-        (_, rise), incomplete, others = BOLD, 0, itertools.cycle((CAREFUL, BOLD))
+        (_, rise), incomplete, others, least = BOLD, 0, itertools.cycle((CAREFUL, BOLD)), LEAST_DELTA
         while perf_counter() < deadline:
             centre, y_before = x, y
             x, y, derivative = yield from self._proximal_step(x, y, steps, accuracy, deadline)
@@ -187,8 +189,10 @@ class Newton:
                 factors = np.clip(rise * abs(residual) / max(greatest, 1e-300), 1.0, most)
                 steps = self.rows.pool(np.minimum(np.where(slow, steps * factors, steps), MOST_STEP))
             if pull > SHARPER * accuracy and pull > 0.3 * pull_before:
-                self.delta = max(0.1 * self.delta, LEAST_DELTA)
-            incomplete += self.trials == INNER
+                self.delta = max(0.1 * self.delta, least)
+            if self.lost:  # to rounding: with this δ, systems are too badly conditioned
+                least = min(10 * self.delta, CAREFUL[0])
+            incomplete += self.trials == INNER or self.lost
             if incomplete == PATIENCE:
                 (self.delta, rise), incomplete = next(others), 0
                 (x, y), steps, residual, pull, accuracy = best, self._first_steps(best[0]), None, np.inf, 1.0
@@ -218,13 +222,14 @@ class Newton:
         self, x: Array, y: Array, steps: Array, accuracy: float, deadline: float
     ) -> Generator[None, None, tuple[Array, Array, Derivative]]:
         """The x of the next point, up to `accuracy` in the gradient, with its y and the derivative there."""
-        centre, before, fell, seen = x, None, np.inf, perf_counter()
+        centre, before, fell, first, seen = x, None, np.inf, np.inf, perf_counter()
         v = y + steps * (self.M @ x - self.b)
         for trial in range(INNER + 1):
             image = self.f.image(x)
             p, derivative = self.rows.prox_and_derivative(v, steps)
             g = self.f.gradient(x, image) + self.delta * (x - centre) + self.Mt @ p
             size = np.max(abs(g), initial=0.0)
+            first = size if trial == 0 else first
             exact = self.f.quadratic and derivative.same_rows(before)  # the last Newton step solved its equation
             stuck = size > 0.1 * fell and (exact or size <= ROUNDING * np.max(abs(p), initial=1.0))
             if size <= accuracy or stuck or trial == INNER or self._over(deadline):
@@ -240,7 +245,8 @@ class Newton:
             if perf_counter() > seen + PULSE:
                 yield
                 seen = perf_counter()
-        self.trials = trial
+        least = max(accuracy, math.sqrt(ROUNDING) * np.max(abs(p), initial=1.0))
+        self.trials, self.lost = trial, bool(size > max(LOST * first, least))
         return x, p, derivative
 
     def _over(self, deadline: float) -> bool:
@@ -320,7 +326,7 @@ class Newton:
         residual is near `tol`, and again at the end if need be. The error is infinite if nothing came of it.
         """
         d, e, cost = self.factors
-        best, least, error, enough = (x, y), np.inf, np.inf, MARGIN * tol
+        best, least, error, enough, done = (x, y), np.inf, np.inf, MARGIN * tol, False
         try:
             self._factor(self.f.image(x), derivative, steps)
             v = y + steps * (self.M @ x - self.b)
@@ -332,11 +338,10 @@ class Newton:
                 if not left < 0.5 * least:
                     break
                 best, least, error = (x, self.rows.project(y)), left, np.inf
-                if left <= enough:
+                if left <= enough and not done:
                     error = judge(d * best[0], e * best[1] / cost)
-                    if error == 0.0:
-                        break
-                    enough *= left / error
+                    done = error == 0.0  # the rest costs little and is worth several digits
+                    enough *= 1.0 if done else left / error
                 dx, dy = self._solve(r, s)
                 x, y = x + dx, y + dy
                 v = y + steps * (self.M @ x - self.b)

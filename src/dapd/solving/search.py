@@ -59,7 +59,11 @@ class Search:
         error = math.inf if math.isnan(certificate.error) else max(certificate.error, TINY)
         error = 0.0 if certificate.meets(*self.tolerances) else error
         self.judged += 1
-        if self.best is None or error < self.error:
+        if (
+            self.best is None
+            or error < self.error
+            or (error == 0.0 and certificate.error < self.best.certificate.error)
+        ):
             self.best = Info(self.iterations, perf_counter() - self.began, x, y, certificate)
             self.error, self.judged_at_best = error, self.judged
         return error

@@ -50,6 +50,7 @@ TRIVIAL = 5e-3  # seconds that are not worth a closer prediction
 SOON = 0.3  # seconds that a way may take in any case
 BRIEFLY = 4  # times its prediction: what a way may take that starts anew from a better point
 SLOWEST = 3.0  # times: how much slower than predictions second-order steps may prove this machine to be
+LITTLE = 0.2  # of the time spent: what a better answer than asked for may take
 OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
 CAUTION = 2.0  # times what is left as progress says: most errors fall more slowly later on
 UNKNOWN = 10  # times the limit: what a way is thought to take that was not examined because it would take longer
@@ -321,7 +322,7 @@ class SecondOrder(Way):
             yield partial(Moved, None, None)
         if self.newton is None:
             return
-        newton, best, first = self.newton, search.point, self.newton.factorizations
+        newton, best, first, finer = self.newton, search.point, self.newton.factorizations, False
         points = newton.run(best.x, best.y, search.judge, search.deadline, tol=max(search.tolerances))
         while newton.cost <= search.deadline - perf_counter():
             counted = newton.factorizations
@@ -338,6 +339,9 @@ class SecondOrder(Way):
             made = newton.factorizations - first
             if self.spent > SOON and made:
                 search.slowdown = min(max(1.0, self.spent / made / newton.cost), SLOWEST)
+            if search.done and not finer and FEW * newton.cost < LITTLE * (perf_counter() - search.began):
+                finer = True  # near a solution the next step is worth several digits
+                continue
             yield partial(Moved, None, None) if reached is None else partial(Moved, reached.dx, reached.dy)
 
 
