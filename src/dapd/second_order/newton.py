@@ -104,6 +104,9 @@ class Newton:
         self.firm = False  # whether σ was raised for starts near a solution
         self.factorizations = 0
         self.most_factorizations = np.inf  # more are not begun
+        self.finer = (
+            False  # whether steps with the same matrix go on from a point that is good enough: digits are cheap
+        )
         self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
 
     def _set(self, rows: Rows, curvature: Curvature, M: Matrix) -> None:
@@ -340,7 +343,9 @@ class Newton:
                 best, least, error = (x, self.rows.project(y)), left, np.inf
                 if left <= enough and not done:
                     error = judge(d * best[0], e * best[1] / cost)
-                    done = error == 0.0  # the rest costs little and is worth several digits
+                    done = error == 0.0
+                    if done and not self.finer:
+                        break
                     enough *= 1.0 if done else left / error
                 dx, dy = self._solve(r, s)
                 x, y = x + dx, y + dy

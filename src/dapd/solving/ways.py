@@ -322,7 +322,8 @@ class SecondOrder(Way):
             yield partial(Moved, None, None)
         if self.newton is None:
             return
-        newton, best, first, finer = self.newton, search.point, self.newton.factorizations, False
+        newton, best, first = self.newton, search.point, self.newton.factorizations
+        newton.finer = finer = not search.repeated
         points = newton.run(best.x, best.y, search.judge, search.deadline, tol=max(search.tolerances))
         while newton.cost <= search.deadline - perf_counter():
             counted = newton.factorizations
@@ -339,8 +340,8 @@ class SecondOrder(Way):
             made = newton.factorizations - first
             if self.spent > SOON and made:
                 search.slowdown = min(max(1.0, self.spent / made / newton.cost), SLOWEST)
-            if search.done and not finer and FEW * newton.cost < LITTLE * (perf_counter() - search.began):
-                finer = True  # near a solution the next step is worth several digits
+            if search.done and finer and FEW * newton.cost < LITTLE * (perf_counter() - search.began):
+                finer = False  # one more step is worth several digits
                 continue
             yield partial(Moved, None, None) if reached is None else partial(Moved, reached.dx, reached.dy)
 
