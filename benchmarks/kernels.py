@@ -84,9 +84,27 @@ def dense(rows: int, columns: int, order: str, dtype: Any) -> None:
     contest(f"{rows} × {columns} {np.dtype(dtype)} {order}", calls, M.nbytes, reader(M))
 
 
-def sparse(rows: int, columns: int, nonzeros: int) -> None:
+def scattered(rows: int, columns: int, nonzeros: int) -> Any:
     rng = np.random.default_rng(0)
-    M = sp.random_array((rows, columns), density=nonzeros / rows / columns, format="csr", rng=rng)
+    return sp.random_array((rows, columns), density=nonzeros / rows / columns, format="csr", rng=rng)
+
+
+def differences(side: int) -> Any:
+    """Of the pixels of an image, in both directions."""
+    steps = sp.diags_array([-np.ones(side - 1), np.ones(side - 1)], offsets=[0, 1], shape=(side - 1, side))
+    one = sp.eye_array(side)
+    return sp.vstack([sp.kron(steps, one), sp.kron(one, steps)]).tocsr()
+
+
+def graph(nodes: int, edges: int) -> Any:
+    """The incidence matrix of a random graph."""
+    rng = np.random.default_rng(0)
+    ends, ones, each = rng.integers(nodes, size=(2, edges)), np.ones(edges), np.arange(edges)
+    return sp.csr_array((np.r_[ones, -ones], (ends.ravel(), np.r_[each, each])), shape=(nodes, edges))
+
+
+def sparse(label: str, M: Any) -> None:
+    rng, (rows, columns) = np.random.default_rng(0), M.shape
     Mt = M.T.tocsr()
     v, base = rng.standard_normal(columns), rng.standard_normal(rows)
     problem = dapd.Problem(dapd.PseudoHuber(1.0), M, base, dapd.NonNegative())
@@ -98,7 +116,7 @@ def sparse(rows: int, columns: int, nonzeros: int) -> None:
         **in_jax(M, v, base),
     }
     stored = M.data.nbytes + M.indices.nbytes
-    contest(f"CSR {rows} × {columns}, {M.nnz} nonzeros", calls, stored, reader(np.ones(stored // 8)))
+    contest(f"{label} {rows} × {columns}, {M.nnz} nonzeros", calls, stored, reader(np.ones(stored // 8)))
 
 
 def main() -> None:
@@ -114,8 +132,10 @@ def main() -> None:
         if not quick:
             dense(rows, columns, "F", np.float64)
             dense(rows, columns, "C", np.float32)
-    for rows, columns, nonzeros in SPARSE[1:2] if quick else SPARSE:
-        sparse(rows, columns, nonzeros)
+    for size in SPARSE[1:2] if quick else SPARSE:
+        sparse("CSR", scattered(*size))
+    sparse("differences", differences(512))
+    sparse("graph", graph(20_000, 80_000))
 
 
 if __name__ == "__main__":

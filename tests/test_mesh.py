@@ -30,12 +30,18 @@ def finished(process):
     return process.returncode, out, errors
 
 
-def together(task):
+def pair(task):
     """Two processes with two devices each."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    return [finished(process) for process in [start(task, 2, k, 2, port) for k in (0, 1)]]
+    return [start(task, 2, k, 2, port) for k in (0, 1)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def lost():
+    """Two processes, one of which dies. The other waits for it a while, so they start before everything else."""
+    return pair("lost")
 
 
 @pytest.mark.parametrize("task", ["iterates", "program"])
@@ -46,13 +52,13 @@ def test_four_devices(task):
 
 
 def test_two_processes():
-    for code, out, errors in together("iterates"):
+    for code, out, errors in map(finished, pair("iterates")):
         assert code == 0, errors[-3000:]
         assert "done" in out
 
 
-def test_a_lost_process_ends_the_others_with_a_message():
-    (code, out, errors), (killed, _, _) = together("lost")
+def test_a_lost_process_ends_the_others_with_a_message(lost):
+    (code, out, errors), (killed, _, _) = map(finished, lost)
     assert killed == 9
     if code == 3:
         assert "a process of this solve was lost" in out
