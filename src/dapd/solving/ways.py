@@ -47,7 +47,8 @@ SET_UP_ROW = 1e-6  # and per row or column
 BEGIN = 3e-3  # seconds that first-order steps take to be set up and judged
 NEAR = 1e-6  # relative error from which a point is near
 TRIVIAL = 5e-3  # seconds that are not worth a closer prediction
-SOON = 0.3  # seconds that a way may take in any case
+AT_ONCE = 0.02  # seconds that a way may take in any case,
+SOON = 0.3  # and if it was not predicted to take less
 BRIEFLY = 4  # times its prediction: what a way may take that starts anew from a better point
 SLOWEST = 3.0  # times: how much slower than predictions second-order steps may prove this machine to be
 LITTLE = 0.2  # of the time spent: what a better answer than asked for may take
@@ -126,7 +127,7 @@ class Way:
 
     def expected(self) -> float:
         """Seconds that this way takes: as predicted, then rather what is left as its progress says."""
-        if self.spent <= self.patience:
+        if self.spent <= min(self.patience, max(AT_ONCE, OVERRUN * self.predict())):
             return self.search.slowdown * self.predict()
         return min(max(self.predict() - self.spent, OVERRUN * self.spent), CAUTION * self._left())
 
