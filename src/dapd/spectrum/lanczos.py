@@ -12,7 +12,7 @@ import scipy.linalg
 from dapd.arrays import Array
 from dapd.spectrum.deadline import check_deadline
 
-RESOLVED = 0.05  # relative error of an eigenvalue at which the process stops
+RESOLVED = 0.04  # relative error of an eigenvalue at which the process stops
 NEGLIGIBLE = 1e-12  # an eigenvalue below this fraction of the largest counts as zero
 NOT_NUMBERS = "{} gives NaN or infinite products, or numbers too large to square; check it, or rescale"
 
