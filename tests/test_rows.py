@@ -50,6 +50,9 @@ def test_numbers_that_overflow_are_left_to_numpy():
             fast, plain = (measure(problem, np.ones(2), y, np.ones(2)) for measure in (measure_rows, plain_rows))
         np.testing.assert_array_equal(fast, plain)
     assert math.isfinite(measure_rows(problem, np.ones(2), np.array([1e200, 1.0]), np.ones(2)).feasibility)
+    huge = dapd.Problem(dapd.Quadratic(np.ones(2)), np.array([[1e100, -1e100]]), np.zeros(1))
+    with np.errstate(all="ignore"):
+        assert measure_rows(huge, np.full(2, 1e300), np.ones(1), np.zeros(1)).error == math.inf
 
 
 def test_groups_and_functions_of_the_users_own_are_left_to_numpy():

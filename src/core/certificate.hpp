@@ -48,7 +48,8 @@ void add_rows(const Phi<double>& phi, const RowsAt& at, Index start, Index stop,
       sums.value += support(near, low, high);
     }
     const double away = std::abs(y - p) + ROUNDING * std::abs(y), product = at.b[i] * near;
-    sums.squares += (y - fixed) * (y - fixed);
+    // a size that overflowed would hide an error: then the sum says so
+    sums.squares += std::isfinite(size) ? (y - fixed) * (y - fixed) : std::numeric_limits<double>::infinity();
     sums.feasibility = std::max(sums.feasibility, away / std::min(dual, step * size));
     sums.primal = std::max(sums.primal, std::abs(r - image));
     sums.dual = std::max(sums.dual, std::abs(y - near));

@@ -69,7 +69,7 @@ class Search:
         return error
 
     def complete(self, look: Info) -> Info:
-        """A point with the distance in its certificate, which takes longer than the rest of it."""
+        """A point with the distance in its certificate, which points are judged without."""
         with np.errstate(all="ignore"):
             return look._replace(certificate=self.judging.look(look.x, look.y, self.spectrum).certificate)
 

@@ -82,7 +82,8 @@ def _lanczos(apply: Callable[[Array], Array], start: Array, search: Search) -> _
             then = next((look for look in reversed(seen) if 2 * look[0] <= steps), (0, np.inf, -np.inf))
             high = _ritz(diagonal, off_diagonal, steps - 1, then[2])
             first = _below(diagonal, off_diagonal, search.negligible * high.value) if search.positive else 0
-            low = _ritz(diagonal, off_diagonal, min(first, steps - 1), then[1])
+            # with values below it that count as zero, this one may be on its way there: then only its residual tells
+            low = _ritz(diagonal, off_diagonal, min(first, steps - 1), np.inf if first else then[1])
             seen.append((steps, low.value, high.value))
             done = high.error <= RESOLVED / 10 * high.value
             done = done and (not search.least or low.error <= RESOLVED * abs(low.value))
