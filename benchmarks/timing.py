@@ -18,10 +18,14 @@ from dapd.engines.threads import available
 
 SECONDS = 1.0  # roughly, per contestant
 ROUNDS = 9
+SETTLED = 0.2  # seconds: for about half of that, the threads of a BLAS keep a core busy after their last product
 
 
 def medians(calls: dict[str, Callable[[], object]], seconds: float = SECONDS) -> dict[str, float]:
-    """Seconds per call, the median over rounds in which the calls take turns, so a slow moment affects all of them."""
+    """Seconds per call, the median over rounds in which the calls take turns, so a slow moment affects all of them.
+
+    Before a call is timed it runs for a while, until the threads of the one before it have gone to sleep.
+    """
     repeats, times = {}, {name: [] for name in calls}
     for name, call in calls.items():
         call()
@@ -30,7 +34,9 @@ def medians(calls: dict[str, Callable[[], object]], seconds: float = SECONDS) ->
         repeats[name] = max(1, int(seconds / ROUNDS / max(perf_counter() - began, 1e-9)))
     for _ in range(ROUNDS):
         for name, call in calls.items():
-            call()  # starts the threads and fills the caches
+            began = perf_counter()
+            while perf_counter() - began < SETTLED:
+                call()  # also starts its own threads and fills the caches
             began = perf_counter()
             for _ in range(repeats[name]):
                 call()
