@@ -11,7 +11,7 @@ from dapd import theory
 from dapd.second_order import direct
 from dapd.solving.auto import Possible
 from dapd.solving.search import Search
-from dapd.solving.ways import SecondOrder
+from dapd.solving.ways.second_order import SecondOrder
 
 
 def equations(m=20, n=60, **options):
@@ -39,7 +39,7 @@ def test_nothing_is_solved(monkeypatch):
     problem = equations()
     monkeypatch.setattr("dapd.second_order.newton.Newton.run", None)
     monkeypatch.setattr("dapd.second_order.direct.solve", None)
-    monkeypatch.setattr("dapd.solving.ways.restarts", None)
+    monkeypatch.setattr("dapd.solving.ways.first_order.restarts", None)
     assert dapd.explain(problem).choice
 
 

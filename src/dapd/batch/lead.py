@@ -24,7 +24,7 @@ from dapd.solving.certificate import Certificate, certify, error_of, excess_of, 
 from dapd.solving.request import satisfied
 from dapd.solving.result import SENTENCES, Result, Status
 from dapd.solving.settings import Settings
-from dapd.solving.ways import TRANSFORMS
+from dapd.solving.ways.first_order import TRANSFORMS
 from dapd.spectrum.estimate import estimate_norm
 
 ROUNDS = 3  # of a lock step, with stricter tolerances for the problems whose own certificate is not good enough

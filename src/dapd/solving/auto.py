@@ -24,7 +24,10 @@ from dapd.solving.progress import Display, display
 from dapd.solving.request import Request, first_point, run_method, satisfied, split_dual
 from dapd.solving.result import SENTENCES, History, Result, Status
 from dapd.solving.search import Search
-from dapd.solving.ways import FACTORISATIONS, OVERRUN, SOON, Direct, FirstOrder, Moved, SecondOrder, Way
+from dapd.solving.ways.base import OVERRUN, SOON, Moved, Way
+from dapd.solving.ways.clarabel import Direct
+from dapd.solving.ways.first_order import FirstOrder
+from dapd.solving.ways.second_order import FACTORISATIONS, SecondOrder
 from dapd.spectrum.estimate import Spectrum
 
 EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost

@@ -23,7 +23,7 @@ from dapd.operators.stacked import RowBlocks
 from dapd.second_order import farkas
 from dapd.second_order.quadratic import quadratic
 from dapd.solving.search import Search
-from dapd.solving.ways import Moved
+from dapd.solving.ways.base import Moved
 
 SLOW = 4  # pieces of progress that do not halve the error, before anything is asked
 AFTER = 0.1  # seconds after which to ask what takes a solve of its own

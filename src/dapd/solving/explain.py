@@ -19,7 +19,10 @@ from dapd.solving.choose import Comparison, compare_blocks
 from dapd.solving.search import Search
 from dapd.solving.settings import check_settings
 from dapd.solving.solver import DEFAULTS
-from dapd.solving.ways import FACTORISATIONS, TRANSFORMS, Direct, FirstOrder, SecondOrder, Way
+from dapd.solving.ways.base import Way
+from dapd.solving.ways.clarabel import Direct
+from dapd.solving.ways.first_order import TRANSFORMS, FirstOrder
+from dapd.solving.ways.second_order import FACTORISATIONS, SecondOrder
 from dapd.spectrum.estimate import Spectrum, estimate_range, known_range
 
 CHEAP = 1e9  # multiplications that a decomposition of M may take here
