@@ -14,8 +14,8 @@ from dapd.engines.protocol import NotNative
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.smooth import Function
 from dapd.model.terms import Terms
-from dapd.operators.base import Dense, Sparse
 from dapd.operators.columns import split_columns
+from dapd.operators.explicit import Dense, Sparse
 
 LINE = 64  # bytes of a cache line
 SHORT = 16  # columns with fewer entries than this are not padded to whole lines

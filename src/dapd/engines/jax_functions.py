@@ -19,7 +19,7 @@ from dapd.model.phi import Phi
 from dapd.model.problem import Problem
 from dapd.model.smooth import Function
 from dapd.model.terms import LOSSES, Terms
-from dapd.operators.base import as_operator
+from dapd.operators.convert import as_operator
 
 LARGE = 1 << 16  # rows from which each piece of φ is evaluated by itself rather than by a table
 

@@ -14,8 +14,9 @@ from jax.lax import Precision
 
 from dapd.arrays import Array
 from dapd.engines.protocol import NotNative
-from dapd.operators.base import Dense, Operator, Sparse
+from dapd.operators.base import Operator
 from dapd.operators.columns import ColumnBlocks
+from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.scaled import ScaledMap
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker

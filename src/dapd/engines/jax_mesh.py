@@ -17,7 +17,8 @@ from dapd.engines.jax_layout import Layout, put, whole
 from dapd.engines.jax_maps import FactorsMap, product, pytree
 from dapd.engines.jax_mesh_sparse import MeshSparse, mesh_sparse, over_processes
 from dapd.engines.protocol import NotNative
-from dapd.operators.base import Dense, Operator, Sparse
+from dapd.operators.base import Operator
+from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.scaled import ScaledMap
 
 

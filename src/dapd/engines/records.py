@@ -13,7 +13,8 @@ from dapd.engines.protocol import NotNative
 from dapd.model.lowered import BALL, LOSS_CODES, SHRINK_BALL, Table, has_valid_lowering, loss_table, pieces_of, tabulate
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
-from dapd.operators.base import Operator, as_entries, csr_record
+from dapd.operators.base import Operator
+from dapd.operators.explicit import as_entries, csr_record
 
 OWN = 1 << 20  # bytes of M that a core's own cache keeps from one step to the next
 NEAR, LONG = 1 << 19, 64  # bytes of a panel of columns that stay near, and rows that it must have

@@ -22,7 +22,7 @@ from dapd.arguments import near_miss, real
 from dapd.arrays import Array
 from dapd.frontends.mps_lines import check_lines
 from dapd.model.problem import Problem
-from dapd.operators.base import as_sparse
+from dapd.operators.convert import as_sparse
 from dapd.problems.quadratic import qp
 from dapd.solving.result import Result
 from dapd.solving.views import plain

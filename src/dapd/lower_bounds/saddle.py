@@ -12,7 +12,7 @@ from dapd.arguments import named, number, whole
 from dapd.arrays import Array
 from dapd.lower_bounds.chain import LOSS, Bounded, Chain, representable, zero_chain
 from dapd.lower_bounds.instances import coupling, half_ratio, half_width
-from dapd.operators.base import Sparse
+from dapd.operators.explicit import Sparse
 
 
 class ConvexConcave(Bounded):

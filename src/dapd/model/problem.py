@@ -17,8 +17,9 @@ from dapd.model.phi import Phi, as_phi
 from dapd.model.proximal import Interval, Zero
 from dapd.model.smooth import Function, Separable
 from dapd.model.terms import Terms
-from dapd.operators.base import Operator, as_operator
+from dapd.operators.base import Operator
 from dapd.operators.columns import ColumnBlocks
+from dapd.operators.convert import as_operator
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.spectrum.estimate import Spectrum
 

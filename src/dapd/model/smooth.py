@@ -14,8 +14,9 @@ from dapd.arguments import consecutive, curvatures, named, number, real, vector
 from dapd.arrays import Array, namespace
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.terms import Terms
-from dapd.operators.base import Operator, as_operator, as_sparse
+from dapd.operators.base import Operator
 from dapd.operators.columns import Placed
+from dapd.operators.convert import as_operator, as_sparse
 from dapd.operators.stacked import Identity
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
 from dapd.spectrum.symmetric import check_symmetric

@@ -14,7 +14,7 @@ from dapd.blas import MANY, single_blas
 from dapd.model.problem import Problem
 from dapd.model.smooth import Quadratic
 from dapd.model.terms import Terms
-from dapd.operators.base import Dense, Sparse
+from dapd.operators.explicit import Dense, Sparse
 from dapd.presolve.functions import parts_of
 from dapd.presolve.maps import bands
 from dapd.presolve.transform import rebuilt

@@ -13,7 +13,7 @@ from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.model.smooth import Function, Separable
 from dapd.model.terms import Terms
-from dapd.operators.base import as_operator
+from dapd.operators.convert import as_operator
 from dapd.presolve.maps import divisible, restricted, scaled
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
 from dapd.spectrum.iterative import iterative

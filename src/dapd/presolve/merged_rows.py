@@ -13,7 +13,8 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.model.problem import Problem
-from dapd.operators.base import Dense, Operator, Sparse
+from dapd.operators.base import Operator
+from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.stacked import Identity
 from dapd.presolve.equilibrate import identity_columns
 from dapd.presolve.maps import bands, restricted, stacked

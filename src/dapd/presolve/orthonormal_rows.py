@@ -13,7 +13,8 @@ from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
 from dapd.model.problem import Problem
-from dapd.operators.base import Dense, Operator, Sparse
+from dapd.operators.base import Operator
+from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.presolve.maps import bands, restricted, stacked
 from dapd.presolve.rows import Rows

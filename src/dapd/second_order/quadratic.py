@@ -12,7 +12,7 @@ from dapd.arrays import Array
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.smooth import Function, Separable
 from dapd.model.terms import Terms
-from dapd.operators.base import Dense
+from dapd.operators.explicit import Dense
 from dapd.second_order.matrices import as_csr, entries
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.operators.base import Operator, as_operator
+from dapd.operators.base import Operator
 from dapd.operators.columns import column_matrices
+from dapd.operators.convert import as_operator
 from dapd.spectrum.deadline import check_deadline
 from dapd.spectrum.exact import EPSILON
 from dapd.spectrum.record import Estimate, Spectrum

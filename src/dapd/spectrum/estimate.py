@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 from dapd.arguments import named, partition, warn
 from dapd.blas import MANY, single_blas
-from dapd.operators.base import Operator, as_operator
+from dapd.operators.base import Operator
 from dapd.operators.columns import ColumnBlocks
+from dapd.operators.convert import as_operator
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.spectrum.blocks import block_norm
 from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline

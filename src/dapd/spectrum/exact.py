@@ -9,7 +9,8 @@ import numpy as np
 import scipy.linalg
 
 from dapd.arrays import Array
-from dapd.operators.base import Dense, Operator
+from dapd.operators.base import Operator
+from dapd.operators.explicit import Dense
 from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline, timed
 from dapd.spectrum.lanczos import NOT_NUMBERS
 from dapd.spectrum.record import TOO_SMALL, Estimate, Spectrum, zero_spectrum

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dapd.operators.base import Operator, Sparse
+from dapd.operators.base import Operator
+from dapd.operators.explicit import Sparse
 from dapd.spectrum.band import Band, Ordering, band_cost, banded, least_square_unsquared
 from dapd.spectrum.exact import EPSILON, exact
 from dapd.spectrum.factored import Least, least_eigenvalue

@@ -11,7 +11,7 @@ from dapd.engines import is_on_mesh
 from dapd.engines.native import load
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
-from dapd.operators.base import Dense
+from dapd.operators.explicit import Dense
 from dapd.presolve import CLEANING, CONDITIONING, SCALING, Presolve
 from dapd.second_order.choose import DENSE_RATE
 from dapd.solving.device import Judge, judge_of, on_the_device
