@@ -35,7 +35,7 @@ UNKNOWN = np.full(8, math.inf)
 TOGETHER = "Chose restarted DAPD, in lock step with the other problems of the batch."
 
 
-class Plan:
+class LockStepPlan:
     """What runs in lock step; `back` takes all of its points to the given problems, and `certify` judges those."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Plan:
         self.lockstep, self.back, self.certify = lockstep, back, certify
 
 
-def on_device(batch: Family | list[Problem], settings: Settings, began: float) -> BatchResult:
+def solve_on_device(batch: Family | list[Problem], settings: Settings, began: float) -> BatchResult:
     """Solve a batch on the device, and what is left by itself."""
     deadline = math.inf if settings.time_limit is None else began + settings.time_limit
     family = batch if isinstance(batch, Family) else family_of_list(batch)
@@ -112,7 +112,7 @@ class Together(NamedTuple):
     iterations: Array
 
 
-def _run(plan: Plan, settings: Settings, deadline: float, dtype: Any) -> Together:
+def _run(plan: LockStepPlan, settings: Settings, deadline: float, dtype: Any) -> Together:
     """Lock steps until all certificates are good enough, or a limit is reached."""
     lockstep = plan.lockstep
     limit = PATIENCE if settings.max_iterations is None else min(PATIENCE, settings.max_iterations)
@@ -133,17 +133,17 @@ def _run(plan: Plan, settings: Settings, deadline: float, dtype: Any) -> Togethe
     return Together(x, dual, numbers, taken)
 
 
-def _of_family(family: Family) -> Plan | None:
+def _of_family(family: Family) -> LockStepPlan | None:
     """By the change of variables that all problems share."""
     form, given = condensed_there(family), stacked_family(family)
     if form is None or given is None:
         return None
     one = np.ones(len(family))
     known = Constants(L=one, mu=one, s_max=form.s_max * one, s_min=0 * one)
-    return Plan(stacked_condensed(form).lockstep(known), way_back(form), given.certify)
+    return LockStepPlan(stacked_condensed(form).lockstep(known), way_back(form), given.certify)
 
 
-def _of_list(problems: list[Problem], deadline: float) -> Plan | None:
+def _of_list(problems: list[Problem], deadline: float) -> LockStepPlan | None:
     """By a presolve of each problem; None if that leaves problems of different structures."""
     stacked = [problem.stacked for problem in problems]
     transforms: list[Presolve] = []
@@ -171,7 +171,7 @@ def _of_list(problems: list[Problem], deadline: float) -> Plan | None:
         with np.errstate(all="ignore"):
             return np.array([certify(p, *point)[:8] for p, *point in zip(stacked, x, y, strict=True)])
 
-    return Plan(together.lockstep(known), back, judge)
+    return LockStepPlan(together.lockstep(known), back, judge)
 
 
 def _result(

@@ -48,7 +48,7 @@ class Constants(NamedTuple):
     s_min: Array  # 0 if unknown
 
 
-class Walk(NamedTuple):
+class LockStepState(NamedTuple):
     """Where each problem is."""
 
     state: Any
@@ -73,7 +73,7 @@ class Found(NamedTuple):
     iterations: Array
 
 
-class Table(NamedTuple):
+class LevelTable(NamedTuple):
     """Parameters of the theorem for L = s_max = 1, by the levels of μ and s_min."""
 
     parameters: Any  # a record of arrays (levels of μ, levels of s_min)
@@ -82,7 +82,7 @@ class Table(NamedTuple):
 
 
 @functools.cache
-def table(side: str) -> Table:
+def table(side: str) -> LevelTable:
     """The grid of a side."""
     sides: dict[str, Callable[..., Any]] = {"x-dapd": theory.x_dapd, "y-dapd": theory.y_dapd}
     settings = sides[side]
@@ -98,7 +98,7 @@ def table(side: str) -> Table:
         powers = [np.where(one > 0, np.round(np.log2(other / one)), 0.0) for other in (other_L, other_s)]
     columns = [np.asarray(values[:, :, k]) for k in range(values.shape[2])]
     record = kind(*columns)
-    return Table(record, record.Pi, kind(*zip(*powers, strict=True)))
+    return LevelTable(record, record.Pi, kind(*zip(*powers, strict=True)))
 
 
 class Lockstep:
@@ -212,16 +212,16 @@ def programs(name: str, axes: Axes) -> tuple[Callable[..., Any], Callable[..., A
         worst = error_of(certificate_of(measured, x, y))
         return jnp.where(jnp.isnan(worst), jnp.inf, worst)
 
-    def begin(data: Any, x: Array, y: Array, tol: Array) -> Walk:
+    def begin(data: Any, x: Array, y: Array, tol: Array) -> LockStepState:
         measured, known = data
         placed = measured.placed
         mu_most, s_most = lowest(known)
         mu, s = jnp.minimum(0, mu_most), jnp.minimum(FIRST_S, s_most)
         e = error(measured, x, y)
         zero = jnp.zeros((), int)
-        return Walk(first(placed, known, mu, s, x, y), mu, s, zero, length(mu, s), e, e, x, y, zero, tol)
+        return LockStepState(first(placed, known, mu, s, x, y), mu, s, zero, length(mu, s), e, e, x, y, zero, tol)
 
-    def look(data: Any, walk: Walk, done: Array) -> Walk:
+    def look(data: Any, walk: LockStepState, done: Array) -> LockStepState:
         """LOOK steps and a look, of one problem."""
         measured, known = data
         placed = measured.placed
@@ -247,7 +247,7 @@ def programs(name: str, axes: Axes) -> tuple[Callable[..., Any], Callable[..., A
         fresh = first(placed, known, mu, s, from_x, from_y)
         state = jax.tree.map(lambda new, old: jnp.where(anew, new, old), fresh, state)
         least = jnp.minimum(e, walk.error)
-        return Walk(
+        return LockStepState(
             state=state,
             mu=mu,
             s=s,
@@ -264,7 +264,7 @@ def programs(name: str, axes: Axes) -> tuple[Callable[..., Any], Callable[..., A
     over = jax.vmap(begin, in_axes=(axes.tree, 0, 0, 0))
     step = jax.vmap(look, in_axes=(axes.tree, 0, None))
 
-    def advance(data: Any, walk: Walk, looks: Array, before: Array) -> tuple[Walk, Array, Array]:
+    def advance(data: Any, walk: LockStepState, looks: Array, before: Array) -> tuple[LockStepState, Array, Array]:
         def going(carry: Any) -> Array:
             k, walk = carry
             active = jnp.sum(walk.error > walk.tol)

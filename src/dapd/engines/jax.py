@@ -148,7 +148,7 @@ def compiled_first(first: Callable[..., Any]) -> Callable[..., Any]:
 ASKED: dict[Any, tuple[int, int]] = {}  # gradients and products of a step, by its function and its inner iterations
 
 
-class Counted:
+class DeviceCounts:
     """Counts, as a plain oracle keeps them."""
 
     block_products = 0
@@ -187,7 +187,7 @@ class JaxRunner:
         problem = method.problem
         self.method, self.dtype = method, problem.dtype
         self.placed = thin(place(problem), problem)
-        self.counts = Counted()
+        self.counts = DeviceCounts()
         self.pace = 32.0  # steps per pulse
         self.warm: set[type] = set()  # methods that have been compiled
         self.large = is_large(problem)
@@ -225,7 +225,7 @@ class JaxRunner:
 
     def start(self) -> None:
         """Set the state to the method's first, and count what that takes."""
-        self.counts = Counted()
+        self.counts = DeviceCounts()
         self._begin()
 
     def _begin(self) -> None:

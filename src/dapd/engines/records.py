@@ -10,7 +10,16 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array, is_constant
 from dapd.engines.protocol import NotNative
-from dapd.model.lowered import BALL, LOSS_CODES, SHRINK_BALL, Table, has_valid_lowering, loss_table, pieces_of, tabulate
+from dapd.model.lowered import (
+    BALL,
+    LOSS_CODES,
+    SHRINK_BALL,
+    UnitTable,
+    has_valid_lowering,
+    loss_table,
+    pieces_of,
+    tabulate,
+)
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 from dapd.operators.base import Operator
@@ -26,7 +35,7 @@ SIDE = 1 << 15  # rows of a tile, and of a group that fits into one
 FAR = 1 << 13  # columns from one entry to the next, on average: x is read from far places
 
 
-def coupling(problem: Problem, threads: int) -> tuple[tuple[Any, ...], Table]:
+def coupling(problem: Problem, threads: int) -> tuple[tuple[Any, ...], UnitTable]:
     """M and φ as the core reads them."""
     phi = problem.phi
     pieces = pieces_of(phi, problem.rows)
@@ -36,10 +45,10 @@ def coupling(problem: Problem, threads: int) -> tuple[tuple[Any, ...], Table]:
     tallest = int(np.diff(table.first).max(initial=1))
     if M[0] == "stacked":
         table = cut_between(table, np.cumsum([height for height, _ in M[1:]]))
-    return layout(M, problem.M.shape, threads, tallest), table
+    return laid_out(M, problem.M.shape, threads, tallest), table
 
 
-def cut_between(table: Table, ends: Array) -> Table:
+def cut_between(table: UnitTable, ends: Array) -> UnitTable:
     """The table with groups that end where parts of a stacked M do."""
     if not table.first.size:
         return table
@@ -73,7 +82,7 @@ def converted(record: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
     return tuple(map(fitting, record))
 
 
-def layout(record: tuple[Any, ...], shape: tuple[int, int], threads: int, tallest: int = 1) -> tuple[Any, ...]:
+def laid_out(record: tuple[Any, ...], shape: tuple[int, int], threads: int, tallest: int = 1) -> tuple[Any, ...]:
     """The record with the fastest kernel for this matrix; `tallest` is the size of φ's largest group of rows."""
     rows, columns = shape
     parts = [part for _, part in record[1:]] if record[0] == "stacked" else [record]
@@ -152,7 +161,7 @@ class _Function(NamedTuple):
     """What `make_gradient` of src/core/module.cpp reads."""
 
     size: int
-    loss: Table | None
+    loss: UnitTable | None
     A: tuple[Any, ...] | None
     rows_of_A: int
     base: Array | None
@@ -190,7 +199,7 @@ def _terms(terms: Terms, size: int, dtype: Any) -> _Function:
             A = matrix(terms.A, dtype, "A")
             if A[0] not in ("dense", "csr", "stacked"):
                 raise NotNative(f"A is {type(terms.A).__name__}, and the core has no gradient with such a matrix")
-            A = layout(A, terms.A.shape, 1) if A[0] == "dense" else A  # others are cut where the caller has cut x
+            A = laid_out(A, terms.A.shape, 1) if A[0] == "dense" else A  # others are cut where the caller has cut x
             base = np.zeros(rows, dtype) if base is None else base
     diagonal, H, ridge = None, None, terms.ridge
     if isinstance(terms.H, LinearOperator):

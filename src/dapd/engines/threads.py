@@ -24,7 +24,7 @@ def available() -> int:
     return max(1, min(cores, int(named)) if named.isdigit() else cores)
 
 
-class Choice:
+class ThreadChoice:
     """One thread or all: whichever has lately been faster.
 
     Threads that run side by side wait for each other at every step, so another program on one of the cores holds up

@@ -15,7 +15,7 @@ from dapd.arrays import Array, namespace
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.terms import Terms
 from dapd.operators.base import Operator
-from dapd.operators.columns import Placed
+from dapd.operators.columns import OnBlock
 from dapd.operators.convert import as_operator, as_sparse
 from dapd.operators.stacked import Identity
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
@@ -286,7 +286,7 @@ class Separable(Function):
     def curved_maps(self, size: int) -> list[Operator]:
         """Those of the blocks, each on its own variables."""
         return [
-            Placed(curved, block, size)
+            OnBlock(curved, block, size)
             for f, block in zip(self.functions, self._known_blocks(), strict=True)
             for curved in f.curved_maps(block.stop - block.start)
         ]

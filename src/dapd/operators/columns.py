@@ -97,7 +97,7 @@ class ColumnBlocks(Operator):
         return total
 
 
-class Placed(Operator):
+class OnBlock(Operator):
     """A map that uses only a block of the variables: x ↦ M x[block]."""
 
     def __init__(self, inner: Operator, block: slice, columns: int) -> None:

@@ -17,7 +17,7 @@ from dapd.model.terms import Terms
 from dapd.operators.explicit import Dense, Sparse
 from dapd.presolve.functions import parts_of
 from dapd.presolve.maps import bands
-from dapd.presolve.transform import rebuilt
+from dapd.presolve.transform import rebuilt_problem
 
 FLOPS = 2e11  # of the factorisation and the new M, at most
 DENSER = 4  # times the entries that M may take as a dense array
@@ -36,7 +36,7 @@ class ChangeOfVariables:
             c = scipy.linalg.solve_triangular(R, linear, trans=1, check_finite=False)
             M = scipy.linalg.solve_triangular(R, problem.M.dense().T, trans=1, check_finite=False)
         f = Quadratic(np.ones(problem.columns), c, mu=1.0, L=1.0)
-        self.problem = rebuilt(problem, f=f, M=Dense(np.ascontiguousarray(M.T)), keep_blocks=False)
+        self.problem = rebuilt_problem(problem, f=f, M=Dense(np.ascontiguousarray(M.T)), keep_blocks=False)
 
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:

@@ -16,9 +16,9 @@ from dapd.model.problem import Problem
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.structured import BlockDiagonal, Kronecker
-from dapd.presolve.maps import bands, restricted, stacked
-from dapd.presolve.rows import Rows
-from dapd.presolve.transform import rebuilt
+from dapd.presolve.maps import bands, restricted, stacked_maps
+from dapd.presolve.rows import PhiTable
+from dapd.presolve.transform import rebuilt_problem
 from dapd.spectrum.estimate import Spectrum
 
 FLOPS = 2e11  # of a factorisation, at most
@@ -178,14 +178,14 @@ class OrthonormalRows:
     name = "orthonormal rows"
     why = "Equations were given orthonormal rows."
 
-    def __init__(self, problem: Problem, table: Rows, factor: Factor, c: Array, others: list[Operator]) -> None:
+    def __init__(self, problem: Problem, table: PhiTable, factor: Factor, c: Array, others: list[Operator]) -> None:
         self.factor, self.count = factor, len(c)
         self.equations, self.rest = np.flatnonzero(table.equation), np.flatnonzero(~table.equation)
         self.lower = table.lower[self.equations]
-        level = Rows.intervals(self.count, 0.0, 0.0)
-        self.problem = rebuilt(
+        level = PhiTable.intervals(self.count, 0.0, 0.0)
+        self.problem = rebuilt_problem(
             problem,
-            M=stacked([factor.Q, *others], problem.columns),
+            M=stacked_maps([factor.Q, *others], problem.columns),
             b=np.concatenate([c, problem.b[self.rest]]),
             phi=level.joined(table.take(self.rest)).phi(),
             spectrum=None if others else Spectrum(1 + ROUNDING, 1 - ROUNDING),
@@ -194,7 +194,7 @@ class OrthonormalRows:
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Orthonormalise; None if there are no equations, none consistent, or if it would take too long."""
-        table = Rows.of(problem)
+        table = PhiTable.of(problem)
         if table is None or not table.equation.any():
             return None
         parts = bands(problem.M)

@@ -46,7 +46,7 @@ class ByFactors(Transform, Protocol):
         """(columns, rows) of x = columns·x̂ and y = rows·ŷ; numbers if all entries are the same."""
 
 
-def rebuilt(
+def rebuilt_problem(
     problem: Problem,
     *,
     f: Function | None = None,

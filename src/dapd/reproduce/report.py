@@ -28,7 +28,7 @@ INTERVAL_MARKS = {
     Comparison.worse: ("bad", "✗ worse"),
     Comparison.undecided: ("open", "– undecided"),
 }
-Draw = Callable[[tuple[Run, ...], str, str], str]
+DrawFigure = Callable[[tuple[Run, ...], str, str], str]
 
 
 def write_report(outcome: Outcome, out: Path) -> Path:
@@ -109,7 +109,7 @@ def _head(outcome: Outcome) -> str:
     )
 
 
-def _figure(outcome: Outcome, figure: Figure, out: Path, draw: Draw) -> str:
+def _figure(outcome: Outcome, figure: Figure, out: Path, draw: DrawFigure) -> str:
     parts = [f'<h2 id="{figure.name}">{escape(figure.title)}</h2>']
     for panel, checks in zip(figure.panels, outcome.checks(figure), strict=True):
         records = outcome.curves(panel)

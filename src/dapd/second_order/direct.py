@@ -16,9 +16,9 @@ from dapd.model.smooth import LeastSquares, Quadratic
 from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.symbolic import cost
 
-Outcome = Literal["optimal", "infeasible", "unbounded", "time_limit", "iteration_limit", "stalled"]
+DirectStatus = Literal["optimal", "infeasible", "unbounded", "time_limit", "iteration_limit", "stalled"]
 
-STATUSES: dict[str, Outcome] = {
+STATUSES: dict[str, DirectStatus] = {
     "Solved": "optimal",
     "PrimalInfeasible": "infeasible",
     "DualInfeasible": "unbounded",
@@ -56,13 +56,13 @@ class Answer(NamedTuple):
 
     x: Array
     y: Array
-    status: Outcome
+    status: DirectStatus
     iterations: int
     message: str
     ray: Array | None  # in y if infeasible, in x if unbounded; to Clarabel's accuracy
 
 
-def available() -> bool:
+def is_installed() -> bool:
     """Whether Clarabel is installed."""
     return importlib.util.find_spec("clarabel") is not None
 

@@ -11,7 +11,7 @@ from dapd.arrays import Array
 from dapd.model.lowered import has_valid_lowering, pieces_of
 from dapd.model.problem import Problem
 from dapd.second_order.matrices import NotExplicit, TooExpensive, explicit
-from dapd.second_order.rows import Rows
+from dapd.second_order.rows import ProxRows
 
 MOST = 1 << 19  # entries of M, with the rows of bounds
 OPERATION = 1e-9  # seconds per entry of M, times a row or column
@@ -40,7 +40,7 @@ def contradiction(problem: Problem) -> Array | None:
         return None
     try:
         M = explicit(problem.M, PROBING)
-        rows = Rows(pieces)
+        rows = ProxRows(pieces)
     except (NotExplicit, TooExpensive, TypeError, ValueError):
         return None
     b = problem.b.astype(np.float64)

@@ -24,7 +24,7 @@ from dapd.model.terms import Terms
 from dapd.second_order.choose import DENSE_RATE, MEMORY, choose_system, overhead
 from dapd.second_order.curvature import Curvature, linear_part
 from dapd.second_order.matrices import Matrix, NotExplicit, explicit, probes, same_pattern, scaled, split, stack
-from dapd.second_order.rows import Derivative, Rows
+from dapd.second_order.rows import Derivative, ProxRows
 from dapd.second_order.scaling import ruiz
 from dapd.second_order.systems import Singular, System
 from dapd.second_order.weights import Groups, weigh
@@ -78,7 +78,7 @@ def dense_seconds(problem: Problem, *, scattered: bool) -> float:
     return beside + dense_multiplications(problem) / DENSE_RATE
 
 
-Judge = Callable[[Array, Array], float]
+ErrorOf = Callable[[Array, Array], float]
 
 
 class Newton:
@@ -109,7 +109,7 @@ class Newton:
         )
         self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
 
-    def _set(self, rows: Rows, curvature: Curvature, M: Matrix) -> None:
+    def _set(self, rows: ProxRows, curvature: Curvature, M: Matrix) -> None:
         """Scale all parts."""
         d, e, cost = self.factors
         self.rows, self.f, self.M = rows.scaled(e, cost), curvature.scaled(d, cost), scaled(M, e, d)
@@ -156,7 +156,7 @@ class Newton:
         self.steps, self.delta, self.firm = None, BOLD[0], False
 
     def run(
-        self, x: Array, y: Array, judge: Judge, deadline: float = np.inf, *, tol: float = 0.0
+        self, x: Array, y: Array, judge: ErrorOf, deadline: float = np.inf, *, tol: float = 0.0
     ) -> Iterator[Reached | None]:
         """Proximal steps from (x, y) on, as long as the caller wants more; None from within a step that takes long.
 
@@ -321,7 +321,7 @@ class Newton:
         return t
 
     def _polish(
-        self, x: Array, y: Array, steps: Array, derivative: Derivative, judge: Judge, tol: float
+        self, x: Array, y: Array, steps: Array, derivative: Derivative, judge: ErrorOf, tol: float
     ) -> tuple[float, Array, Array]:
         """The error and the point after proximal steps of one Newton step each, with one matrix.
 
@@ -355,12 +355,12 @@ class Newton:
         return error if error < np.inf else judge(d * best[0], e * best[1] / cost), *best
 
 
-def _rows_of(problem: Problem) -> Rows:
+def _rows_of(problem: Problem) -> ProxRows:
     pieces = pieces_of(problem.phi, problem.rows)
     if pieces is None:
         raise Unsuitable("φ is only available in Python")
     try:
-        return Rows(pieces)
+        return ProxRows(pieces)
     except ValueError as error:
         raise Unsuitable(str(error)) from None
 
@@ -375,7 +375,7 @@ def _terms_of(problem: Problem) -> tuple[list[Terms], list[int]]:
     return terms, [block.stop - block.start for block in problem.blocks or []]
 
 
-def _explicit_parts(problem: Problem, seconds: float = np.inf) -> tuple[Rows, Curvature, Matrix]:
+def _explicit_parts(problem: Problem, seconds: float = np.inf) -> tuple[ProxRows, Curvature, Matrix]:
     """φ, f and M with all their entries, for which products with M may take so many seconds."""
     terms = _terms_of(problem)
     try:

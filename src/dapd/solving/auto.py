@@ -15,7 +15,7 @@ from dapd.clock import perf_counter
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.solving.certificate import blame
-from dapd.solving.choose import Comparison, compare_blocks
+from dapd.solving.choose import BlockComparison, compare_blocks
 from dapd.solving.doubts import Doubts
 from dapd.solving.ends import proves_infeasible, proves_unbounded
 from dapd.solving.loop import Info
@@ -147,9 +147,9 @@ class Ended(NamedTuple):
 
 def _blocks(
     problem: Problem, spectrum: Spectrum | None, engine: str, deadline: float, kept: dict[str, Any] | None
-) -> Comparison:
+) -> BlockComparison:
     """Whether blocks pay off: as for the last problem, if f and M are the same."""
-    known: Comparison | None = None if kept is None else kept.get("blocks")
+    known: BlockComparison | None = None if kept is None else kept.get("blocks")
     if known is not None and known.fits(problem):
         return known
     found = compare_blocks(problem, spectrum, engine, deadline)

@@ -25,7 +25,7 @@ class Checkpoint:
 
     def __init__(self, path: Any, problem: Problem) -> None:
         self.path = Path(path)
-        self.problem, self.mark = problem, fingerprint(problem)
+        self.problem, self.mark = problem, mark_of(problem)
         self.last, self.least = perf_counter(), np.inf
 
     def start(self, start: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _process() -> int:
     return 0 if jax is None else int(jax.process_index())
 
 
-def fingerprint(problem: Problem) -> str:
+def mark_of(problem: Problem) -> str:
     """A digest of b, the bounds, and products with M and gradients at fixed random points."""
     stacked, rng = problem.stacked, np.random.default_rng(0)
     digest = hashlib.sha256(repr((stacked.M.shape, str(problem.dtype), type(problem.phi).__name__)).encode())

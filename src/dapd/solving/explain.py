@@ -15,7 +15,7 @@ from dapd.model.problem import Problem
 from dapd.presolve import Presolve
 from dapd.second_order import direct as clarabel
 from dapd.solving.auto import Possible
-from dapd.solving.choose import Comparison, compare_blocks
+from dapd.solving.choose import BlockComparison, compare_blocks
 from dapd.solving.search import Search
 from dapd.solving.settings import check_settings
 from dapd.solving.solver import DEFAULTS
@@ -140,7 +140,7 @@ def _of_ways(ways: list[Way], engine: str, use_direct: bool) -> list[Prospect]:
 def _no_clarabel(use_direct: bool) -> str:
     if not use_direct:
         return "direct=False"
-    if not clarabel.available():
+    if not clarabel.is_installed():
         return "clarabel is not installed"
     return "the problem has no conic form: it needs a quadratic f, rows, boxes or balls, and an explicit M"
 
@@ -177,7 +177,7 @@ def _transforms(problem: Problem) -> tuple[str, ...]:
     return tuple(transform.why for transform in done.transforms)
 
 
-def _sentence(chosen: Way, blocks: Comparison) -> str:
+def _sentence(chosen: Way, blocks: BlockComparison) -> str:
     if blocks.winner is not None:
         return blocks.sentence
     return f"auto tries {chosen.title} first: {chosen.why}."

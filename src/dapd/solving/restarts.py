@@ -17,7 +17,7 @@ from dapd.arrays import Array
 from dapd.engines.protocol import Engine
 from dapd.methods.base import Method
 from dapd.model.problem import Problem
-from dapd.solving.epochs import SHORTEST, Bench, Guess, Judged, Progress
+from dapd.solving.epochs import SHORTEST, Bench, EpochProgress, Guess, Judged
 from dapd.solving.proximal import accuracy, parameters
 
 LONG, LONGER = 1000, 4  # iterations that an epoch may last in any case, and relative to those so far
@@ -184,7 +184,7 @@ class _Guesses(_Track):
         longest = max(LONG, LONGER * self.bench.iterations)
         return other if self.bench.steps(other) <= longest else self.guess
 
-    def _epoch(self, guess: Guess) -> Generator[None, None, Progress]:
+    def _epoch(self, guess: Guess) -> Generator[None, None, EpochProgress]:
         """Run a guess from the current point, or go on with it if it ran last."""
         bench = self.bench
         if self.at.error > FARTHER * bench.best.error:
@@ -202,7 +202,7 @@ class _Guesses(_Track):
             yield
             before, done = leapt, bench.iterations
             after = self._run_epoch(guess, leapt)
-        made = Progress(_reduction(before, after), bench.iterations - done)
+        made = EpochProgress(_reduction(before, after), bench.iterations - done)
         self.at = after
         if after.error > FARTHER * bench.best.error:
             self.at, self.method = bench.best, None
@@ -266,7 +266,7 @@ class _Guesses(_Track):
 
     def _run(self) -> Iterator[None]:
         others, wait, patience = [S_DOWN, MU_DOWN, S_UP, MU_UP], 0, 1
-        made: Progress | None = None  # of the current guess, if that is fresh
+        made: EpochProgress | None = None  # of the current guess, if that is fresh
         while True:
             if made is None:
                 made = yield from self._epoch(self.guess)
@@ -289,9 +289,9 @@ class _Guesses(_Track):
                 patience = min(LONGEST_WAIT, 2 * patience)
                 made, wait = None, patience
 
-    def _down(self) -> Generator[None, None, tuple[Guess, Progress | None]]:
+    def _down(self) -> Generator[None, None, tuple[Guess, EpochProgress | None]]:
         """Try the lower neighbours until one is good, else take the better one."""
-        tried: list[tuple[float, Guess, Progress | None]] = []
+        tried: list[tuple[float, Guess, EpochProgress | None]] = []
         for by in (S_DOWN, MU_DOWN) if self.bench.L > 0 else (S_DOWN, MU_DOWN, MU_UP):
             other = self._moved(by)
             if other == self.guess:

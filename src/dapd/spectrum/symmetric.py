@@ -17,7 +17,7 @@ from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
 from dapd.spectrum.exact import EPSILON
 from dapd.spectrum.factored import Factorable, Full, least_eigenvalue
 from dapd.spectrum.iterative import MARGIN, MARGIN_ABOVE, PRODUCTS, UNRESOLVED
-from dapd.spectrum.lanczos import Search, extremes, random_start
+from dapd.spectrum.lanczos import LanczosSearch, extremes, random_start
 from dapd.spectrum.sparse import FULL_ROWS, STEPS_BEFORE_FACTOR, STEPS_BEFORE_FULL, Gram
 
 SHEET = 1 << 20  # entries that are compared at a time
@@ -134,7 +134,7 @@ def _large(H: Any, name: str, gram: Gram | None, deadline: float) -> tuple[float
     steps = STEPS_BEFORE_FACTOR if by_band or not sp.issparse(H) else STEPS_BEFORE_FULL
     if not (by_band or by_full):
         steps = PRODUCTS
-    search = Search(steps, name, deadline=deadline)
+    search = LanczosSearch(steps, name, deadline=deadline)
     low, high, _ = extremes(lambda v: H @ v, lambda turn: random_start(size, turn), search)
     above = (1 + 2 * MARGIN_ABOVE) * (high.value + high.error)
     if gram is not None:

@@ -27,7 +27,7 @@ class Moved(NamedTuple):
     dy: Array | None
 
 
-Piece = Callable[[], Moved]  # a piece of progress, which says how x and y moved if it is asked
+Advance = Callable[[], Moved]  # a piece of progress, which says how x and y moved if it is asked
 
 
 def entries_are_scattered(M: Operator) -> bool:
@@ -49,7 +49,7 @@ class Way:
         self.left_at = math.inf  # the error when another way took over
         self.progress: list[tuple[float, float]] = []  # seconds spent, and how many times too large the error was
         self.why = ""
-        self.pieces: Iterator[Piece] | None = None
+        self.pieces: Iterator[Advance] | None = None
 
     @property
     def ran(self) -> Engine:
@@ -68,11 +68,11 @@ class Way:
     def insist(self, *, first: bool = False) -> None:
         """Assume the best, if only a trial can tell what this way costs; `first`: be tried before all others."""
 
-    def start(self) -> Iterator[Piece]:
+    def start(self) -> Iterator[Advance]:
         """Make progress from the best point on, a piece at a time."""
         raise NotImplementedError
 
-    def advance(self) -> Piece | None:
+    def advance(self) -> Advance | None:
         """Make a piece of progress; None if there is no more to come."""
         if self.pieces is None:
             self.pieces = self.start()

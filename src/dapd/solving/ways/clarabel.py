@@ -12,7 +12,7 @@ from dapd.engines.protocol import Engine
 from dapd.second_order import direct
 from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.solving.search import Search
-from dapd.solving.ways.base import Moved, Piece, Way
+from dapd.solving.ways.base import Advance, Moved, Way
 
 TRIVIAL = 5e-3  # seconds that are not worth a closer prediction
 UNKNOWN = 10  # times the limit: what a way is thought to take that was not examined because it would take longer
@@ -28,7 +28,7 @@ class Direct(Way):
         self.form: Conic | None = None
         self.seconds: float | None = None
         self.by_columns = False
-        count = entries_of(search.problem) if direct.available() else None
+        count = entries_of(search.problem) if direct.is_installed() else None
         if count is not None:
             least = direct.least_seconds(search.problem, count)
             if least < limit:
@@ -62,7 +62,7 @@ class Direct(Way):
         error = self.search.judge(found.x, found.y)
         return 1.0 + error if error else 0.0
 
-    def start(self) -> Iterator[Piece]:
+    def start(self) -> Iterator[Advance]:
         """One call."""
         search = self.search
         self.form = self.form or conic(search.problem)

@@ -17,7 +17,7 @@ from dapd.second_order.choose import DENSE_RATE
 from dapd.solving.device import Judge, judge_of, on_the_device
 from dapd.solving.restarts import restarts
 from dapd.solving.search import Search
-from dapd.solving.ways.base import SOON, Moved, Piece, Way, entries_are_scattered
+from dapd.solving.ways.base import SOON, Advance, Moved, Way, entries_are_scattered
 from dapd.spectrum.estimate import Spectrum, estimate_norm
 
 DIGITS = 6.0  # times Π: the iterations to a usual accuracy
@@ -27,7 +27,6 @@ DENSE_PRODUCT, SPARSE_PRODUCT = 1e-10, 5e-10  # seconds per multiplication with 
 IN_PYTHON = 10  # times as slow
 BEGIN = 3e-3  # seconds to be set up and judged
 TRANSFORMS = CLEANING + CONDITIONING
-Point = tuple[Array, Array]
 
 
 class FirstOrder(Way):
@@ -85,7 +84,7 @@ class FirstOrder(Way):
         kept["transform"] = found
         return found
 
-    def start(self) -> Iterator[Piece]:
+    def start(self) -> Iterator[Advance]:
         """Epochs on a problem with scaled rows, judged by the certificate of the given one."""
         search = self.search
         transform = self._transform()
@@ -96,7 +95,7 @@ class FirstOrder(Way):
             spectrum = estimate_norm(problem.M if device is None else device, deadline=search.deadline)
         best, judging = search.point, judge_of(search.problem, self.engine, transform)
 
-        before: dict[str, Point] = {}  # where epochs of each kind ended
+        before: dict[str, tuple[Array, Array]] = {}  # where epochs of each kind ended
         made = [0, 0, 0]
         for epoch in restarts(
             problem,
@@ -119,5 +118,5 @@ class FirstOrder(Way):
             before[epoch.kind] = epoch.last
 
 
-def _moved(judging: Judge, now: Point, before: Point) -> Moved:
+def _moved(judging: Judge, now: tuple[Array, Array], before: tuple[Array, Array]) -> Moved:
     return Moved(*judging.move(now, before))

@@ -16,7 +16,7 @@ from dapd.second_order.matrices import TooExpensive
 from dapd.second_order.newton import PROBING, Newton, Unsuitable, dense_multiplications, dense_seconds
 from dapd.second_order.systems import Singular
 from dapd.solving.search import Search
-from dapd.solving.ways.base import OVERRUN, SOON, Moved, Piece, Way, entries_are_scattered
+from dapd.solving.ways.base import OVERRUN, SOON, Advance, Moved, Way, entries_are_scattered
 
 FACTORISATIONS, FEW = 40, 10  # that it usually takes, and near a solution
 AGAIN, ONCE = 3, 1.2  # and from the solution of nearly the same problem, and of a quadratic one under equations only
@@ -128,7 +128,7 @@ class SecondOrder(Way):
         whole = (problem.rows + problem.columns) ** 2 / 2
         return ANALYSIS * min(whole, self.limit / ENTRY)
 
-    def start(self) -> Iterator[Piece]:
+    def start(self) -> Iterator[Advance]:
         """Proximal steps."""
         search = self.search
         while not self.is_set_up:
