@@ -84,7 +84,7 @@ def test_reasons_are_given_for_what_is_impossible(monkeypatch):
     assert "not strongly convex" in prospect(dapd.explain(free), "x-DAPD, theorem constants").why
     bounded = equations(bounds=(-3, 3))
     assert "s_min = 0" in prospect(dapd.explain(bounded), "y-DAPD, theorem constants").why
-    monkeypatch.setattr(direct, "available", lambda: False)
+    monkeypatch.setattr(direct, "is_installed", lambda: False)
     assert prospect(dapd.explain(equations()), "Clarabel").why == "clarabel is not installed"
 
 
@@ -104,7 +104,7 @@ def test_second_order_steps_are_examined_if_clarabel_is_forecast_to_take_long(se
     M = sp.hstack([F, -sp.eye_array(samples)], format="csr")  # without a set-up, a factorisation seems to be large
     f = dapd.Quadratic(np.r_[np.full(features, 0.1), np.ones(samples)])
     problem = dapd.Problem(f, M, rng.standard_normal(samples), bounds=(-1, 1))
-    monkeypatch.setattr(direct, "available", lambda: True)
+    monkeypatch.setattr(direct, "is_installed", lambda: True)
     monkeypatch.setattr("dapd.solving.auto.COMPARED", 0.03)
     monkeypatch.setattr(direct, "predict", lambda *_, **__: direct.Forecast(seconds, True))
     assert dapd.explain(problem).choice == choice

@@ -29,8 +29,8 @@ from dapd.spectrum.estimate import estimate_norm
 
 ROUNDS = 3  # of a lock step, with stricter tolerances for the problems whose own certificate is not good enough
 STRICTER = 0.1
-PATIENCE = 20_000  # iterations of a lock step, after which `solve` takes over what is left
-NEAR = 1e-3  # relative error of a point from which it is a better start than zero
+LONGEST_LOCK_STEP = 20_000  # iterations of a lock step, after which `solve` takes over what is left
+GOOD_START = 1e-3  # relative error of a point from which it is a better start than zero
 UNKNOWN = np.full(8, math.inf)
 TOGETHER = "Chose restarted DAPD, in lock step with the other problems of the batch."
 
@@ -73,7 +73,7 @@ def solve_on_device(batch: Family | list[Problem], settings: Settings, began: fl
     if rest:
 
         def start(k: int) -> tuple[Array, Array, Array] | None:
-            return (x[k].copy(), y[k].copy(), z[k].copy()) if error[k] < NEAR else None
+            return (x[k].copy(), y[k].copy(), z[k].copy()) if error[k] < GOOD_START else None
 
         own = dict(zip(rest, one_by_one(problem_of, rest, settings._replace(engine="auto"), began, start), strict=True))
     status = [Status.optimal] * count
@@ -115,7 +115,7 @@ class Together(NamedTuple):
 def _run(plan: LockStepPlan, settings: Settings, deadline: float, dtype: Any) -> Together:
     """Lock steps until all certificates are good enough, or a limit is reached."""
     lockstep = plan.lockstep
-    limit = PATIENCE if settings.max_iterations is None else min(PATIENCE, settings.max_iterations)
+    limit = LONGEST_LOCK_STEP if settings.max_iterations is None else min(LONGEST_LOCK_STEP, settings.max_iterations)
     count = len(lockstep.known.L)
     tol = np.full(count, max(settings.tolerances))
     at, taken = lockstep.origin(), np.zeros(count, int)

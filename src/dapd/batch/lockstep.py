@@ -25,17 +25,18 @@ from dapd.methods.base import Method
 from dapd.methods.x_dapd import XDAPD
 from dapd.methods.y_dapd import YDAPD
 from dapd.solving.certificate import error_of
+from dapd.solving.epochs import LENGTH, SHORTEST
 from dapd.solving.jax_certificate import Measured, certificate_of
+from dapd.solving.restarts import EARLY, ENOUGH
 
 LOOK = 25  # steps between two looks
-LENGTH, SHORTEST = 3.0, 20  # Π of an epoch, and its least number of steps
-ENOUGH, PLENTY, EARLY = 1.0, 2.5, 3.0  # reductions: good, so good that a guess may be raised, and that ends an epoch
+PLENTY = 2.5  # reduction that is so good that a guess may be raised
 DOWN = 4  # levels by which a guess is lowered
 MU_LEVEL, S_LEVEL = math.log(4) / 4, math.log(2) / 4  # logarithms of the factors between two levels
 MU_LEVELS, S_LEVELS = 54, 100  # down to 1e-8 of L and 3e-8 of s_max
 FIRST_S = round(-math.log(0.3) / S_LEVEL)
-SHRINK = 4  # the batch is made smaller when this part of it is left
-FEW = 64  # problems from which it is not made smaller
+LEFT = 4  # the batch is made smaller when this part of it is left
+SMALLEST = 64  # problems from which it is not made smaller
 PULSE = 0.3  # seconds between two looks of the host
 
 
@@ -137,13 +138,13 @@ class Lockstep:
             looks = max(1, min(2 * looks, int(max(1, taken) * PULSE / max(perf_counter() - began, 1e-6))))
             looks = max(1, min(looks, -(-(limit - done) // LOOK)))
             over = active == 0 or done >= limit or perf_counter() >= deadline
-            if over or (SHRINK * active <= len(own) and len(own) > FEW):
+            if over or (LEFT * active <= len(own) and len(own) > SMALLEST):
                 here = Found(walk.x, walk.y, walk.error, walk.iterations)
                 found = here if found is None else _merged(found, own, here)
                 if over:
                     return found
                 going = np.flatnonzero(np.asarray(walk.error > walk.tol))
-                size = max(FEW, -(-len(own) // SHRINK))
+                size = max(SMALLEST, -(-len(own) // LEFT))
                 keep = np.resize(going, size)  # repeats some, if fewer are left
                 data, walk = taken_by(Axes(axes))(data, walk, keep)
                 own = own[keep]
@@ -268,7 +269,7 @@ def programs(name: str, axes: Axes) -> tuple[Callable[..., Any], Callable[..., A
         def going(carry: Any) -> Array:
             k, walk = carry
             active = jnp.sum(walk.error > walk.tol)
-            few = (SHRINK * active <= walk.tol.size) & (walk.tol.size > FEW)
+            few = (LEFT * active <= walk.tol.size) & (walk.tol.size > SMALLEST)
             return (k < looks) & (active > 0) & ~few
 
         def one(carry: Any) -> Any:

@@ -21,7 +21,7 @@ from dapd.engines.threads import ThreadChoice, available
 from dapd.methods.base import Method, spaces
 from dapd.model.problem import Problem
 
-WORTH = 1 << 15  # multiplications of a step that make another thread worth its meetings
+WORTH_THREAD = 1 << 15  # multiplications of a step that make another thread worth its meetings
 VARIANTS = ("avx512", "avx2", "baseline")
 MISSING = "the native core was not built; install a C++ compiler and reinstall dapd"
 
@@ -80,7 +80,7 @@ class NativeRunner:
         self.core = runner(tuple(self.program), M, phi, function(problem), problem.rows, problem.columns)
         self.uses_blas = M[0] == "kronecker"
         if threads is None:
-            most = max(1, min(most, int(self.core.work) // WORTH))
+            most = max(1, min(most, int(self.core.work) // WORTH_THREAD))
         self.choice = ThreadChoice(most)
         self.fixed = threads
         self.counts = StepCounts()
@@ -209,7 +209,7 @@ class FusedDualStep:
         M, phi = coupling(problem, most)
         step = core.DualStep32 if self.dtype == np.float32 else core.DualStep64
         self.core = step(M, phi, problem.rows, problem.columns)
-        self.choice = ThreadChoice(max(1, min(most, int(self.core.work) // WORTH)) if threads is None else 1)
+        self.choice = ThreadChoice(max(1, min(most, int(self.core.work) // WORTH_THREAD)) if threads is None else 1)
         self.fixed = threads
 
     def __call__(self, v: Array, base: Array, step: float) -> tuple[Array, Array]:

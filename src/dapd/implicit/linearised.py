@@ -26,7 +26,7 @@ Hessian = Callable[[Array], Array]
 SHIFT = 1e-9  # of the eigenvalues of the scaled system, which may be singular
 REFINEMENTS = 20
 ACCURATE, INCONSISTENT = 1e-15, 1e-7  # relative residuals, at which to stop, and which mean that there is no solution
-SMALL = 100  # systems up to this size are factorised as dense ones
+DENSE_SIZE = 100  # systems up to this size are factorised as dense ones
 
 
 class Conditions:
@@ -154,7 +154,7 @@ class _Symmetric:
     def __init__(self, H: Matrix, B: Matrix, C: Matrix) -> None:
         self.columns = H.shape[0]
         size = self.columns + B.shape[0]
-        sparse = all(map(sp.issparse, (H, B, C))) and size > SMALL
+        sparse = all(map(sp.issparse, (H, B, C))) and size > DENSE_SIZE
         if sparse:
             K = sp.block_array([[H, B.T], [B, -C]], format="csc")
             greatest = abs(K).max(axis=0).toarray().ravel()

@@ -17,9 +17,8 @@ from dapd.model.terms import Terms
 from dapd.operators.explicit import Dense, Sparse
 from dapd.presolve.functions import parts_of
 from dapd.presolve.maps import bands
-from dapd.presolve.transform import rebuilt_problem
+from dapd.presolve.transform import FLOPS, rebuilt_problem
 
-FLOPS = 2e11  # of the factorisation and the new M, at most
 DENSER = 4  # times the entries that M may take as a dense array
 REACH = 1e-7  # least R_kk relative to its row's norm: the condition of H is at most about the inverse square
 

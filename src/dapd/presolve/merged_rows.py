@@ -22,7 +22,7 @@ from dapd.presolve.rows import PhiTable
 from dapd.presolve.transform import rebuilt_problem
 
 SAME = 4e-15  # relative difference up to which two rows count as multiples of each other
-AGREE = 1e-12  # relative distance up to which two equations count as the same
+SAME_EQUATION = 1e-12  # relative distance up to which two equations count as the same
 SHARE = 0.25  # rows with one entry per column that make an identity for their bounds worthwhile
 
 
@@ -61,7 +61,7 @@ class MergedRows:
             tighter = better(values[best], bound[target])
             bound[target[tighter]] = values[best[tighter]]
             owner[target[tighter]] = found.row[best[tighter]]
-        close = (lower > upper) & (lower - upper <= AGREE * (abs(lower) + abs(upper)))
+        close = (lower > upper) & (lower - upper <= SAME_EQUATION * (abs(lower) + abs(upper)))
         lower[close] = upper[close]
         self.feasible = not np.any(lower > upper)
         if not self.feasible:

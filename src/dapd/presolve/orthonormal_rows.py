@@ -18,15 +18,14 @@ from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.presolve.maps import bands, restricted, stacked_maps
 from dapd.presolve.rows import PhiTable
-from dapd.presolve.transform import rebuilt_problem
+from dapd.presolve.transform import FLOPS, rebuilt_problem
 from dapd.spectrum.estimate import Spectrum
 
-FLOPS = 2e11  # of a factorisation, at most
-DENSER = 8  # times the entries that a sparse part may take as a dense one
+DENSER_PART = 8  # times the entries that a sparse part may take as a dense one
 SQUARABLE = 1e-5  # R_kk relative to its row's norm from which MMᵀ has enough digits
 RANK = 1e-11  # R_kk relative to its row's norm up to which the row depends on others
-AGREE = 1e-9  # relative residual up to which a dependent equation counts as satisfied
-ROUNDING = 1e-10  # distance of the new singular values from one
+SATISFIED = 1e-9  # relative residual up to which a dependent equation counts as satisfied
+ORTHONORMAL = 1e-10  # distance of the new singular values from one
 
 
 class Factor(Protocol):
@@ -108,7 +107,7 @@ class DenseFactor:
         c = scipy.linalg.solve_triangular(self.R[:, : self.rank], own, trans=1, check_finite=False)
         x = self.Q.matrix.T @ c
         sizes = np.multiply.outer(self.scales, np.linalg.norm(x, axis=0))
-        return c if np.all(abs(self.matrix @ x - b) <= AGREE * (abs(b) + sizes)) else None
+        return c if np.all(abs(self.matrix @ x - b) <= SATISFIED * (abs(b) + sizes)) else None
 
 
 class KroneckerFactor:
@@ -188,7 +187,7 @@ class OrthonormalRows:
             M=stacked_maps([factor.Q, *others], problem.columns),
             b=np.concatenate([c, problem.b[self.rest]]),
             phi=level.joined(table.take(self.rest)).phi(),
-            spectrum=None if others else Spectrum(1 + ROUNDING, 1 - ROUNDING),
+            spectrum=None if others else Spectrum(1 + ORTHONORMAL, 1 - ORTHONORMAL),
         )
 
     @classmethod
@@ -246,7 +245,7 @@ def _is_orthonormal(rows: Array) -> bool:
     """Whether QᵀQ is the identity, judged by products with random vectors."""
     v = np.random.default_rng(0).standard_normal((len(rows), 2))
     apart = rows @ (rows.T @ v) - v
-    return bool(np.linalg.norm(apart) * len(rows) ** 0.5 <= ROUNDING / 10 * np.linalg.norm(v))
+    return bool(np.linalg.norm(apart) * len(rows) ** 0.5 <= ORTHONORMAL / 10 * np.linalg.norm(v))
 
 
 def _structured_flops(M: Kronecker | BlockDiagonal) -> float:
@@ -269,11 +268,11 @@ def _dense_rows(parts: list[tuple[Operator, slice]], equations: list[Array]) -> 
         elif isinstance(M, Sparse):
             some = M.matrix if own.all() else M.matrix[own]
             stored += some.nnz
-            if count * columns > DENSER * max(stored, 1 << 14):
+            if count * columns > DENSER_PART * max(stored, 1 << 14):
                 return None
             found.append(some.toarray())
         else:
             return None
-    if count * columns > DENSER * max(stored, 1 << 14):
+    if count * columns > DENSER_PART * max(stored, 1 << 14):
         return None
     return found[0] if len(found) == 1 else np.concatenate(found)

@@ -142,7 +142,7 @@ def _by_the_papers_count(outcome: Outcome, figure: Figure, panel: Panel) -> str:
     scale = next((papers_scale(one) for one in outcome.curves(panel) if one.run.method == "y-sbc-dapd"), 1.0)
     if scale == 1.0:
         return ""
-    theirs = published.BLOCK_PRODUCTS["y-sbc-dapd"]
+    theirs = published.PUBLISHED_BLOCK_PRODUCTS["y-sbc-dapd"]
     ours = f"{theirs / scale:.3g}"
     here, there = outcome.verdicts(figure, panel), outcome.verdicts(figure, panel, papers_count=True)
     changed = [new for old, new in zip(here, there, strict=True) if new.holds is not old.holds]

@@ -15,7 +15,7 @@ from dapd.second_order.systems import DualSystem, NormalSystem, SparseSystem
 from dapd.second_order.weights import Groups
 
 DENSE_RATE, SPARSE_RATE = 1e10, 1e9  # operations per second of a dense and of a sparse factorisation
-SPARSE_PRODUCT = 30.0  # what a multiplication of a product of sparse matrices counts, against one of dense matrices
+SPARSE_TIMES = 30.0  # what a multiplication of a product of sparse matrices counts, against one of dense matrices
 ENTRY = 2e-8  # seconds per entry of a sparse factor
 MEMORY = 2e8  # entries of a dense matrix
 STEP, STEP_ROW = 6e-4, 5e-8  # seconds of a step beside its factorisation: at least, and per row or column
@@ -84,5 +84,5 @@ def _products(matrix: Any) -> tuple[float, float]:
     if not sp.issparse(matrix):
         return float(n) * n * k, float(k) * k * n
     by_row, by_column = np.diff(matrix.indptr).astype(float), np.bincount(matrix.indices, minlength=n).astype(float)
-    gram = min(SPARSE_PRODUCT * float(by_row @ by_row), float(n) * n * k)
-    return gram, SPARSE_PRODUCT * float(by_column @ by_column)
+    gram = min(SPARSE_TIMES * float(by_row @ by_row), float(n) * n * k)
+    return gram, SPARSE_TIMES * float(by_column @ by_column)

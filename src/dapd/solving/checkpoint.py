@@ -17,7 +17,7 @@ from dapd.model.problem import Problem
 from dapd.solving.loop import Info
 
 EVERY = 5.0  # seconds between two checkpoints
-PROBES = 3  # products by which problems are told apart
+MARK_PRODUCTS = 3  # products by which problems are told apart
 
 
 class Checkpoint:
@@ -84,7 +84,7 @@ def mark_of(problem: Problem) -> str:
     digest = hashlib.sha256(repr((stacked.M.shape, str(problem.dtype), type(problem.phi).__name__)).encode())
     parts = [problem.b, *problem.bounds]
     with np.errstate(all="ignore"):
-        for _ in range(PROBES):
+        for _ in range(MARK_PRODUCTS):
             x = rng.standard_normal(problem.columns)
             image = problem.M.forward(x)
             parts += [image, problem.f.grad(x), problem.phi.prox(image, 1.0)]

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dapd.arrays import Array
+from dapd.arrays import EPSILON, Array
 from dapd.model import ask
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
-from dapd.solving.measure import EPSILON, norm, norm_of_sum
+from dapd.solving.measure import norm, norm_of_sum
 from dapd.spectrum.estimate import Spectrum, known_range
 
 SAFETY = 8.0  # a sum of n terms is wrong by at most this times √n roundings of their sizes

@@ -9,9 +9,9 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from dapd.arrays import Array
+from dapd.arrays import EPSILON, Array
 from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
-from dapd.spectrum.factored import EPSILON, Inverse, Least, inverse_process, unproven
+from dapd.spectrum.factored import Inverse, Least, inverse_process, unproven
 
 ALPHA = 1e-10  # diagonal of the augmented matrix, relative to s_max; singular values σ below it appear as σ²/α
 NONZERO = 1e-12  # smallest singular value, relative to s_max, that the augmented matrix separates from zero

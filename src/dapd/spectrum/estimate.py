@@ -136,7 +136,7 @@ def _remembered(operator: Operator, key: str, find: Callable[[], T]) -> T:
     return found
 
 
-STEPS = 100  # of Lanczos, about, for a sparse matrix
+LANCZOS_STEPS = 100  # of Lanczos, about, for a sparse matrix
 
 
 def _multiplications(operator: Operator) -> float:
@@ -144,7 +144,7 @@ def _multiplications(operator: Operator) -> float:
     if operator.probes > 0:
         return math.inf
     if operator.sparse() is not None:
-        return float(STEPS * operator.work)
+        return float(LANCZOS_STEPS * operator.work)
     return float(min(operator.shape)) ** 2 * max(operator.shape)
 
 

@@ -13,7 +13,7 @@ from dapd.spectrum.record import TOO_SMALL, Estimate, Spectrum, zero_spectrum
 
 PRODUCTS = 2_000  # products with M or Mᵀ that an iterative estimate may spend
 UNRESOLVED = 0.04  # relative error of a squared singular value from which it counts as unresolved: 10 % with the margin
-MARGIN = 0.04  # subtracted (relatively) from an iterative s_min, in case of an undiscovered eigenvalue just below
+MARGIN = 0.04  # subtracted (relatively) from an unproven s_min, in case of an undiscovered eigenvalue just below
 MARGIN_ABOVE = 0.005  # added to an iterative s_max for the same reason
 
 

@@ -22,7 +22,7 @@ from dapd.spectrum.estimate import Spectrum, estimate_norm
 
 DIGITS = 6.0  # times Π: the iterations to a usual accuracy
 EPOCHS, EQUATIONS = 5_000, 2_000  # iterations that a problem usually takes, and one with equations only
-CALL, PER_ENTRY = 8e-6, 1e-9  # seconds per iteration, looks included, and per entry of x and y in it
+PER_ITERATION, PER_VECTOR_ENTRY = 8e-6, 1e-9  # seconds per iteration, looks included, and per entry of x and y in it
 DENSE_PRODUCT, SPARSE_PRODUCT = 1e-10, 5e-10  # seconds per multiplication with M or a matrix of f
 IN_PYTHON = 10  # times as slow
 BEGIN = 3e-3  # seconds to be set up and judged
@@ -43,7 +43,7 @@ class FirstOrder(Way):
         native = native and has_valid_lowering(problem.phi, "prox")
         products = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
         per_product = SPARSE_PRODUCT if entries_are_scattered(problem.M) else DENSE_PRODUCT
-        once = CALL + per_product * products + PER_ENTRY * (problem.rows + problem.columns)
+        once = PER_ITERATION + per_product * products + PER_VECTOR_ENTRY * (problem.rows + problem.columns)
         self.usual = once * (1 if native else IN_PYTHON)  # seconds per iteration
         iterations: float = EQUATIONS if problem.phi.is_linear else EPOCHS
         self.seconds = BEGIN + iterations * self.usual
