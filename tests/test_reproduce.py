@@ -185,7 +185,7 @@ def test_interval_is_students_t_interval_of_the_logarithm():
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory):
+def template():
     return compute(Run("qp-inequality", "papc", 0, 50), EXPERIMENTS["qp-inequality"])
 
 

@@ -9,12 +9,13 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
+from dapd.engines.threads import cores
 from dapd.reproduce import published
 from dapd.reproduce.catalogue import Figure, Item, Panel, Table
 from dapd.reproduce.claims import Order, Verdict
 from dapd.reproduce.intervals import Comparison, runs_csv, seconds_csv, table_csv
 from dapd.reproduce.kept import conditions, seeds_text, title_of, write_outcome
-from dapd.reproduce.machine import cores, processor, versions
+from dapd.reproduce.machine import processor, versions
 from dapd.reproduce.outcome import CLOSE, EXACT, Check, Outcome
 from dapd.reproduce.plots import AXES, MEASURES, papers_scale, picture
 from dapd.reproduce.problems import EXPERIMENTS
