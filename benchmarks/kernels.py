@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import dapd
-from dapd.engines.native import DualStep
+from dapd.engines.native import FusedDualStep
 from timing import copier, heading, medians, reader
 
 DENSE = [(50, 150), (100, 300), (250, 1000), (500, 2000), (1000, 4000), (2000, 20000), (4000, 40000)]
@@ -25,7 +25,7 @@ SPARSE = [(10_000, 50_000, 200_000), (100_000, 500_000, 2_000_000), (500_000, 2_
 
 
 def fused_step(problem: dapd.Problem, v: Any, base: Any, threads: int | None = None) -> Callable[[], object]:
-    step = DualStep(problem, threads=threads)
+    step = FusedDualStep(problem, threads=threads)
     return lambda: step(v, base, 0.5)
 
 

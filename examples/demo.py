@@ -15,7 +15,8 @@ from rich.console import Console
 
 from dapd import reproduce as paper
 from dapd.cli.paper import make_report
-from dapd.reproduce import machine
+from dapd.engines.threads import cores
+from dapd.reproduce.machine import processor
 from run import NAMES, Outcome, run, table
 
 # What `dapd reproduce` draws in addition are longer runs of the same problems, other measures of them, and variants.
@@ -53,7 +54,7 @@ def gallery(outcomes: list[Outcome]) -> str:
         + '\n<h2 id="beside">Beside other solvers</h2>\n<p class="soft">Seconds of dapd include building the problem; '
         "those of the other solver are its own, without the translation by CVXPY. If dapd's method is "
         "<code>clarabel</code>, <code>auto</code> predicted that it would be fastest, and the rest is what choosing "
-        f"cost. One run each, on {escape(machine.processor())}, {machine.cores()} cores.</p>\n"
+        f"cost. One run each, on {escape(processor())}, {cores()} cores.</p>\n"
         f'<div class="scroll"><table class="stack"><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody>'
         "</table></div>\n"
     )

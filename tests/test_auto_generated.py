@@ -148,7 +148,7 @@ def test_least_squares_find_contradictions_and_only_those():
 def test_rows_that_cannot_contradict_have_no_contradiction():
     problem = dapd.Problem(dapd.Quadratic(np.ones(3), np.ones(3)), np.eye(3), np.ones(3), dapd.Box(-1.0, 1.0))
     assert farkas.contradiction(problem) is None
-    ones = np.ones(int(farkas.MOST**0.5) + 1)
+    ones = np.ones(int(farkas.DENSE_ENTRIES**0.5) + 1)
     large = dapd.Problem(dapd.Quadratic(ones, ones), dapd.Identity(ones.size), ones, dapd.Zero())
     assert farkas.seconds(large) == np.inf
 

@@ -16,7 +16,7 @@ from instances import PHIS, hessian, quadratic_problem
 VARIABLES, EQUATIONS, COUNT = 8, 3, 5
 
 
-def control(rng, **more):
+def control(rng):
     """A QP with equations, inequalities and bounds, of which b and c will change."""
     M = np.vstack([rng.standard_normal((EQUATIONS, VARIABLES)), rng.standard_normal((2, VARIABLES))])
     phi = dapd.Stack([dapd.Zero(), dapd.NonNegative()], sizes=[EQUATIONS, 2])

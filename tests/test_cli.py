@@ -10,11 +10,11 @@ import time
 
 import pytest
 import rich.console
-from typer.testing import CliRunner
 
 import dapd
+from command_line import run
 from cores import needs_core
-from dapd.cli import app, paper
+from dapd.cli import paper
 from dapd.engines import ENGINES, native
 from dapd.engines.threads import available
 from dapd.reproduce import Progress, catalogue, sessions
@@ -30,10 +30,6 @@ def small(monkeypatch):
     monkeypatch.setitem(catalogue.ITEMS, "figure-qp", dataclasses.replace(figure, panels=panels))
     monkeypatch.setitem(catalogue.ITEMS, "table-nse-1", table)
     monkeypatch.setenv("COLUMNS", "200")
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def test_reproduce_writes_a_report_and_does_not_repeat_itself(tmp_path):

@@ -250,7 +250,7 @@ def instead(monkeypatch):
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_qp_tests_of_cvxpy(name, instead, capsys):
+def test_qp_tests_of_cvxpy(name, instead):
     case = cvxpy_tests.TestQp(name)
     case.setUp()
     case.solvers = [SOLVER]

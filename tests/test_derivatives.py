@@ -185,7 +185,7 @@ def test_sparse_matrices_give_the_derivatives_of_dense_ones(monkeypatch):
         return jnp.sum(dj.solve(dj.Quadratic(h), M, b, dj.GroupBall(0.2, 2), bounds=(-0.5, None)).x ** 2)
 
     dense = jax.grad(loss, (0, 1))(jnp.asarray(M.toarray()), jnp.asarray(b))
-    monkeypatch.setattr(linearised, "SMALL", 0)  # a sparse factorisation
+    monkeypatch.setattr(linearised, "DENSE_SIZE", 0)  # a sparse factorisation
     of_values, of_b = jax.grad(
         lambda values, b: loss(dj.Sparse(values, entries.rows, entries.columns, M.shape), b), (0, 1)
     )(jnp.asarray(entries.values), jnp.asarray(b))
@@ -198,7 +198,7 @@ def test_sparse_matrices_give_the_derivatives_of_dense_ones(monkeypatch):
 def test_dependent_rows_have_the_derivative_of_independent_ones(sparse, monkeypatch):
     (b, c, H, M), _, _ = problem_for("zero")
     H = np.diag(np.linspace(1, 2, COLUMNS)) if sparse else H
-    monkeypatch.setattr(linearised, "SMALL", 0 if sparse else 100)
+    monkeypatch.setattr(linearised, "DENSE_SIZE", 0 if sparse else 100)
 
     def outcome(c, M, b):
         M = sp.csr_array(M) if sparse else M
@@ -217,7 +217,7 @@ def test_dependent_rows_have_the_derivative_of_independent_ones(sparse, monkeypa
 @pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-3, 0.0])
 @pytest.mark.parametrize("small", [0, 100])
 def test_linear_systems_have_the_solution_of_least_norm_whatever_their_condition(apart, small, monkeypatch):
-    monkeypatch.setattr(linearised, "SMALL", small)
+    monkeypatch.setattr(linearised, "DENSE_SIZE", small)
     draw = np.random.default_rng(1)
     H, B = np.diag([1.0, 0.5, 2.0, 0.0, 1.0]), draw.standard_normal((4, 5))
     B[:, 3] = 0.0

@@ -11,12 +11,12 @@ from scipy.sparse.linalg import aslinearoperator
 import dapd
 from dapd.second_order import direct
 from dapd.second_order.conic import conic
-from dapd.second_order.matrices import as_csr, entries, explicit
+from dapd.second_order.matrices import csr_of, entries, explicit
 from dapd.solving.certificate import certify
 from dapd.solving.ends import proves_infeasible, proves_unbounded
 from instances import COLUMNS, PHIS, ROWS, dual_pair, hessian, matrix
 
-pytestmark = pytest.mark.skipif(not direct.available(), reason="Clarabel is not installed")
+pytestmark = pytest.mark.skipif(not direct.is_installed(), reason="Clarabel is not installed")
 
 RNG = np.random.default_rng(5)
 TALL, WIDE = RNG.standard_normal((14, COLUMNS)), RNG.standard_normal((4, COLUMNS))
@@ -101,9 +101,9 @@ def test_every_explicit_coupling_is_converted(coupling):
     phi = dapd.Interval([-1.0, 0.2, -np.inf, -np.inf, -0.3, 0.0], [1.0, 0.2, 0.5, np.inf, 0.3, np.inf])
     x, (y, g) = RNG.standard_normal(COLUMNS), dual_pair(phi, RNG, ROWS)
     given = dapd.Problem(dapd.Quadratic(np.ones(COLUMNS)), coupling, np.zeros(ROWS), phi)
-    np.testing.assert_array_equal(as_csr(given.M).toarray(), given.M.dense())
+    np.testing.assert_array_equal(csr_of(given.M).toarray(), given.M.dense())
     np.testing.assert_array_equal(sp.csr_array(explicit(given.M)).toarray(), given.M.dense())
-    assert as_csr(given.M).nnz <= entries(given.M)
+    assert csr_of(given.M).nnz <= entries(given.M)
     given = dapd.Problem(
         dapd.Quadratic(np.ones(COLUMNS), x + given.M.adjoint(y)), coupling, given.M.forward(x) - g, phi
     )
@@ -299,4 +299,4 @@ def test_without_clarabel_it_is_not_available(monkeypatch):
     monkeypatch.delitem(sys.modules, "clarabel", raising=False)
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "clarabel" else found(name))
-    assert not direct.available()
+    assert not direct.is_installed()

@@ -9,7 +9,7 @@ import dapd
 from dapd.experiments import compressed_sensing, qp_inequality, qp_l1, reference, system_identification
 from dapd.experiments.references import store
 from dapd.experiments.references.group_norms import GroupNorms
-from dapd.experiments.system_identification import trajectory
+from dapd.experiments.system_identification import disturbed_trajectory
 from dapd.reproduce.problems import EXPERIMENTS
 from dapd.solving.certificate import certify
 
@@ -54,7 +54,7 @@ def test_large_compressed_sensing_has_the_setting_of_figure_2():
 
 def test_system_identification_has_the_documented_objective():
     problem = system_identification(1, p=7, T=4, condition=1e3, penalty=5.0)
-    S = trajectory(np.random.default_rng(1), 7, 4, 0.7)
+    S = disturbed_trajectory(np.random.default_rng(1), 7, 4, 0.7)
     X = np.random.default_rng(2).standard_normal((7, 7))
     residual = S[1:] - S[:-1] @ X.T
     x = X.T.ravel()  # the columns of X, one after the other
@@ -65,7 +65,7 @@ def test_system_identification_has_the_documented_objective():
 
 
 def test_undisturbed_trajectory_obeys_a_system_of_unit_norm():
-    S = trajectory(np.random.default_rng(0), 30, 12, 0.0)
+    S = disturbed_trajectory(np.random.default_rng(0), 30, 12, 0.0)
     X = np.linalg.lstsq(S[:-1], S[1:])[0]
     assert np.allclose(S[:-1] @ X, S[1:], atol=1e-8)
     lengths = np.linalg.norm(S, axis=1)

@@ -11,7 +11,7 @@ from dapd import theory
 from dapd.second_order import direct
 from dapd.solving.auto import Possible
 from dapd.solving.search import Search
-from dapd.solving.ways import SecondOrder
+from dapd.solving.ways.second_order import SecondOrder
 
 
 def equations(m=20, n=60, **options):
@@ -39,7 +39,7 @@ def test_nothing_is_solved(monkeypatch):
     problem = equations()
     monkeypatch.setattr("dapd.second_order.newton.Newton.run", None)
     monkeypatch.setattr("dapd.second_order.direct.solve", None)
-    monkeypatch.setattr("dapd.solving.ways.restarts", None)
+    monkeypatch.setattr("dapd.solving.ways.first_order.restarts", None)
     assert dapd.explain(problem).choice
 
 
@@ -84,7 +84,7 @@ def test_reasons_are_given_for_what_is_impossible(monkeypatch):
     assert "not strongly convex" in prospect(dapd.explain(free), "x-DAPD, theorem constants").why
     bounded = equations(bounds=(-3, 3))
     assert "s_min = 0" in prospect(dapd.explain(bounded), "y-DAPD, theorem constants").why
-    monkeypatch.setattr(direct, "available", lambda: False)
+    monkeypatch.setattr(direct, "is_installed", lambda: False)
     assert prospect(dapd.explain(equations()), "Clarabel").why == "clarabel is not installed"
 
 
@@ -104,7 +104,7 @@ def test_second_order_steps_are_examined_if_clarabel_is_forecast_to_take_long(se
     M = sp.hstack([F, -sp.eye_array(samples)], format="csr")  # without a set-up, a factorisation seems to be large
     f = dapd.Quadratic(np.r_[np.full(features, 0.1), np.ones(samples)])
     problem = dapd.Problem(f, M, rng.standard_normal(samples), bounds=(-1, 1))
-    monkeypatch.setattr(direct, "available", lambda: True)
+    monkeypatch.setattr(direct, "is_installed", lambda: True)
     monkeypatch.setattr("dapd.solving.auto.COMPARED", 0.03)
     monkeypatch.setattr(direct, "predict", lambda *_, **__: direct.Forecast(seconds, True))
     assert dapd.explain(problem).choice == choice

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from typer.testing import CliRunner
 
 import dapd
+from command_line import run
 from dapd.cli import app
 from dapd.frontends import files
 from dapd.frontends.mps_lines import SECTIONS, check_lines
@@ -262,10 +263,6 @@ def test_without_highspy_the_error_says_what_to_install(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def wide(monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def test_solve_prints_banner_table_and_footer_and_writes_the_answer(tmp_path):

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import dapd
 from dapd.engines import bind, precision
 from dapd.engines.jax import JaxRunner
-from dapd.engines.jax_maps import LONGEST, gathered
+from dapd.engines.jax_maps import LONGEST_ROW, gathered
 from dapd.operators.base import Operator
 from dapd.solving.certificate import certify
 from instances import COLUMNS, DETERMINISTIC, PHIS, ROWS, hessian, matrix, quadratic_problem
@@ -109,10 +109,10 @@ def test_iterates_for_every_M_are_those_of_python(kind):
 
 def test_rows_of_all_lengths_are_multiplied():
     rng = np.random.default_rng(2)
-    dense = rng.standard_normal((40, 2 * LONGEST))
+    dense = rng.standard_normal((40, 2 * LONGEST_ROW))
     for k, row in enumerate(dense):  # from empty rows to rows that are longer than any padding
         row[rng.permutation(row.size)[: row.size - k * row.size // 39]] = 0.0
-    x = rng.standard_normal(2 * LONGEST)
+    x = rng.standard_normal(2 * LONGEST_ROW)
     with jax.enable_x64(True):
         forms = [gathered(sp.csr_array(M), np.float64) for M in (dense, dense[:3], 0 * dense)]
         for form, M in zip(forms, (dense, dense[:3], 0 * dense), strict=True):
@@ -285,7 +285,7 @@ def test_long_vectors_of_one_number_are_that_number(monkeypatch):
     rng = np.random.default_rng(0)
     f, M, found = dapd.Quadratic(np.full(COLUMNS, 2.0), rng.standard_normal(COLUMNS)), matrix(rng, 2.0), []
     for long in (1, 1 << 20):
-        monkeypatch.setattr("dapd.engines.jax.LONG", long)
+        monkeypatch.setattr("dapd.engines.jax.LONG_VECTORS", long)
         problem = dapd.Problem(f, M, np.zeros(ROWS), dapd.L1(0.1))
         placed = JaxRunner(dapd.METHODS["y-dapd"].from_theory(problem, spectrum=dapd.Spectrum(2.0, 1.0))).placed
         assert np.ndim(placed.b) == np.ndim(placed.f.diagonal) == (0 if long == 1 else 1)

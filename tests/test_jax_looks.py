@@ -13,7 +13,7 @@ from dapd.presolve import Presolve
 from dapd.solving.certificate import certify, objective
 from dapd.solving.device import OnHost, judge_of
 from dapd.solving.proximal import accuracy, parameters
-from dapd.solving.ways import TRANSFORMS
+from dapd.solving.ways.first_order import TRANSFORMS
 from instances import COLUMNS, PHIS, ROWS, quadratic_problem
 from test_jax import FUNCTIONS
 

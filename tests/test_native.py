@@ -7,7 +7,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dapd
 from dapd.engines import records
-from dapd.engines.native import DualStep, NotNative, coupling, load, variants
+from dapd.engines.native import FusedDualStep, NotNative, coupling, load, variants
 from dapd.engines.records import moves_on, scattered
 
 SIZES = [(1, 1), (1, 9), (9, 1), (3, 5), (4, 4), (5, 17), (7, 3), (8, 64), (13, 31), (26, 45), (30, 512), (130, 67)]
@@ -74,7 +74,7 @@ def check(core, M, phi, dtype=np.float64, threads=(1, 2, 3)):
     tol = 1e3 * np.finfo(dtype).eps * scale
     kept = v.copy(), base.copy()
     for count in threads:
-        fast_y, fast_Mty = DualStep(problem, threads=count, core=core)(v, base, STEP)
+        fast_y, fast_Mty = FusedDualStep(problem, threads=count, core=core)(v, base, STEP)
         assert fast_y.dtype == fast_Mty.dtype == dtype
         assert np.abs(fast_y - y).max(initial=0.0) <= tol
         assert np.abs(fast_Mty - Mty).max() <= tol
@@ -125,7 +125,7 @@ def test_the_same_bits_wherever_in_a_cache_line_a_matrix_begins(core, dtype):
             check(core, M, dapd.NonNegative(), dtype, threads=(1, 2))
             check(core, M.T, dapd.NonNegative(), dtype, threads=(1, 2))
             for threads in (1, 2):
-                fused = DualStep(problem_with(M, dapd.Zero(), dtype), threads=threads, core=core)
+                fused = FusedDualStep(problem_with(M, dapd.Zero(), dtype), threads=threads, core=core)
                 found = fused(v, np.ones(rows, dtype), STEP)
                 for one, other in zip(first.setdefault(threads, found), found, strict=True):
                     assert np.array_equal(one, other)
@@ -136,7 +136,7 @@ def test_vectors_may_begin_anywhere_and_be_strided(core):
     M = rng.standard_normal((9, 21))
     problem = problem_with(M, dapd.L1(0.3))
     v, base = rng.standard_normal(21), rng.standard_normal(9)
-    fused = DualStep(problem, threads=1, core=core)
+    fused = FusedDualStep(problem, threads=1, core=core)
     first = fused(v, base, STEP)
     for offset in range(1, 9):
         room = np.full(64, np.nan)
@@ -404,19 +404,19 @@ def test_what_only_python_knows_is_refused_by_name():
     M = np.random.default_rng(0).standard_normal((6, 10))
     for phi in (Own(0.1), dapd.Conjugate(Own(0.1)), dapd.Stack([dapd.Zero(), Own(0.1)], sizes=[3, 3])):
         with pytest.raises(NotNative, match="prox that is only available in Python"):
-            DualStep(problem_with(M, phi))
+            FusedDualStep(problem_with(M, phi))
     for form in (
         aslinearoperator(M),
         dapd.ColumnBlocks([M[:, :4], M[:, 4:]]),
         dapd.RowBlocks([M, aslinearoperator(M)]),
     ):
         with pytest.raises(NotNative, match="whose products are only available in Python"):
-            DualStep(problem_with(form, dapd.Zero()))
+            FusedDualStep(problem_with(form, dapd.Zero()))
 
 
 def test_nan_is_not_lost_in_a_prox(core):
     for phi in phis(9):
-        fused = DualStep(problem_with(np.eye(9), phi), threads=1, core=core)
+        fused = FusedDualStep(problem_with(np.eye(9), phi), threads=1, core=core)
         y, _ = fused(np.full(9, np.nan), np.zeros(9), STEP)
         constant = np.isfinite(phi.prox(np.full(9, 3.0), STEP)) & np.isfinite(phi.prox(np.full(9, np.nan), STEP))
         assert np.isnan(y[~constant]).all()
@@ -426,7 +426,7 @@ def test_infinite_numbers_go_through_a_prox_as_in_numpy(core):
     for phi in phis(9):
         if isinstance(phi, dapd.GroupBall) or "GroupBall" in repr(phi):
             continue  # inf/inf
-        fused = DualStep(problem_with(np.zeros((9, 2)), phi), threads=1, core=core)
+        fused = FusedDualStep(problem_with(np.zeros((9, 2)), phi), threads=1, core=core)
         base = np.array([np.inf, -np.inf] * 4 + [np.inf])
         with np.errstate(invalid="ignore"):
             plain = phi.prox(base, STEP)
@@ -436,7 +436,7 @@ def test_infinite_numbers_go_through_a_prox_as_in_numpy(core):
 
 
 def test_a_vector_of_another_length_is_an_error(core):
-    fused = DualStep(problem_with(np.ones((3, 5)), dapd.Zero()), core=core)
+    fused = FusedDualStep(problem_with(np.ones((3, 5)), dapd.Zero()), core=core)
     with pytest.raises(ValueError, match="another length"):
         fused(np.ones(4), np.ones(3), STEP)
 

@@ -12,10 +12,10 @@ from dapd.model.lowered import pieces_of
 from dapd.second_order.curvature import Curvature
 from dapd.second_order.matrices import TooExpensive, split
 from dapd.second_order.newton import Newton, Unsuitable
-from dapd.second_order.rows import Rows
+from dapd.second_order.rows import ProxRows
 from dapd.second_order.scaling import ruiz
 from dapd.second_order.slacks import slacks_of
-from dapd.second_order.systems import Dual, Normal, Sparse
+from dapd.second_order.systems import DualSystem, NormalSystem, SparseSystem
 from dapd.second_order.weights import Groups, weigh
 from dapd.solving.certificate import certify
 from instances import COLUMNS, PHIS, ROWS, dual_pair, hessian
@@ -28,7 +28,7 @@ STEPS = 3.0 ** np.linspace(-1, 1, ROWS)
 
 
 def rows_of(phi):
-    return Rows(pieces_of(phi, ROWS))
+    return ProxRows(pieces_of(phi, ROWS))
 
 
 def functions(rng):
@@ -192,7 +192,7 @@ def system_of(kind, P, matrix, phi, rng):
 
 @pytest.mark.parametrize("phi", ["interval", "box", "uneven group ball", "ball constraint", "mixed"])
 @pytest.mark.parametrize("form", ["dense", "sparse"])
-@pytest.mark.parametrize("kind", [Normal, Dual, Sparse])
+@pytest.mark.parametrize("kind", [NormalSystem, DualSystem, SparseSystem])
 def test_systems_solve_their_equations(kind, form, phi):
     rng = np.random.default_rng(6)
     dense = rng.standard_normal((3 + ROWS, COLUMNS))
@@ -201,7 +201,7 @@ def test_systems_solve_their_equations(kind, form, phi):
         dense[[1, 4, 6]] = 0.0
         dense[[1, 4, 6], [2, 2, 5]] = rng.standard_normal(3)  # rows with one entry
     curved = rng.uniform(0.0, 1.0, COLUMNS)
-    forms = [curved] if kind is Dual else [curved, hessian(rng, 10.0), sp.csr_array(hessian(rng, 10.0))]
+    forms = [curved] if kind is DualSystem else [curved, hessian(rng, 10.0), sp.csr_array(hessian(rng, 10.0))]
     for P in forms:
         matrix = sp.csr_array(dense) if form == "sparse" else dense
         system, h, T = system_of(kind, P, matrix, ALL_PHIS[phi], rng)
@@ -216,7 +216,7 @@ def test_systems_solve_their_equations(kind, form, phi):
 
 
 @pytest.mark.parametrize("phi", ["box", "mixed"])
-@pytest.mark.parametrize("kind", [Normal, Dual, Sparse])
+@pytest.mark.parametrize("kind", [NormalSystem, DualSystem, SparseSystem])
 def test_columns_with_one_entry_are_eliminated(kind, phi):
     rng = np.random.default_rng(8)
     count = 3 + ROWS
@@ -227,7 +227,7 @@ def test_columns_with_one_entry_are_eliminated(kind, phi):
     curved = rng.uniform(0.5, 1.0, COLUMNS)
     coupled = np.diag(curved)
     coupled[1, slack[0]] = coupled[slack[0], 1] = 0.1  # no slack column, since P couples it
-    for P, expected in [(curved, slack)] + [(sp.csr_array(coupled), slack[1:])] * (kind is not Dual):
+    for P, expected in [(curved, slack)] + [(sp.csr_array(coupled), slack[1:])] * (kind is not DualSystem):
         system, h, T = system_of(kind, P, sp.csr_array(dense), ALL_PHIS[phi], rng)
         np.testing.assert_array_equal(np.sort(system.slacks.columns), expected)
         whole = np.diag(P) if P.ndim == 1 else P.toarray()
@@ -249,7 +249,7 @@ def test_rows_of_groups_keep_their_columns():
 def test_sparse_system_is_factorised_again_on_the_same_pattern():
     rng = np.random.default_rng(7)
     matrix = sp.csr_array(rng.standard_normal((3 + ROWS, COLUMNS)))
-    system, _, _ = system_of(Sparse, np.ones(COLUMNS), matrix, ALL_PHIS["mixed"], rng)
+    system, _, _ = system_of(SparseSystem, np.ones(COLUMNS), matrix, ALL_PHIS["mixed"], rng)
     rows = rows_of(ALL_PHIS["mixed"])
     first = system.factors
     for seed in range(3):

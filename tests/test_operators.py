@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dapd
-from dapd.operators.base import as_operator
+from dapd.operators.convert import as_operator
 from dapd.testing import check_adjoint
 
 RNG = np.random.default_rng(0)

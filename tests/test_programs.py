@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import dapd
 from dapd.engines import bind
 from dapd.engines.native import NativeRunner, load, variants
-from dapd.engines.program import COMBINE, DUAL_STEP, GRADIENT, LONGEST, MOST, trace
+from dapd.engines.program import COMBINE, DUAL_STEP, GRADIENT, LONGEST_STEP, MOST, trace
 from dapd.methods.base import spaces
 from instances import DETERMINISTIC, PHIS, matrix, quadratic_problem
 from own_methods import Averaged, with_step
@@ -375,10 +375,10 @@ def test_a_step_that_mixes_lengths_is_refused_with_its_reason(wrong, reason):
 
 def test_a_step_of_too_many_operations_is_left_to_python():
     problem = quadratic_problem(dapd.Zero())
-    problem = dapd.Problem(problem.f, problem.M, problem.b, spectrum=dapd.Spectrum(1.0, 5 / LONGEST))
+    problem = dapd.Problem(problem.f, problem.M, problem.b, spectrum=dapd.Spectrum(1.0, 5 / LONGEST_STEP))
     runner = bind(dapd.METHODS["capd"].from_theory(problem))
     assert runner.engine == "python"
-    assert f"more than {LONGEST:,} operations" in runner.reason
+    assert f"more than {LONGEST_STEP:,} operations" in runner.reason
 
 
 class Untyped(NamedTuple):

@@ -24,7 +24,7 @@ from dapd.reproduce import Outcome, published, sessions, sources, write_report
 from dapd.reproduce.catalogue import FIGURES, ITEMS, TABLES, Figure, Table, choose
 from dapd.reproduce.claims import FAR, Alike, CatchesUp, Curve, FallsLinearly, First, Order
 from dapd.reproduce.intervals import ENOUGH, log_interval, rows, runs_csv, seconds_csv, table_csv
-from dapd.reproduce.problems import EXPERIMENTS, cost
+from dapd.reproduce.problems import EXPERIMENTS, run_cost
 from dapd.reproduce.runs import Run, compute, load, save, title
 from dapd.reproduce.schedule import complete
 from short_items import shortened
@@ -185,7 +185,7 @@ def test_interval_is_students_t_interval_of_the_logarithm():
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory):
+def template():
     return compute(Run("qp-inequality", "papc", 0, 50), EXPERIMENTS["qp-inequality"])
 
 
@@ -256,7 +256,7 @@ def test_catalogue_covers_the_paper():
     for run in ITEMS["figure-shared-sample"].runs(quick=False, seeds=20):
         assert run.iterations * (4 if "sbc" in run.method else 400) == 80_000_000
         assert title(run.method)
-        assert cost(run) > 0
+        assert run_cost(run) > 0
 
 
 def test_names_are_checked_and_sorted_as_in_the_catalogue():

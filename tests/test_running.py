@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 import dapd
 from dapd.engines.native import NativeRunner, variants
-from dapd.engines.threads import Choice, available
+from dapd.engines.threads import ThreadChoice, available
 from dapd.solving.certificate import certify
 from instances import DETERMINISTIC, quadratic_problem
 from own_methods import with_step
@@ -368,12 +368,12 @@ def taken(choice, cost, steps=100_000):
 
 @pytest.mark.parametrize("fast", [1, 4])
 def test_the_faster_number_of_threads_takes_nearly_all_steps(fast):
-    counts = taken(Choice(4), lambda threads: 1e-5 if threads == fast else 1e-4)
+    counts = taken(ThreadChoice(4), lambda threads: 1e-5 if threads == fast else 1e-4)
     assert counts[fast] > 0.9 * sum(counts.values())
 
 
 def test_the_number_of_threads_follows_what_other_programs_do():
-    choice = Choice(2)
+    choice = ThreadChoice(2)
     taken(choice, lambda threads: 1e-4 / threads)
     assert choice.threads == 2
     taken(choice, lambda threads: 1e-4 * threads)
@@ -381,4 +381,4 @@ def test_the_number_of_threads_follows_what_other_programs_do():
 
 
 def test_one_thread_is_never_on_trial():
-    assert Choice(1).next(1_000) == (1, 1_000)
+    assert ThreadChoice(1).next(1_000) == (1, 1_000)

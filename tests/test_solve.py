@@ -14,7 +14,7 @@ import rich.console
 import dapd
 from dapd.solving.certificate import certify
 from dapd.solving.epochs import Bench, Guess
-from dapd.solving.progress import Bar, Table
+from dapd.solving.progress import Bar, LogTable
 from instances import PHIS, quadratic_problem
 
 
@@ -327,7 +327,7 @@ def test_progress_on_a_terminal_is_a_bar():
 
 
 def test_table_prints_few_rows(capsys):
-    table = Table(rich.console.Console(), "PAPC")
+    table = LogTable(rich.console.Console(), "PAPC")
     certificate = certify(slow_problem(), np.zeros(10), np.zeros(6))
     with table:
         for k in range(1_000):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dapd
-from dapd.operators.base import Dense, Sparse, as_operator
+from dapd.operators.convert import as_operator
+from dapd.operators.explicit import Dense, Sparse
 from dapd.solving.certificate import certify
 from dapd.spectrum import iterative as iterative_module
 from dapd.spectrum.estimate import estimate_norm, estimate_range

@@ -12,7 +12,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import dapd
 from dapd.arguments import TimeUp
 from dapd.blas import MANY, single_blas
-from dapd.operators.base import Dense, Sparse, as_operator
+from dapd.operators.convert import as_operator
+from dapd.operators.explicit import Dense, Sparse
 from dapd.spectrum import exact as exact_module
 from dapd.spectrum.estimate import (
     estimate_norm,

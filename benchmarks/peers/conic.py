@@ -28,11 +28,6 @@ class ConicQP:
     cones: list[tuple[str, int]] = field(default_factory=list)
 
     @property
-    def is_qp(self) -> bool:
-        """Whether there are no cones."""
-        return not self.cones
-
-    @property
     def nonzeros(self) -> int:
         """Stored entries of P, A and G."""
         return int(self.P.nnz + self.A.nnz + self.G.nnz)

@@ -9,6 +9,7 @@ import numpy as np
 Array = Any
 Primal = Annotated[Array, "primal"]  # a field of a method's State that is as long as x
 Dual = Annotated[Array, "dual"]  # a field of a method's State that is as long as y
+EPSILON = float(np.finfo(np.float64).eps)
 
 
 def namespace(v: Array) -> Any:

@@ -10,7 +10,7 @@ from dapd.arguments import named, number, whole
 from dapd.arrays import Array
 from dapd.model.composed import HasProx
 from dapd.model.smooth import Function
-from dapd.operators.base import as_operator
+from dapd.operators.convert import as_operator
 
 
 @named

@@ -19,7 +19,7 @@ from dapd.implicit import host
 from dapd.implicit.conditions import residual
 from dapd.implicit.convert import INDICES, Data, check_shapes, data_of, leaves, rebuilt, with_leaves
 from dapd.implicit.host import NotSolved
-from dapd.implicit.options import Settings, check_settings
+from dapd.implicit.options import SolveOptions, check_options
 from dapd.implicit.records import (
     L1,
     Box,
@@ -101,7 +101,7 @@ def solve(
     **options
         Of `dapd.solve`: method, tol (1e-8 by default), tol_absolute, max_iterations, time_limit, engine, direct, seed.
     """
-    settings = check_settings(failures, options)
+    settings = check_options(failures, options)
     data = _tensors(data_of(f, M, b, phi, bounds))
     parts = leaves(data)
     sizes = {tensor.shape[0] for tensor, rank in parts if tensor.ndim == rank + 1}
@@ -136,7 +136,7 @@ def _tensors(data: Data) -> Data:
     return rebuilt(data, tensor)  # type: ignore[no-any-return]
 
 
-def _one(settings: Settings, data: Data) -> Solution:
+def _one(settings: SolveOptions, data: Data) -> Solution:
     check_shapes(data)
     x, w, _ = _Solve.apply(settings, data, *(tensor for tensor, _ in leaves(data)))
     rows = data.b.shape[0]
@@ -147,7 +147,7 @@ class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not lo
     """The point (x, w) and the steps of the prox; w is y, or (y, z) if x has bounds."""
 
     @staticmethod
-    def forward(settings: Settings, data: Data, *tensors: Any) -> Any:
+    def forward(settings: SolveOptions, data: Data, *tensors: Any) -> Any:
         found = host.solution(_numbers(data, tensors), settings)
         return tuple(torch.as_tensor(part).to(data.b) for part in found)
 

@@ -157,7 +157,7 @@ class _Shared:
         )
 
 
-def joined(results: list[Result], solve_time: float, setup_time: float) -> BatchResult:
+def batch_result(results: list[Result], solve_time: float, setup_time: float) -> BatchResult:
     """One result of many."""
     return BatchResult(
         x=np.stack([result.x for result in results]),

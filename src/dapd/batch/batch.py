@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any
 
 from dapd.arguments import named
-from dapd.batch.alone import joined, one_by_one
+from dapd.batch.alone import batch_result, one_by_one
 from dapd.batch.condensed import condensed
 from dapd.batch.family import Family, family_of, family_of_list
 from dapd.batch.result import BatchResult
@@ -82,9 +82,9 @@ def solve_batch(
     settings = check_settings(first, **{**DEFAULTS, **given})
     if engine == "jax":
         with precision(engine):
-            from dapd.batch.lead import on_device  # jax is imported only if it is asked for
+            from dapd.batch.lead import solve_on_device  # jax is imported only if it is asked for
 
-            return on_device(batch, settings, began)
+            return solve_on_device(batch, settings, began)
     problem_of = batch.problem if isinstance(batch, Family) else batch.__getitem__
     form = None
     if engine != "auto":  # first-order steps need good conditioning, and "auto" has others
@@ -92,4 +92,4 @@ def solve_batch(
         form = None if family is None else condensed(family)
     setup_time = perf_counter() - began
     results = one_by_one(problem_of, range(len(batch)), settings, began, form=form)
-    return joined(results, perf_counter() - began - setup_time, setup_time)
+    return batch_result(results, perf_counter() - began - setup_time, setup_time)

@@ -21,7 +21,7 @@ from dapd.model.lowered import SHRINK_BALL
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 from dapd.presolve.functions import is_quadratic, parts_of
-from dapd.presolve.rows import Rows
+from dapd.presolve.rows import PhiTable
 
 WIDEST = 2_000  # variables and equations up to which the dense factorisations are made
 RANK = 1e-8  # least pivot of the equations, relative to the greatest, from which they count as independent
@@ -33,7 +33,7 @@ class Condensed(NamedTuple):
     """The family in the new variables, and the way back."""
 
     M: Array  # D·M_I·W
-    rows: Rows  # φ of these rows
+    rows: PhiTable  # φ of these rows
     b: Array  # (problems, rows)
     lower: Array  # (problems, rows) or (rows,)
     upper: Array
@@ -61,7 +61,7 @@ class Basis(NamedTuple):
     """What all problems of a family share of `Condensed`: the factorisations, and what is made of them."""
 
     M: Array  # D·M_I·W
-    rows: Rows
+    rows: PhiTable
     s_max: float
     W: Array
     D: Array
@@ -85,7 +85,7 @@ def condensed(family: Family, xp: Any = np) -> Condensed | None:
 
 def _condensed(family: Family, xp: Any) -> Condensed | None:
     first = family.first.stacked
-    parts, table = parts_of(first), Rows.of(first)
+    parts, table = parts_of(first), PhiTable.of(first)
     if parts is None or len(parts) > 1 or table is None or first.M.probes or not is_quadratic(parts[0].terms):
         return None
     terms, rows = parts[0].terms, stacked_rows(family, table, xp)
@@ -118,13 +118,13 @@ def _condensed(family: Family, xp: Any) -> Condensed | None:
     )
 
 
-def _equations(table: Rows, rows: StackedRows) -> Array:
+def _equations(table: PhiTable, rows: StackedRows) -> Array:
     """Which rows are equations of every problem."""
     equal = rows.lower == rows.upper
     return table.interval & np.asarray(equal if equal.ndim == 1 else equal.all(axis=0))
 
 
-def _basis(first: Problem, terms: Terms, table: Rows, equation: Array) -> Basis | None:
+def _basis(first: Problem, terms: Terms, table: PhiTable, equation: Array) -> Basis | None:
     """The factorisations, kept with the problem for later batches."""
     key = "condensed", equation.tobytes()
     if key not in first.memory:
@@ -133,7 +133,7 @@ def _basis(first: Problem, terms: Terms, table: Rows, equation: Array) -> Basis 
     return found
 
 
-def _factorised(first: Problem, terms: Terms, table: Rows, equation: Array) -> Basis | None:
+def _factorised(first: Problem, terms: Terms, table: PhiTable, equation: Array) -> Basis | None:
     n = first.columns
     equations, others = np.flatnonzero(equation), np.flatnonzero(~equation)
     if len(equations) > WIDEST or len(others) == 0:
@@ -202,7 +202,7 @@ class StackedRows(NamedTuple):
     upper: Array
 
 
-def stacked_rows(family: Family, table: Rows, xp: Any = np) -> StackedRows:
+def stacked_rows(family: Family, table: PhiTable, xp: Any = np) -> StackedRows:
     """The rows of the stacked problems, as arrays of `xp`; bounds that all share are vectors."""
     first = family.first
     b = xp.atleast_2d(xp.asarray(first.b if family.b is None else family.b, np.float64))

@@ -18,7 +18,7 @@ from dapd.engines.jax import Placed, place
 from dapd.engines.jax_functions import PhiOf, RowsOf, TermsOf
 from dapd.engines.jax_maps import DenseMap
 from dapd.model.problem import Problem, least_slope
-from dapd.presolve.rows import Rows
+from dapd.presolve.rows import PhiTable
 from dapd.solving.jax_certificate import Measured, certificate_of
 
 F64 = np.dtype(np.float64)
@@ -52,7 +52,7 @@ def _shared(tree: Any) -> Any:
     return jax.tree.map(lambda _: None, tree)
 
 
-def _rows_of(table: Rows, lower: Array, upper: Array) -> tuple[PhiOf, Any]:
+def _rows_of(table: PhiTable, lower: Array, upper: Array) -> tuple[PhiOf, Any]:
     """φ by rows, with bounds that all problems share, or with a row per problem."""
     phi = PhiOf((RowsOf(None, len(table.code), jnp.asarray(table.code), jnp.asarray(lower), jnp.asarray(upper)),))
     bounds = (None, None) if lower.ndim == 1 else (0, 0)
@@ -97,7 +97,7 @@ def way_back(form: Condensed) -> Any:
 def stacked_family(family: Family) -> Stacked | None:
     """The family as it is given; None if groups of rows stand in the way."""
     first = family.first.stacked
-    table = Rows.of(first)
+    table = PhiTable.of(first)
     if table is None or table.balls.any():
         return None
     start = np.asarray(first.f.grad(np.zeros(first.columns)), np.float64)

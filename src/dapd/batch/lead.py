@@ -24,18 +24,18 @@ from dapd.solving.certificate import Certificate, certify, error_of, excess_of, 
 from dapd.solving.request import satisfied
 from dapd.solving.result import SENTENCES, Result, Status
 from dapd.solving.settings import Settings
-from dapd.solving.ways import TRANSFORMS
+from dapd.solving.ways.first_order import TRANSFORMS
 from dapd.spectrum.estimate import estimate_norm
 
 ROUNDS = 3  # of a lock step, with stricter tolerances for the problems whose own certificate is not good enough
 STRICTER = 0.1
-PATIENCE = 20_000  # iterations of a lock step, after which `solve` takes over what is left
-NEAR = 1e-3  # relative error of a point from which it is a better start than zero
+LONGEST_LOCK_STEP = 20_000  # iterations of a lock step, after which `solve` takes over what is left
+GOOD_START = 1e-3  # relative error of a point from which it is a better start than zero
 UNKNOWN = np.full(8, math.inf)
 TOGETHER = "Chose restarted DAPD, in lock step with the other problems of the batch."
 
 
-class Plan:
+class LockStepPlan:
     """What runs in lock step; `back` takes all of its points to the given problems, and `certify` judges those."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Plan:
         self.lockstep, self.back, self.certify = lockstep, back, certify
 
 
-def on_device(batch: Family | list[Problem], settings: Settings, began: float) -> BatchResult:
+def solve_on_device(batch: Family | list[Problem], settings: Settings, began: float) -> BatchResult:
     """Solve a batch on the device, and what is left by itself."""
     deadline = math.inf if settings.time_limit is None else began + settings.time_limit
     family = batch if isinstance(batch, Family) else family_of_list(batch)
@@ -73,7 +73,7 @@ def on_device(batch: Family | list[Problem], settings: Settings, began: float) -
     if rest:
 
         def start(k: int) -> tuple[Array, Array, Array] | None:
-            return (x[k].copy(), y[k].copy(), z[k].copy()) if error[k] < NEAR else None
+            return (x[k].copy(), y[k].copy(), z[k].copy()) if error[k] < GOOD_START else None
 
         own = dict(zip(rest, one_by_one(problem_of, rest, settings._replace(engine="auto"), began, start), strict=True))
     status = [Status.optimal] * count
@@ -112,10 +112,10 @@ class Together(NamedTuple):
     iterations: Array
 
 
-def _run(plan: Plan, settings: Settings, deadline: float, dtype: Any) -> Together:
+def _run(plan: LockStepPlan, settings: Settings, deadline: float, dtype: Any) -> Together:
     """Lock steps until all certificates are good enough, or a limit is reached."""
     lockstep = plan.lockstep
-    limit = PATIENCE if settings.max_iterations is None else min(PATIENCE, settings.max_iterations)
+    limit = LONGEST_LOCK_STEP if settings.max_iterations is None else min(LONGEST_LOCK_STEP, settings.max_iterations)
     count = len(lockstep.known.L)
     tol = np.full(count, max(settings.tolerances))
     at, taken = lockstep.origin(), np.zeros(count, int)
@@ -133,17 +133,17 @@ def _run(plan: Plan, settings: Settings, deadline: float, dtype: Any) -> Togethe
     return Together(x, dual, numbers, taken)
 
 
-def _of_family(family: Family) -> Plan | None:
+def _of_family(family: Family) -> LockStepPlan | None:
     """By the change of variables that all problems share."""
     form, given = condensed_there(family), stacked_family(family)
     if form is None or given is None:
         return None
     one = np.ones(len(family))
     known = Constants(L=one, mu=one, s_max=form.s_max * one, s_min=0 * one)
-    return Plan(stacked_condensed(form).lockstep(known), way_back(form), given.certify)
+    return LockStepPlan(stacked_condensed(form).lockstep(known), way_back(form), given.certify)
 
 
-def _of_list(problems: list[Problem], deadline: float) -> Plan | None:
+def _of_list(problems: list[Problem], deadline: float) -> LockStepPlan | None:
     """By a presolve of each problem; None if that leaves problems of different structures."""
     stacked = [problem.stacked for problem in problems]
     transforms: list[Presolve] = []
@@ -171,7 +171,7 @@ def _of_list(problems: list[Problem], deadline: float) -> Plan | None:
         with np.errstate(all="ignore"):
             return np.array([certify(p, *point)[:8] for p, *point in zip(stacked, x, y, strict=True)])
 
-    return Plan(together.lockstep(known), back, judge)
+    return LockStepPlan(together.lockstep(known), back, judge)
 
 
 def _result(

@@ -25,17 +25,18 @@ from dapd.methods.base import Method
 from dapd.methods.x_dapd import XDAPD
 from dapd.methods.y_dapd import YDAPD
 from dapd.solving.certificate import error_of
+from dapd.solving.epochs import LENGTH, SHORTEST
 from dapd.solving.jax_certificate import Measured, certificate_of
+from dapd.solving.restarts import EARLY, ENOUGH
 
 LOOK = 25  # steps between two looks
-LENGTH, SHORTEST = 3.0, 20  # Π of an epoch, and its least number of steps
-ENOUGH, PLENTY, EARLY = 1.0, 2.5, 3.0  # reductions: good, so good that a guess may be raised, and that ends an epoch
+PLENTY = 2.5  # reduction that is so good that a guess may be raised
 DOWN = 4  # levels by which a guess is lowered
 MU_LEVEL, S_LEVEL = math.log(4) / 4, math.log(2) / 4  # logarithms of the factors between two levels
 MU_LEVELS, S_LEVELS = 54, 100  # down to 1e-8 of L and 3e-8 of s_max
 FIRST_S = round(-math.log(0.3) / S_LEVEL)
-SHRINK = 4  # the batch is made smaller when this part of it is left
-FEW = 64  # problems from which it is not made smaller
+LEFT = 4  # the batch is made smaller when this part of it is left
+SMALLEST = 64  # problems from which it is not made smaller
 PULSE = 0.3  # seconds between two looks of the host
 
 
@@ -48,7 +49,7 @@ class Constants(NamedTuple):
     s_min: Array  # 0 if unknown
 
 
-class Walk(NamedTuple):
+class LockStepState(NamedTuple):
     """Where each problem is."""
 
     state: Any
@@ -73,7 +74,7 @@ class Found(NamedTuple):
     iterations: Array
 
 
-class Table(NamedTuple):
+class LevelTable(NamedTuple):
     """Parameters of the theorem for L = s_max = 1, by the levels of μ and s_min."""
 
     parameters: Any  # a record of arrays (levels of μ, levels of s_min)
@@ -82,7 +83,7 @@ class Table(NamedTuple):
 
 
 @functools.cache
-def table(side: str) -> Table:
+def table(side: str) -> LevelTable:
     """The grid of a side."""
     sides: dict[str, Callable[..., Any]] = {"x-dapd": theory.x_dapd, "y-dapd": theory.y_dapd}
     settings = sides[side]
@@ -98,7 +99,7 @@ def table(side: str) -> Table:
         powers = [np.where(one > 0, np.round(np.log2(other / one)), 0.0) for other in (other_L, other_s)]
     columns = [np.asarray(values[:, :, k]) for k in range(values.shape[2])]
     record = kind(*columns)
-    return Table(record, record.Pi, kind(*zip(*powers, strict=True)))
+    return LevelTable(record, record.Pi, kind(*zip(*powers, strict=True)))
 
 
 class Lockstep:
@@ -137,13 +138,13 @@ class Lockstep:
             looks = max(1, min(2 * looks, int(max(1, taken) * PULSE / max(perf_counter() - began, 1e-6))))
             looks = max(1, min(looks, -(-(limit - done) // LOOK)))
             over = active == 0 or done >= limit or perf_counter() >= deadline
-            if over or (SHRINK * active <= len(own) and len(own) > FEW):
+            if over or (LEFT * active <= len(own) and len(own) > SMALLEST):
                 here = Found(walk.x, walk.y, walk.error, walk.iterations)
                 found = here if found is None else _merged(found, own, here)
                 if over:
                     return found
                 going = np.flatnonzero(np.asarray(walk.error > walk.tol))
-                size = max(FEW, -(-len(own) // SHRINK))
+                size = max(SMALLEST, -(-len(own) // LEFT))
                 keep = np.resize(going, size)  # repeats some, if fewer are left
                 data, walk = taken_by(Axes(axes))(data, walk, keep)
                 own = own[keep]
@@ -212,16 +213,16 @@ def programs(name: str, axes: Axes) -> tuple[Callable[..., Any], Callable[..., A
         worst = error_of(certificate_of(measured, x, y))
         return jnp.where(jnp.isnan(worst), jnp.inf, worst)
 
-    def begin(data: Any, x: Array, y: Array, tol: Array) -> Walk:
+    def begin(data: Any, x: Array, y: Array, tol: Array) -> LockStepState:
         measured, known = data
         placed = measured.placed
         mu_most, s_most = lowest(known)
         mu, s = jnp.minimum(0, mu_most), jnp.minimum(FIRST_S, s_most)
         e = error(measured, x, y)
         zero = jnp.zeros((), int)
-        return Walk(first(placed, known, mu, s, x, y), mu, s, zero, length(mu, s), e, e, x, y, zero, tol)
+        return LockStepState(first(placed, known, mu, s, x, y), mu, s, zero, length(mu, s), e, e, x, y, zero, tol)
 
-    def look(data: Any, walk: Walk, done: Array) -> Walk:
+    def look(data: Any, walk: LockStepState, done: Array) -> LockStepState:
         """LOOK steps and a look, of one problem."""
         measured, known = data
         placed = measured.placed
@@ -247,7 +248,7 @@ def programs(name: str, axes: Axes) -> tuple[Callable[..., Any], Callable[..., A
         fresh = first(placed, known, mu, s, from_x, from_y)
         state = jax.tree.map(lambda new, old: jnp.where(anew, new, old), fresh, state)
         least = jnp.minimum(e, walk.error)
-        return Walk(
+        return LockStepState(
             state=state,
             mu=mu,
             s=s,
@@ -264,11 +265,11 @@ def programs(name: str, axes: Axes) -> tuple[Callable[..., Any], Callable[..., A
     over = jax.vmap(begin, in_axes=(axes.tree, 0, 0, 0))
     step = jax.vmap(look, in_axes=(axes.tree, 0, None))
 
-    def advance(data: Any, walk: Walk, looks: Array, before: Array) -> tuple[Walk, Array, Array]:
+    def advance(data: Any, walk: LockStepState, looks: Array, before: Array) -> tuple[LockStepState, Array, Array]:
         def going(carry: Any) -> Array:
             k, walk = carry
             active = jnp.sum(walk.error > walk.tol)
-            few = (SHRINK * active <= walk.tol.size) & (walk.tol.size > FEW)
+            few = (LEFT * active <= walk.tol.size) & (walk.tol.size > SMALLEST)
             return (k < looks) & (active > 0) & ~few
 
         def one(carry: Any) -> Any:

@@ -16,7 +16,7 @@ from rich.console import Console
 import dapd
 from dapd.frontends.files import Loaded, check_output, load, save
 from dapd.solving.loop import Info
-from dapd.solving.progress import Table
+from dapd.solving.progress import LogTable
 from dapd.solving.result import SENTENCES, Result, Status
 
 EXITS = {
@@ -145,7 +145,7 @@ def _run(console: Console, quiet: bool, problem: dapd.Problem, **options: Any) -
     def show(look: Info) -> None:
         table.show(look.iteration, look.time, look.certificate, math.nan)
 
-    with Table(console, "") as table:
+    with LogTable(console, "") as table:
         return dapd.solve(problem, callback=show, **options)
 
 

@@ -16,7 +16,8 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from dapd import reproduce as paper
-from dapd.reproduce import machine, sessions
+from dapd.engines.threads import cores
+from dapd.reproduce import sessions
 
 QUICK_SEEDS, FULL_SEEDS = 1, 20
 NAMES = f"Any of {', '.join(paper.ITEMS)}; or all, which is the default."
@@ -64,7 +65,7 @@ def make_report(
 ) -> Path:
     """Compute what is missing, write the report, and return the path of its page."""
     seeds = seeds or (FULL_SEEDS if full else QUICK_SEEDS)
-    jobs = jobs or machine.cores()
+    jobs = jobs or cores()
     runs = [run for item in items for run in item.runs(quick=not full, seeds=seeds)]
     began = monotonic()
     log = sessions.Log(out / "runs", full=full, jobs=jobs)

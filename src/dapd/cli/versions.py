@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dapd.engines import installed, native
-from dapd.engines.threads import available
+from dapd.engines.threads import available, cores
 from dapd.reproduce import machine
 
 
@@ -16,7 +16,7 @@ def info() -> None:
     table = Table(show_header=False, box=None)
     for name, text in machine.versions().items():
         table.add_row(name, text)
-    table.add_row("processor", f"{machine.processor()}, {machine.cores()} cores")
+    table.add_row("processor", f"{machine.processor()}, {cores()} cores")
     # several libraries may come with their own BLAS
     limits = {pool["internal_api"]: pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
     threads = {"native": available(), **limits}

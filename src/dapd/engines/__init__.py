@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from dapd.arguments import near_miss
-from dapd.engines.native import DualStep, NativeRunner, variants
+from dapd.engines.native import FusedDualStep, NativeRunner, variants
 from dapd.engines.native_blocks import BlockRunner
 from dapd.engines.protocol import NotNative, Runner
 from dapd.engines.python import PythonRunner
@@ -90,11 +90,11 @@ def _with_jax(method: Method) -> Runner:
         raise ValueError(f"engine='jax' cannot run this: {reason}; use engine='auto' or 'python'") from None
 
 
-def _fused(method: Method) -> DualStep | None:
+def _fused(method: Method) -> FusedDualStep | None:
     """One pass over M instead of two, if the core can multiply with M and evaluate the prox of φ."""
     if isinstance(method, BlockMethod):
         return None
     try:
-        return DualStep(method.problem)
+        return FusedDualStep(method.problem)
     except NotNative:
         return None

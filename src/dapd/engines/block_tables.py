@@ -14,11 +14,11 @@ from dapd.engines.protocol import NotNative
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.smooth import Function
 from dapd.model.terms import Terms
-from dapd.operators.base import Dense, Sparse
 from dapd.operators.columns import split_columns
+from dapd.operators.explicit import Dense, Sparse
 
 LINE = 64  # bytes of a cache line
-SHORT = 16  # columns with fewer entries than this are not padded to whole lines
+SHORT_COLUMN = 16  # columns with fewer entries than this are not padded to whole lines
 LOSSES = {None: 0, "square": 1, "logistic": 2, "pseudo-huber": 3}  # the same numbers as in blocks/function.hpp
 
 
@@ -71,7 +71,7 @@ def pack(matrices: Sequence[Any], dtype: Any) -> BlockMatrix:
     first = np.concatenate([[0], np.cumsum(columns)])
     line = LINE // np.dtype(dtype).itemsize
     # an odd number of lines, or columns a power of two apart would compete for the same places in the cache
-    stride = np.where(rows < SHORT, rows, (_lines(rows, line) | 1) * line)
+    stride = np.where(rows < SHORT_COLUMN, rows, (_lines(rows, line) | 1) * line)
     sizes = np.where(sparse, 0, _lines(stride * columns, line) * line)
     at = np.cumsum(sizes) - sizes
     dense = _aligned(int(sizes.sum()), dtype)

@@ -28,9 +28,9 @@ from dapd.model.terms import Terms
 
 PULSE = 0.1  # seconds of steps between two looks at the clock
 LARGE = 1 << 20  # multiplications of a step from which points stay on the device
-LONG = 1 << 20  # entries of x and y from which it pays off to compile steps for vectors of one number
-UNROLLED = 8  # steps per turn of a loop on a GPU, where each turn waits for the host
-PER_ENTRY = 16  # multiplications that an entry of x or y counts for
+LONG_VECTORS = 1 << 20  # entries of x and y from which it pays off to compile steps for vectors of one number
+STEPS_PER_TURN = 8  # steps per turn of a loop on a GPU, where each turn waits for the host
+ENTRY_WORK = 16  # multiplications that an entry of x or y counts for
 
 
 @pytree()
@@ -61,7 +61,7 @@ def place(problem: Problem, dtype: Any = None) -> Placed:
 
 def thin(placed: Placed, problem: Problem) -> Placed:
     """The problem for steps that take as long as they read memory: long vectors of one number are that number."""
-    if layout() is not None or problem.rows + problem.columns < LONG:
+    if layout() is not None or problem.rows + problem.columns < LONG_VECTORS:
         return placed
     with jax.enable_x64(True):
         if is_constant(problem.b):
@@ -76,7 +76,7 @@ def is_large(problem: Problem) -> bool:
     """Whether points should stay on the device, and be judged there."""
     if layout() is not None:
         return True
-    return problem.M.work + problem.f.work + PER_ENTRY * (problem.rows + problem.columns) >= LARGE
+    return problem.M.work + problem.f.work + ENTRY_WORK * (problem.rows + problem.columns) >= LARGE
 
 
 class Oracle:
@@ -127,7 +127,7 @@ def compiled(update: Callable[..., Any]) -> Callable[..., Any]:
 
 def loop(count: Any, body: Callable[[Any], Any], carry: Any, *, unroll: bool = True) -> Any:
     """`count` turns of a loop, on a GPU several at a time."""
-    several = UNROLLED if unroll and jax.default_backend() == "gpu" else 1
+    several = STEPS_PER_TURN if unroll and jax.default_backend() == "gpu" else 1
 
     def turn(_: Any, carry: Any) -> Any:
         for _ in range(several):
@@ -148,7 +148,7 @@ def compiled_first(first: Callable[..., Any]) -> Callable[..., Any]:
 ASKED: dict[Any, tuple[int, int]] = {}  # gradients and products of a step, by its function and its inner iterations
 
 
-class Counted:
+class DeviceCounts:
     """Counts, as a plain oracle keeps them."""
 
     block_products = 0
@@ -187,7 +187,7 @@ class JaxRunner:
         problem = method.problem
         self.method, self.dtype = method, problem.dtype
         self.placed = thin(place(problem), problem)
-        self.counts = Counted()
+        self.counts = DeviceCounts()
         self.pace = 32.0  # steps per pulse
         self.warm: set[type] = set()  # methods that have been compiled
         self.large = is_large(problem)
@@ -225,7 +225,7 @@ class JaxRunner:
 
     def start(self) -> None:
         """Set the state to the method's first, and count what that takes."""
-        self.counts = Counted()
+        self.counts = DeviceCounts()
         self._begin()
 
     def _begin(self) -> None:

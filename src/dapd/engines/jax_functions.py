@@ -19,9 +19,9 @@ from dapd.model.phi import Phi
 from dapd.model.problem import Problem
 from dapd.model.smooth import Function
 from dapd.model.terms import LOSSES, Terms
-from dapd.operators.base import as_operator
+from dapd.operators.convert import as_operator
 
-LARGE = 1 << 16  # rows from which each piece of φ is evaluated by itself rather than by a table
+LARGE_PHI = 1 << 16  # rows from which each piece of φ is evaluated by itself rather than by a table
 
 
 @pytree("loss")
@@ -356,7 +356,7 @@ def _rows(pieces: list[tuple[Piece, int]], dtype: Any) -> list[RowsOf]:
     total = sum(length for _, length in pieces)
     if not total and not pieces:
         return []
-    if total >= LARGE and len(pieces) < 8:
+    if total >= LARGE_PHI and len(pieces) < 8:
         return [RowsOf(p.code, n, None, jnp.asarray(p.lower, dtype), jnp.asarray(p.upper, dtype)) for p, n in pieces]
     codes = np.concatenate([np.full(n, p.code, np.uint8) for p, n in pieces])
     lower, upper = (np.concatenate([np.broadcast_to(np.asarray(p[k], dtype), n) for p, n in pieces]) for k in (1, 2))

@@ -127,9 +127,9 @@ def put(v: Any, dtype: Any, *, dual: bool) -> Array:
     if on_device(v) and not v.is_fully_addressable:
         return v.astype(dtype)
     host = np.asarray(v, dtype)
-    return whole(host, placed.spread(dual=dual) if host.ndim else NamedSharding(placed.mesh, PartitionSpec()))
+    return whole_on_mesh(host, placed.spread(dual=dual) if host.ndim else NamedSharding(placed.mesh, PartitionSpec()))
 
 
-def whole(host: Array, sharding: NamedSharding) -> Array:
+def whole_on_mesh(host: Array, sharding: NamedSharding) -> Array:
     """An array that every process has, divided among the devices."""
     return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])

@@ -14,8 +14,9 @@ from jax.lax import Precision
 
 from dapd.arrays import Array
 from dapd.engines.protocol import NotNative
-from dapd.operators.base import Dense, Operator, Sparse
+from dapd.operators.base import Operator
 from dapd.operators.columns import ColumnBlocks
+from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.scaled import ScaledMap
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker
@@ -23,7 +24,7 @@ from dapd.operators.structured import BlockDiagonal, Kronecker
 WASTE = 1.5  # times their entries that rows padded to one length may take
 SMALL = 1 << 12  # entries of rows padded to one length that cost no more than the launch of a second kernel,
 SMALL_ON_GPU = 1 << 20  # and as many on a GPU
-LONGEST = 256  # entries of a row that is padded; longer ones are summed as segments
+LONGEST_ROW = 256  # entries of a row that is padded; longer ones are summed as segments
 UNROLLED = 8  # entries of a row whose sum is written out
 
 T = TypeVar("T")
@@ -137,7 +138,7 @@ def gathered(matrix: Any, dtype: Any) -> Gathered:
             (Padded(longest, rows, *map(jnp.asarray, padded(matrix, np.arange(rows), longest, dtype))),), None
         )
     widths = [0, 1, 2, 3, 4]
-    while widths[-1] < min(longest, LONGEST):
+    while widths[-1] < min(longest, LONGEST_ROW):
         widths.append(widths[-1] + max(1, widths[-1] // 3))
     edges = np.searchsorted(widths, lengths)  # the least width that is enough
     order = np.argsort(edges, kind="stable")
@@ -157,7 +158,7 @@ def gathered(matrix: Any, dtype: Any) -> Gathered:
 def may_be_padded(longest: int, rows: int, entries: int) -> bool:
     """Whether all rows may be padded to the length of the longest."""
     small = SMALL_ON_GPU if jax.default_backend() == "gpu" else SMALL
-    return longest <= LONGEST and longest * rows <= max(WASTE * entries, small)
+    return longest <= LONGEST_ROW and longest * rows <= max(WASTE * entries, small)
 
 
 def padded(matrix: Any, rows: Array, width: int, dtype: Any) -> tuple[Array, Array]:

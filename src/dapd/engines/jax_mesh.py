@@ -13,11 +13,12 @@ import scipy.sparse as sp
 from jax.sharding import Mesh
 
 from dapd.arrays import Array, on_host
-from dapd.engines.jax_layout import Layout, put, whole
+from dapd.engines.jax_layout import Layout, put, whole_on_mesh
 from dapd.engines.jax_maps import FactorsMap, product, pytree
 from dapd.engines.jax_mesh_sparse import MeshSparse, mesh_sparse, over_processes
 from dapd.engines.protocol import NotNative
-from dapd.operators.base import Dense, Operator, Sparse
+from dapd.operators.base import Operator
+from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.scaled import ScaledMap
 
 
@@ -107,7 +108,7 @@ def mesh_map(M: Operator, dtype: Any, placed: Layout) -> Any:
             blocks = {k: sp.csr_array(M.matrix[part]) for k, part in placed.blocks().items()}
             M.memory[key] = mesh_sparse(blocks, kind, placed)
         else:
-            M.memory[key] = MeshMap(placed, whole(M.matrix.astype(kind, copy=False), placed.matrix))
+            M.memory[key] = MeshMap(placed, whole_on_mesh(M.matrix.astype(kind, copy=False), placed.matrix))
     return M.memory[key]
 
 

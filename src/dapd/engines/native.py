@@ -17,11 +17,11 @@ from dapd.blas import SMALL, single_blas
 from dapd.engines.program import NotLinear, Program, Symbol, Trace, trace
 from dapd.engines.protocol import NotNative, check_same
 from dapd.engines.records import coupling, function
-from dapd.engines.threads import Choice, available
+from dapd.engines.threads import ThreadChoice, available
 from dapd.methods.base import Method, spaces
 from dapd.model.problem import Problem
 
-WORTH = 1 << 15  # multiplications of a step that make another thread worth its meetings
+WORTH_THREAD = 1 << 15  # multiplications of a step that make another thread worth its meetings
 VARIANTS = ("avx512", "avx2", "baseline")
 MISSING = "the native core was not built; install a C++ compiler and reinstall dapd"
 
@@ -51,7 +51,7 @@ def load(variant: str | None = None) -> ModuleType | None:
     return core
 
 
-class Counted:
+class StepCounts:
     """Counts, as a plain oracle keeps them."""
 
     block_products = 0
@@ -80,10 +80,10 @@ class NativeRunner:
         self.core = runner(tuple(self.program), M, phi, function(problem), problem.rows, problem.columns)
         self.uses_blas = M[0] == "kronecker"
         if threads is None:
-            most = max(1, min(most, int(self.core.work) // WORTH))
-        self.choice = Choice(most)
+            most = max(1, min(most, int(self.core.work) // WORTH_THREAD))
+        self.choice = ThreadChoice(most)
         self.fixed = threads
-        self.counts = Counted()
+        self.counts = StepCounts()
         self._fill(first)
 
     def _take(self, method: Method, program: Program | None = None) -> Any:
@@ -121,7 +121,7 @@ class NativeRunner:
         """Set the state to the method's first, and count what that takes."""
         self.method.oracle.reset()
         self.state = self.method.init()
-        self.counts = Counted()
+        self.counts = StepCounts()
         self.counts.products = self.method.oracle.products
         self.counts.gradients = self.method.oracle.gradients
         self.method.oracle.reset()
@@ -197,7 +197,7 @@ def program_of(method: Method, state: type, dual: list[bool]) -> Program:
         raise NotNative(f"the step of {method.name} is not a short list of linear operations: {reason}") from reason
 
 
-class DualStep:
+class FusedDualStep:
     """One fused dual step at a time, for a step that Python runs."""
 
     def __init__(self, problem: Problem, *, threads: int | None = None, core: ModuleType | None = None) -> None:
@@ -209,7 +209,7 @@ class DualStep:
         M, phi = coupling(problem, most)
         step = core.DualStep32 if self.dtype == np.float32 else core.DualStep64
         self.core = step(M, phi, problem.rows, problem.columns)
-        self.choice = Choice(max(1, min(most, int(self.core.work) // WORTH)) if threads is None else 1)
+        self.choice = ThreadChoice(max(1, min(most, int(self.core.work) // WORTH_THREAD)) if threads is None else 1)
         self.fixed = threads
 
     def __call__(self, v: Array, base: Array, step: float) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 COMBINE, GRADIENT, DUAL_STEP = range(3)  # src/core/program.hpp has the same numbers
 MOST = 6  # terms of a combination
-LONGEST = 1 << 16  # operations of a step: CAPD takes eleven per inner step, and tracing takes longer than running them
+LONGEST_STEP = 1 << 16  # operations of a step: CAPD takes eleven per inner step, and tracing is slower than running
 
 
 class Instruction(NamedTuple):
@@ -138,8 +138,8 @@ class Trace:
 
     def record(self, event: Symbol | Call) -> None:
         """Note that it happened."""
-        if len(self.events) == LONGEST:
-            raise NotLinear(f"it takes more than {LONGEST:,} operations")
+        if len(self.events) == LONGEST_STEP:
+            raise NotLinear(f"it takes more than {LONGEST_STEP:,} operations")
         self.events.append(event)
 
     def grad(self, x: Any) -> Symbol:

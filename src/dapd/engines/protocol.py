@@ -45,7 +45,7 @@ class Runner(Protocol):
     def state(self, state: Any) -> None: ...
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> OracleCounts:
         """What the method has asked of the problem so far."""
 
 
@@ -56,7 +56,7 @@ class RestartedRunner(Runner, Protocol):
         """Run this method from its first state; the counts go on."""
 
 
-class Counts(Protocol):
+class OracleCounts(Protocol):
     """Questions to the oracle."""
 
     @property

@@ -10,22 +10,34 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array, is_constant
 from dapd.engines.protocol import NotNative
-from dapd.model.lowered import BALL, LOSS_CODES, SHRINK_BALL, Table, has_valid_lowering, loss_table, pieces_of, tabulate
+from dapd.model.lowered import (
+    BALL,
+    LOSS_CODES,
+    SHRINK_BALL,
+    UnitTable,
+    has_valid_lowering,
+    loss_table,
+    pieces_of,
+    tabulate,
+)
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
-from dapd.operators.base import Operator, as_entries, csr_record
+from dapd.operators.base import Operator
+from dapd.operators.explicit import as_entries, csr_record
 
 OWN = 1 << 20  # bytes of M that a core's own cache keeps from one step to the next
-NEAR, LONG = 1 << 19, 64  # bytes of a panel of columns that stay near, and rows that it must have
-LARGE = 1 << 18  # entries of a sparse matrix that are worth another copy
-FEW = 8  # entries per row: the processor mispredicts where a row of CSR ends
-WORTH, THIN, SHORT = 1 << 16, 4, 16  # entries of a wide sparse matrix that is cut into tiles, per column and per row
-PATTERN, SAMPLE, LENGTH = 1 << 12, 64, 16  # entries from which runs are looked for, in so many rows first; their length
+PANEL_BYTES, PANEL_ROWS = 1 << 19, 64  # bytes of a panel of columns that stay near, and rows that it must have
+LARGE_SPARSE = 1 << 18  # entries of a sparse matrix that are worth another copy
+SHORT_ROW = 8  # entries per row: the processor mispredicts where a row of CSR ends
+WORTH_TILES = 1 << 16  # entries of a wide sparse matrix that is cut into tiles
+THIN, TILED_ROW = 4, 16  # if it has fewer of them per column, and per row
+PATTERN, SAMPLED_ROWS = 1 << 12, 64  # entries from which runs are looked for, in so many rows first
+RUN_LENGTH = 16  # entries of such a run
 SIDE = 1 << 15  # rows of a tile, and of a group that fits into one
-FAR = 1 << 13  # columns from one entry to the next, on average: x is read from far places
+FAR_APART = 1 << 13  # columns from one entry to the next, on average: x is read from far places
 
 
-def coupling(problem: Problem, threads: int) -> tuple[tuple[Any, ...], Table]:
+def coupling(problem: Problem, threads: int) -> tuple[tuple[Any, ...], UnitTable]:
     """M and φ as the core reads them."""
     phi = problem.phi
     pieces = pieces_of(phi, problem.rows)
@@ -35,10 +47,10 @@ def coupling(problem: Problem, threads: int) -> tuple[tuple[Any, ...], Table]:
     tallest = int(np.diff(table.first).max(initial=1))
     if M[0] == "stacked":
         table = cut_between(table, np.cumsum([height for height, _ in M[1:]]))
-    return layout(M, problem.M.shape, threads, tallest), table
+    return laid_out(M, problem.M.shape, threads, tallest), table
 
 
-def cut_between(table: Table, ends: Array) -> Table:
+def cut_between(table: UnitTable, ends: Array) -> UnitTable:
     """The table with groups that end where parts of a stacked M do."""
     if not table.first.size:
         return table
@@ -72,7 +84,7 @@ def converted(record: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
     return tuple(map(fitting, record))
 
 
-def layout(record: tuple[Any, ...], shape: tuple[int, int], threads: int, tallest: int = 1) -> tuple[Any, ...]:
+def laid_out(record: tuple[Any, ...], shape: tuple[int, int], threads: int, tallest: int = 1) -> tuple[Any, ...]:
     """The record with the fastest kernel for this matrix; `tallest` is the size of φ's largest group of rows."""
     rows, columns = shape
     parts = [part for _, part in record[1:]] if record[0] == "stacked" else [record]
@@ -86,7 +98,7 @@ def layout(record: tuple[Any, ...], shape: tuple[int, int], threads: int, talles
         # exchanging y is cheaper than exchanging x, and M may be read twice if it stays near
         small = threads > 1 and 2 * rows <= columns and entries.nbytes <= threads * OWN
         # panels would be too short to read, or too large to stay near
-        flat = transposed and LONG * entries.itemsize * columns > NEAR
+        flat = transposed and PANEL_ROWS * entries.itemsize * columns > PANEL_BYTES
         if flat or (small and not transposed):
             return "strips", entries, transposed
     return record
@@ -104,10 +116,10 @@ def _two_way(record: tuple[Any, ...], columns: int, threads: int, tallest: int) 
 
 def moves_on(indptr: Array, indices: Array) -> bool:
     """Whether the entries of most rows stand one column to the right of those of the row before."""
-    if indices.size < PATTERN or indptr.size <= SAMPLE:
+    if indices.size < PATTERN or indptr.size <= SAMPLED_ROWS:
         return False
     widths = np.diff(indptr)
-    some = np.linspace(0, widths.size - 2, SAMPLE).astype(int)
+    some = np.linspace(0, widths.size - 2, SAMPLED_ROWS).astype(int)
     first = indices[np.minimum(indptr[some], indices.size - 1)]
     following = indices[np.minimum(indptr[some + 1], indices.size - 1)]
     if np.mean((widths[some] == widths[some + 1]) & (following == first + 1)) < 0.5:
@@ -117,22 +129,22 @@ def moves_on(indptr: Array, indices: Array) -> bool:
     other = later[indices[later] != indices[later - np.repeat(widths[1:], widths[1:])] + 1]
     follows[np.searchsorted(indptr, other, side="right") - 2] = False
     diagonals = widths[0] + widths[1:][~follows].sum()
-    return bool(LENGTH * diagonals <= indices.size)
+    return bool(RUN_LENGTH * diagonals <= indices.size)
 
 
 def scattered(record: tuple[Any, ...], shape: tuple[int, int], threads: int) -> bool:
     """Whether tiles are faster: a large sparse matrix with few entries per row, or far from each other in a long x."""
     _, _, indices, values = record
     rows, columns = shape
-    if WORTH <= values.size < THIN * columns and (threads > 1 or values.size < SHORT * rows):
+    if WORTH_TILES <= values.size < THIN * columns and (threads > 1 or values.size < TILED_ROW * rows):
         return True
-    if values.size < LARGE:
+    if values.size < LARGE_SPARSE:
         return False
-    if values.size < FEW * rows:
+    if values.size < SHORT_ROW * rows:
         return True
-    some = np.arange(0, values.size - 1, values.size // LARGE)
+    some = np.arange(0, values.size - 1, values.size // LARGE_SPARSE)
     jumps = np.abs(indices[some + 1].astype(np.int64) - indices[some])
-    return bool(columns * values.itemsize > OWN and jumps.mean() > FAR)
+    return bool(columns * values.itemsize > OWN and jumps.mean() > FAR_APART)
 
 
 def function(problem: Problem) -> Any:
@@ -151,7 +163,7 @@ class _Function(NamedTuple):
     """What `make_gradient` of src/core/module.cpp reads."""
 
     size: int
-    loss: Table | None
+    loss: UnitTable | None
     A: tuple[Any, ...] | None
     rows_of_A: int
     base: Array | None
@@ -189,7 +201,7 @@ def _terms(terms: Terms, size: int, dtype: Any) -> _Function:
             A = matrix(terms.A, dtype, "A")
             if A[0] not in ("dense", "csr", "stacked"):
                 raise NotNative(f"A is {type(terms.A).__name__}, and the core has no gradient with such a matrix")
-            A = layout(A, terms.A.shape, 1) if A[0] == "dense" else A  # others are cut where the caller has cut x
+            A = laid_out(A, terms.A.shape, 1) if A[0] == "dense" else A  # others are cut where the caller has cut x
             base = np.zeros(rows, dtype) if base is None else base
     diagonal, H, ridge = None, None, terms.ridge
     if isinstance(terms.H, LinearOperator):

@@ -12,6 +12,12 @@ RARELY = 30  # steps, at least, between two trials
 WARM, FIRST = 2, 16  # steps that start the threads, and steps of the first trial
 
 
+def cores() -> int:
+    """The number of cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
 def available() -> int:
     """As many threads as there are cores for this process, or as OMP_NUM_THREADS allows.
 
@@ -19,12 +25,11 @@ def available() -> int:
     """
     if threading.current_thread() is not threading.main_thread():
         return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     named = os.environ.get("OMP_NUM_THREADS", "")
-    return max(1, min(cores, int(named)) if named.isdigit() else cores)
+    return max(1, min(cores(), int(named)) if named.isdigit() else cores())
 
 
-class Choice:
+class ThreadChoice:
     """One thread or all: whichever has lately been faster.
 
     Threads that run side by side wait for each other at every step, so another program on one of the cores holds up

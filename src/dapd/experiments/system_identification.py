@@ -46,12 +46,12 @@ def system_identification(
         raise ValueError(f"T must be <= p, otherwise the rows of M are dependent; found T = {length} and p = {p}")
     if not 0.0 <= number("disturbed", disturbed) <= 1.0:
         raise ValueError(f"disturbed must be a probability, found {disturbed:g}; choose it in [0, 1]")
-    S = trajectory(np.random.default_rng(seed), p, length, disturbed)
+    S = disturbed_trajectory(np.random.default_rng(seed), p, length, disturbed)
     f = PseudoHuber.with_condition(condition)
     return Problem(f, Kronecker(-S[:-1], p), -S[1:].ravel(), GroupBall(number("penalty", penalty, above=0.0), p))
 
 
-def trajectory(rng: np.random.Generator, p: int, length: int, disturbed: float) -> Array:
+def disturbed_trajectory(rng: np.random.Generator, p: int, length: int, disturbed: float) -> Array:
     """The states s_0 … s_length, one per row, of a random system with about 20 % nonzero entries and ‖X‖₂ = 1."""
     X = np.where(rng.uniform(size=(p, p)) < 0.2, rng.standard_normal((p, p)), 0.0)
     X /= np.linalg.norm(X, 2) or 1.0  # a tiny system may have no nonzero entry at all

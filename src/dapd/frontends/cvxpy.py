@@ -63,7 +63,7 @@ class Model(NamedTuple):
         return found
 
 
-class Answer(NamedTuple):
+class CvxpyAnswer(NamedTuple):
     """What the solver hands over to CVXPY."""
 
     status: str
@@ -104,7 +104,7 @@ class DAPD(QpSolver):  # type: ignore[misc]  # CVXPY has no types
 
     def solve_via_data(
         self, data: Any, warm_start: bool, verbose: bool, solver_opts: dict[str, Any], solver_cache: Any = None
-    ) -> Answer:
+    ) -> CvxpyAnswer:
         """Solve ½xᵀPx + qᵀx subject to Ax = b and Fx ≤ g."""
         model = _model(data)
         if np.any(model.least > model.most):
@@ -122,9 +122,9 @@ class DAPD(QpSolver):  # type: ignore[misc]  # CVXPY has no types
             s.EXTRA_STATS: result,
         }
         y, z = (result.y, result.z) if result.status != Status.infeasible else (result.ray, -(result.ray @ model.M))
-        return Answer(_status(result), result.x, solver.problem.f.value(result.x), model.duals(y, z), attributes)
+        return CvxpyAnswer(_status(result), result.x, solver.problem.f.value(result.x), model.duals(y, z), attributes)
 
-    def invert(self, solution: Answer, inverse_data: Any) -> Solution:
+    def invert(self, solution: CvxpyAnswer, inverse_data: Any) -> Solution:
         """CVXPY's solution."""
         status, attributes = solution.status, solution.attributes
         if status == s.INFEASIBLE:
@@ -179,12 +179,12 @@ def _model(data: Any) -> Model:
     )
 
 
-def _contradiction(model: Model) -> Answer:
+def _contradiction(model: Model) -> CvxpyAnswer:
     """The sum of two rows that are contradicting bounds of one variable is the proof."""
     apart = (model.least > model.most)[model.variables]
     proof = np.zeros(model.kept.size)
     proof[model.bounding[apart]] = 1 / abs(model.entries[apart])
-    return Answer(s.INFEASIBLE, model.least, np.inf, proof, {})
+    return CvxpyAnswer(s.INFEASIBLE, model.least, np.inf, proof, {})
 
 
 def _solver(model: Model) -> Solver:

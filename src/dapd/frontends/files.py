@@ -22,7 +22,7 @@ from dapd.arguments import near_miss, real
 from dapd.arrays import Array
 from dapd.frontends.mps_lines import check_lines
 from dapd.model.problem import Problem
-from dapd.operators.base import as_sparse
+from dapd.operators.convert import as_sparse
 from dapd.problems.quadratic import qp
 from dapd.solving.result import Result
 from dapd.solving.views import plain
@@ -192,7 +192,7 @@ def _problem(name: str, fields: Mapping[str, Any], sign: float) -> Loaded:
     if fields.get("P") is None and fields.get("q") is None:
         raise ValueError("there is no P and no q; at least one of them is needed")
     P, A = (_matrix(key, fields.get(key)) for key in ("P", "A"))
-    n = _variables(fields, P, A)
+    n = _variables(fields, P)
     if P is not None:
         if P.shape != (n, n):
             raise ValueError(f"P has shape {P.shape}, expected {(n, n)} for {n} variables")
@@ -214,7 +214,7 @@ def _problem(name: str, fields: Mapping[str, Any], sign: float) -> Loaded:
         raise
 
 
-def _variables(fields: Mapping[str, Any], P: Any, A: Any) -> int:
+def _variables(fields: Mapping[str, Any], P: Any) -> int:
     """The number of variables, from q if there is one."""
     if fields.get("q") is not None:
         return len(_vector("q", fields["q"]))

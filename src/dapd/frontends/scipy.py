@@ -32,7 +32,7 @@ ACTIVE = 1e-8  # part of its size by which x may be away from a bound that is ac
 NAMES = {"maxiter": "max_iterations", "disp": "progress"}  # SciPy's names of options
 
 
-class Rows(NamedTuple):
+class LinearRows(NamedTuple):
     """lower ≤ matrix @ x ≤ upper."""
 
     matrix: Any
@@ -182,7 +182,7 @@ class _Objective:
         return np.array([(self.value(x + h) - self.value(x - h)) / (2 * h[k]) for k, h in enumerate(np.diag(steps))])
 
 
-def _problem(f: Function, rows: list[Rows], bounds: Any) -> Problem:
+def _problem(f: Function, rows: list[LinearRows], bounds: Any) -> Problem:
     M = stacked([one.matrix for one in rows])
     if M is None:
         return Problem(f, np.zeros((0, f.size or 0)), np.zeros(0), bounds=bounds)
@@ -190,7 +190,7 @@ def _problem(f: Function, rows: list[Rows], bounds: Any) -> Problem:
     return Problem(f, M, np.zeros(M.shape[0]), Interval(lower, upper), bounds=bounds)
 
 
-def _answer(result: Result, rows: list[Rows], **more: Any) -> OptimizeResult:
+def _answer(result: Result, rows: list[LinearRows], **more: Any) -> OptimizeResult:
     ends = np.cumsum([len(one.lower) for one in rows])
     return OptimizeResult(
         x=result.x,
@@ -205,20 +205,20 @@ def _answer(result: Result, rows: list[Rows], **more: Any) -> OptimizeResult:
     )
 
 
-def rows_of(constraints: Any, x: Array) -> list[Rows]:
+def rows_of(constraints: Any, x: Array) -> list[LinearRows]:
     """One constraint or several, checked to be linear near x and elsewhere."""
     several = constraints if isinstance(constraints, (list, tuple)) else [constraints]
     return [_rows(k, one, x) for k, one in enumerate(several)]
 
 
-def _rows(number: int, constraint: Any, x: Array) -> Rows:
+def _rows(number: int, constraint: Any, x: Array) -> LinearRows:
     """A constraint as rows; raise if it is not linear."""
     name = f"constraint {number}"
     if isinstance(constraint, LinearConstraint):
         matrix = constraint.A
         if matrix.shape[1] != x.size:
             raise ValueError(f"{name} is for {matrix.shape[1]} variables, expected {x.size}")
-        return Rows(matrix, *(np.broadcast_to(end, matrix.shape[:1]) for end in (constraint.lb, constraint.ub)))
+        return LinearRows(matrix, *(np.broadcast_to(end, matrix.shape[:1]) for end in (constraint.lb, constraint.ub)))
     if not isinstance(constraint, dict):
         raise TypeError(
             f"{name} is a {type(constraint).__name__}; only linear constraints are possible: use "
@@ -238,7 +238,7 @@ def _rows(number: int, constraint: Any, x: Array) -> Rows:
         sizes = abs(matrix) @ abs(probe) + abs(at_zero)
         if not np.all(abs(value(probe) - matrix @ probe - at_zero) <= LINEAR * sizes):
             raise ValueError(f"{name} is not linear, and only linear constraints are possible")
-    return Rows(matrix, -at_zero, -at_zero if kind == "eq" else np.full(at_zero.shape, np.inf))
+    return LinearRows(matrix, -at_zero, -at_zero if kind == "eq" else np.full(at_zero.shape, np.inf))
 
 
 def _bounds(bounds: Any, size: int) -> Any:

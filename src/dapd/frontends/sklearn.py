@@ -22,7 +22,7 @@ from dapd.model.problem import Problem
 from dapd.model.proximal import Box, Interval
 from dapd.model.smooth import Function, Quadratic
 from dapd.model.terms import Terms
-from dapd.operators.base import as_operator
+from dapd.operators.convert import as_operator
 from dapd.solving.solve import solve
 from dapd.spectrum.estimate import singular_range
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.implicit import records
-from dapd.implicit.records import FunctionRecord, PhiRecord, Record, Sparse
+from dapd.implicit.records import FunctionRecord, ParameterRecord, PhiRecord, Sparse
 from dapd.model import composed, proximal, smooth
 from dapd.operators.base import Operator
 from dapd.second_order.matrices import NotExplicit, explicit
@@ -140,7 +140,7 @@ def rebuilt(tree: Any, change: Callable[[Any, int], Any], rank: int = 1) -> Any:
         return Data(*(rebuilt(part, change, RANKS.get(name, 1)) for name, part in tree._asdict().items()))
     if isinstance(tree, tuple):
         return tuple(rebuilt(part, change) for part in tree)
-    if isinstance(tree, Record):
+    if isinstance(tree, ParameterRecord):
         changed = {
             one.name: rebuilt(getattr(tree, one.name), change, RANKS.get(one.name, 1))
             for one in fields(tree)

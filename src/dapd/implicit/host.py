@@ -9,7 +9,7 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.implicit.convert import Data
 from dapd.implicit.linearised import Conditions, Hessian, Linearised, Point
-from dapd.implicit.options import Settings
+from dapd.implicit.options import SolveOptions
 from dapd.implicit.records import Sparse
 from dapd.model.problem import Problem
 from dapd.solving.certificate import Certificate, certify
@@ -36,7 +36,7 @@ def problem_of(data: Data) -> Problem:
     return problem.replaced(limits=(-free, free))
 
 
-def solution(data: Data, settings: Settings) -> tuple[Array, Array, Array]:
+def solution(data: Data, settings: SolveOptions) -> tuple[Array, Array, Array]:
     """The point (x, w) and prox steps that suit it, or NaN if the solve fails and the settings say so."""
     problem = problem_of(data)
     conditions = Conditions(problem, _hessian(data))

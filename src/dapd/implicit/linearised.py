@@ -17,7 +17,7 @@ from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 from dapd.second_order.curvature import Curvature
 from dapd.second_order.matrices import Matrix, explicit
-from dapd.second_order.rows import Rows
+from dapd.second_order.rows import ProxRows
 from dapd.solving.rows import balanced_step
 
 Point = tuple[Array, Array]  # x, and y or (y, z)
@@ -26,7 +26,7 @@ Hessian = Callable[[Array], Array]
 SHIFT = 1e-9  # of the eigenvalues of the scaled system, which may be singular
 REFINEMENTS = 20
 ACCURATE, INCONSISTENT = 1e-15, 1e-7  # relative residuals, at which to stop, and which mean that there is no solution
-SMALL = 100  # systems up to this size are factorised as dense ones
+DENSE_SIZE = 100  # systems up to this size are factorised as dense ones
 
 
 class Conditions:
@@ -37,7 +37,7 @@ class Conditions:
         pieces = pieces_of(problem.phi, problem.rows)
         if pieces is None:
             raise TypeError(f"the derivative of the prox of {type(problem.phi).__name__} is not known")
-        self.problem, self.rows = problem, Rows(pieces)
+        self.problem, self.rows = problem, ProxRows(pieces)
         self.M = explicit(problem.M, np.inf)
         self.hessian = _hessian_of(problem) if hessian is None else hessian
 
@@ -90,7 +90,7 @@ class Linearised:
 class _ProxDerivative:
     """D of the prox at v: 0 or 1 in rows by themselves, symmetric with eigenvalues in [0, 1] in groups."""
 
-    def __init__(self, rows: Rows, v: Array, steps: Array) -> None:
+    def __init__(self, rows: ProxRows, v: Array, steps: Array) -> None:
         found = rows.derivative(v, steps)
         self.across = found.across
         self.active = np.flatnonzero(self.across)
@@ -154,7 +154,7 @@ class _Symmetric:
     def __init__(self, H: Matrix, B: Matrix, C: Matrix) -> None:
         self.columns = H.shape[0]
         size = self.columns + B.shape[0]
-        sparse = all(map(sp.issparse, (H, B, C))) and size > SMALL
+        sparse = all(map(sp.issparse, (H, B, C))) and size > DENSE_SIZE
         if sparse:
             K = sp.block_array([[H, B.T], [B, -C]], format="csc")
             greatest = abs(K).max(axis=0).toarray().ravel()

@@ -12,14 +12,14 @@ FAILURES = ("raise", "nan")
 TOL = 1e-8
 
 
-class Settings(NamedTuple):
+class SolveOptions(NamedTuple):
     """Checked options."""
 
     failures: str
     options: tuple[tuple[str, Any], ...]  # of `dapd.solve`
 
 
-def check_settings(failures: str, options: dict[str, Any]) -> Settings:
+def check_options(failures: str, options: dict[str, Any]) -> SolveOptions:
     """Raise if an option is unknown."""
     for name in options:
         if name not in NAMES:
@@ -28,4 +28,4 @@ def check_settings(failures: str, options: dict[str, Any]) -> Settings:
         raise ValueError(f"failures must be 'raise' or 'nan', found {failures!r}")
     if options.get("tol") is None and options.get("tol_absolute") is None:
         options = {**options, "tol": TOL}
-    return Settings(failures, tuple(sorted(options.items())))
+    return SolveOptions(failures, tuple(sorted(options.items())))

@@ -20,14 +20,14 @@ from dapd.model import composed, proximal, smooth
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
+class ParameterRecord:
     """Parameters, most of them arrays."""
 
     fixed: ClassVar[tuple[str, ...]] = ()  # fields that are no arrays, so nothing is differentiated by them
 
 
 @dataclass(frozen=True, eq=False)
-class Sparse(Record):
+class Sparse(ParameterRecord):
     """The matrix with `values` at (rows, columns); differentiable in the values."""
 
     fixed = ("shape",)
@@ -76,7 +76,7 @@ def _with_sizes(record: Any, name: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class FunctionRecord(Record):
+class FunctionRecord(ParameterRecord):
     """f."""
 
     def gradient(self, xp: Any, x: Array) -> Array:
@@ -183,7 +183,7 @@ class Separable(FunctionRecord):
 
 
 @dataclass(frozen=True, eq=False)
-class PhiRecord(Record):
+class PhiRecord(ParameterRecord):
     """φ."""
 
     def prox(self, xp: Any, v: Array, step: Any) -> Array:

@@ -14,9 +14,9 @@ from jax import lax
 from dapd.implicit import host
 from dapd.implicit.conditions import residual
 from dapd.implicit.convert import Data, check_shapes, data_of
-from dapd.implicit.options import Settings, check_settings
+from dapd.implicit.options import SolveOptions, check_options
 from dapd.implicit.records import Sparse
-from dapd.jax.host_calls import on_host
+from dapd.jax.host_calls import call_host
 from dapd.jax.smooth import Smooth
 
 
@@ -59,7 +59,7 @@ def solve(
     **options
         Of `dapd.solve`: method, tol (1e-8 by default), tol_absolute, max_iterations, time_limit, engine, direct, seed.
     """
-    settings = check_settings(failures, options)
+    settings = check_options(failures, options)
     data = _arrays(data_of(f, M, b, phi, bounds))
     _check(data)
     x, w, _ = _solution(settings, data)
@@ -101,14 +101,14 @@ def _check(data: Data) -> None:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _solution(settings: Settings, data: Data) -> Any:
+def _solution(settings: SolveOptions, data: Data) -> Any:
     """The point (x, w) and the steps of the prox; w is y, or (y, z) if x has bounds."""
     x, w = data.lengths
-    return on_host(lambda data: host.solution(data, settings), (x, w, w), data.b.dtype, (data,))
+    return call_host(lambda data: host.solution(data, settings), (x, w, w), data.b.dtype, (data,))
 
 
 @_solution.defjvp
-def _tangent(settings: Settings, primals: tuple[Data], tangents: tuple[Data]) -> Any:
+def _tangent(settings: SolveOptions, primals: tuple[Data], tangents: tuple[Data]) -> Any:
     (data,) = primals
     x, w, steps = _solution(settings, data)
     leaves, tree = jax.tree.flatten(data)
@@ -144,7 +144,7 @@ def _linear_solve(data: Data, point: Any, rhs: jax.Array) -> Any:
         return jnp.concatenate(jax.jvp(lambda x, w: residual(jnp, data, x, w, steps), (x, w), moves)[1])
 
     def by(transpose: bool) -> Callable[[Any, jax.Array], jax.Array]:
-        return lambda _, r: on_host(partial(_solved_linear, transpose), (r.size,), r.dtype, (data, *point), r)[0]
+        return lambda _, r: call_host(partial(_solved_linear, transpose), (r.size,), r.dtype, (data, *point), r)[0]
 
     return lax.custom_linear_solve(times, rhs, by(False), by(True))
 

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 
-def on_host(
+def call_host(
     call: Callable[..., Any], lengths: Sequence[int], dtype: Any, system: tuple[Any, ...], rhs: Any = None
 ) -> Any:
     """call(*system), or call(*system)(rhs), in NumPy: vectors of the given lengths.

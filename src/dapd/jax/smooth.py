@@ -12,7 +12,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.implicit import records
-from dapd.implicit.records import FunctionRecord, Record
+from dapd.implicit.records import FunctionRecord, ParameterRecord
 from dapd.model import smooth
 
 
@@ -78,5 +78,5 @@ def _register(kind: Any) -> None:
 
 
 for _kind in (Smooth, *vars(records).values()):
-    if isinstance(_kind, type) and issubclass(_kind, Record):
+    if isinstance(_kind, type) and issubclass(_kind, ParameterRecord):
         _register(_kind)

@@ -12,16 +12,16 @@ from dapd.operators.base import Operator
 Instance = HardProblem | ConvexConcave
 
 
-class Tally:
+class RoundCount:
     """The number of rounds so far."""
 
     rounds = 0
 
 
-class Counted(Operator):
+class CountedMap(Operator):
     """A matrix-free map; each product counts one round per block of columns."""
 
-    def __init__(self, inner: Operator, blocks: list[slice], tally: Tally) -> None:
+    def __init__(self, inner: Operator, blocks: list[slice], tally: RoundCount) -> None:
         self.inner, self.blocks, self.tally = inner, blocks, tally
         self.shape, self.dtype = inner.shape, inner.dtype
 
@@ -44,14 +44,14 @@ class Counted(Operator):
         start, stop, _ = block.indices(self.shape[1])
         parts = [slice(max(start, own.start) - start, min(stop, own.stop) - start) for own in self.blocks]
         touched = [part for part in parts if part.start < part.stop]
-        return Counted(self.inner.columns(block), touched, self.tally)
+        return CountedMap(self.inner.columns(block), touched, self.tally)
 
 
-def counted(instance: Instance) -> tuple[Instance, Tally]:
+def counted(instance: Instance) -> tuple[Instance, RoundCount]:
     """The same instance with a coupling that counts its products, and the count."""
-    tally, twin = Tally(), copy.copy(instance)
+    tally, twin = RoundCount(), copy.copy(instance)
     blocks = [slice(0, instance.M.shape[1])]
     if isinstance(instance, HardProblem) and instance.blocks is not None:
         blocks = instance.blocks
-    twin.M = Counted(instance.M, blocks, tally)
+    twin.M = CountedMap(instance.M, blocks, tally)
     return twin, tally

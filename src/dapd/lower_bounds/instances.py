@@ -139,7 +139,7 @@ def half_ratio(s_max: float, s_min: float) -> float:
     return width
 
 
-def coupling(s_max: Any, s_min: Any) -> tuple[float, float]:
+def checked_coupling(s_max: Any, s_min: Any) -> tuple[float, float]:
     """Return s_max and s_min; raise ValueError unless s_max ≥ √5·s_min > 0."""
     s_max, s_min = number("s_max", s_max, above=0.0), number("s_min", s_min, above=0.0)
     if s_max < math.sqrt(5) * s_min * (1 - 1e-12):
@@ -159,4 +159,4 @@ def _constants(L: Any, mu: Any, s_max: Any, s_min: Any) -> tuple[float, float, f
     L, mu = number("L", L, above=0.0), number("mu", mu, above=0.0)
     if mu > L:
         raise ValueError(f"L must be >= mu, found L = {L:g} and mu = {mu:g}")
-    return L, mu, *coupling(s_max, s_min)
+    return L, mu, *checked_coupling(s_max, s_min)

@@ -16,8 +16,8 @@ from dapd.lower_bounds.instances import HardProblem, block
 from dapd.methods import METHODS, Method
 from dapd.methods.block import BlockMethod
 
-Runner = Callable[[Any], Iterable[tuple[Array, Array]]]  # from an instance to iterates (x, y), the start first
-AnyMethod = str | Runner
+OwnMethod = Callable[[Any], Iterable[tuple[Array, Array]]]  # from an instance to iterates (x, y), the start first
+AnyMethod = str | OwnMethod
 
 WATCHED = 100  # products with all of M over which the mean is taken, or as many by blocks
 SEED = 0  # for the random methods, so a report can be repeated

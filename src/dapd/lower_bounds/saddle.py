@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from dapd.arguments import named, number, whole
 from dapd.arrays import Array
 from dapd.lower_bounds.chain import LOSS, Bounded, Chain, representable, zero_chain
-from dapd.lower_bounds.instances import coupling, half_ratio, half_width
-from dapd.operators.base import Sparse
+from dapd.lower_bounds.instances import checked_coupling, half_ratio, half_width
+from dapd.operators.explicit import Sparse
 
 
 class ConvexConcave(Bounded):
@@ -27,7 +27,7 @@ class ConvexConcave(Bounded):
 
     def __init__(self, L_x: float, L_y: float, s_max: float, s_min: float, l: int) -> None:  # noqa: E741 - the paper's ℓ
         self.L_x, self.L_y = number("L_x", L_x, above=0.0), number("L_y", L_y, above=0.0)
-        self.s_max, self.s_min = coupling(s_max, s_min)
+        self.s_max, self.s_min = checked_coupling(s_max, s_min)
         self.l = whole("l", l, least=2)
         s_hat = self.s_hat = half_width(self.s_max, self.s_min)
         width = half_ratio(self.s_max, self.s_min)

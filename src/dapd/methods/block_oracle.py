@@ -9,8 +9,9 @@ import numpy as np
 from dapd.arrays import Array, in_dtype
 from dapd.model.problem import Problem
 from dapd.model.smooth import Function
-from dapd.operators.base import Operator, as_operator
+from dapd.operators.base import Operator
 from dapd.operators.columns import column_matrices
+from dapd.operators.convert import as_operator
 
 
 class BlockOracle:

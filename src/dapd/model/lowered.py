@@ -42,7 +42,7 @@ class Piece(NamedTuple):
 Pieces = list[tuple[Piece, int]]  # each with its number of rows
 
 
-class Table(NamedTuple):
+class UnitTable(NamedTuple):
     """φ unit by unit; a unit is a row, or a group of rows if some belong together."""
 
     first: Array  # group k has the rows first[k] … first[k + 1] − 1; empty if units are rows
@@ -87,7 +87,7 @@ def pieces_of(phi: _Phi, rows: int) -> Pieces | None:
     return pieces
 
 
-def tabulate(pieces: Pieces, dtype: Any) -> Table:
+def tabulate(pieces: Pieces, dtype: Any) -> UnitTable:
     """One table of all pieces."""
     rows = sum(length for _, length in pieces)
     if all(piece.sizes is None for piece, _ in pieces):
@@ -99,16 +99,16 @@ def tabulate(pieces: Pieces, dtype: Any) -> Table:
     for (piece, _), where in zip(pieces, consecutive(length for _, length in pieces), strict=True):
         at = first[(first >= where.start) & (first < where.stop)] if piece.sizes is not None else where
         lower[at], upper[at] = piece.lower, piece.upper
-    return Table(first, code, lower, upper)
+    return UnitTable(first, code, lower, upper)
 
 
-def loss_table(terms: Terms, dtype: Any) -> tuple[Table, Array | None]:
+def loss_table(terms: Terms, dtype: Any) -> tuple[UnitTable, Array | None]:
     """The derivative of the loss as a table, and what is added to its argument first."""
     shift = None if terms.d is None or terms.loss == "logistic" else -terms.d.astype(dtype)
     code = LOSS_CODES[terms.loss or ""]
     of_row = terms.d if terms.loss == "logistic" else terms.e
     lower = np.atleast_1d(np.asarray(of_row, dtype))
-    return Table(NO_GROUPS, np.array([code], np.uint8), lower, lower), shift
+    return UnitTable(NO_GROUPS, np.array([code], np.uint8), lower, lower), shift
 
 
 def _heights(length: int) -> Array:
@@ -116,12 +116,12 @@ def _heights(length: int) -> Array:
     return np.array([HEIGHT] * whole + [rest] * (rest > 0), np.int64)
 
 
-def _by_rows(pieces: Sequence[tuple[Piece, int]], rows: int, dtype: Any) -> Table:
+def _by_rows(pieces: Sequence[tuple[Piece, int]], rows: int, dtype: Any) -> UnitTable:
     if len(pieces) == 1:
         piece = pieces[0][0]
         bounds = (np.atleast_1d(np.asarray(bound, dtype)) for bound in (piece.lower, piece.upper))
-        return Table(NO_GROUPS, np.array([piece.code], np.uint8), *bounds)
-    table = Table(NO_GROUPS, np.empty(rows, np.uint8), np.empty(rows, dtype), np.empty(rows, dtype))
+        return UnitTable(NO_GROUPS, np.array([piece.code], np.uint8), *bounds)
+    table = UnitTable(NO_GROUPS, np.empty(rows, np.uint8), np.empty(rows, dtype), np.empty(rows, dtype))
     for (piece, _), where in zip(pieces, consecutive(length for _, length in pieces), strict=True):
         for column, value in zip(table[1:], piece[:3], strict=True):
             column[where] = value

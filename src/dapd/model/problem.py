@@ -12,13 +12,14 @@ from dapd.arguments import bounds_of, curvatures, named, partition, vector
 from dapd.arrays import Array, on_device
 from dapd.model import ask
 from dapd.model.composed import Stack, is_sum_over_rows
-from dapd.model.lowered import Table, has_valid_lowering, pieces_of, tabulate
+from dapd.model.lowered import UnitTable, has_valid_lowering, pieces_of, tabulate
 from dapd.model.phi import Phi, as_phi
 from dapd.model.proximal import Interval, Zero
 from dapd.model.smooth import Function, Separable
 from dapd.model.terms import Terms
-from dapd.operators.base import Operator, as_operator
+from dapd.operators.base import Operator
 from dapd.operators.columns import ColumnBlocks
+from dapd.operators.convert import as_operator
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.spectrum.estimate import Spectrum
 
@@ -143,7 +144,7 @@ class Problem:
         return Sizes(rows=np.where(rows > 0, rows, 1.0), duals=unit / norms, columns=slopes + unit, unit=unit)
 
     @cached_property
-    def row_table(self) -> Table | None:
+    def row_table(self) -> UnitTable | None:
         """φ as a table in float64, if it is a sum over rows that the core knows."""
         pieces = pieces_of(self.phi, self.rows) if is_sum_over_rows(self.phi) else None
         return None if pieces is None else tabulate(pieces, np.float64)

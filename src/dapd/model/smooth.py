@@ -14,8 +14,9 @@ from dapd.arguments import consecutive, curvatures, named, number, real, vector
 from dapd.arrays import Array, namespace
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.terms import Terms
-from dapd.operators.base import Operator, as_operator, as_sparse
-from dapd.operators.columns import Placed
+from dapd.operators.base import Operator
+from dapd.operators.columns import OnBlock
+from dapd.operators.convert import as_operator, as_sparse
 from dapd.operators.stacked import Identity
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
 from dapd.spectrum.symmetric import check_symmetric
@@ -285,7 +286,7 @@ class Separable(Function):
     def curved_maps(self, size: int) -> list[Operator]:
         """Those of the blocks, each on its own variables."""
         return [
-            Placed(curved, block, size)
+            OnBlock(curved, block, size)
             for f, block in zip(self.functions, self._known_blocks(), strict=True)
             for curved in f.curved_maps(block.stop - block.start)
         ]

@@ -11,7 +11,9 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array, namespace
-from dapd.operators.base import Dense, Operator, as_operator
+from dapd.operators.base import Operator
+from dapd.operators.convert import as_operator
+from dapd.operators.explicit import Dense
 from dapd.operators.stacked import Identity
 
 

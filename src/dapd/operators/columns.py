@@ -11,7 +11,9 @@ import scipy.sparse as sp
 
 from dapd.arguments import consecutive, named
 from dapd.arrays import Array
-from dapd.operators.base import Dense, Operator, Sparse, as_operator
+from dapd.operators.base import Operator
+from dapd.operators.convert import as_operator
+from dapd.operators.explicit import Dense, Sparse
 
 
 class ColumnBlocks(Operator):
@@ -95,7 +97,7 @@ class ColumnBlocks(Operator):
         return total
 
 
-class Placed(Operator):
+class OnBlock(Operator):
     """A map that uses only a block of the variables: x ↦ M x[block]."""
 
     def __init__(self, inner: Operator, block: slice, columns: int) -> None:

@@ -1,4 +1,4 @@
-"""The sizes of the rows of a matrix, computed one sheet at a time to avoid a copy of the whole matrix."""
+"""Sizes and products of the rows of a matrix, computed one sheet at a time to avoid a copy of the whole matrix."""
 
 from __future__ import annotations
 
@@ -30,6 +30,17 @@ def magnitudes(matrix: Array, v: Array) -> Array:
     total = np.zeros(len(matrix))
     for rows, columns in _sheets(matrix):
         total[rows] += abs(matrix[rows, columns]) @ v[columns]
+    return total
+
+
+def outer(matrix: Array) -> Array:
+    """AAᵀ in float64, summed over sheets of whole columns."""
+    rows, columns = matrix.shape
+    total = np.zeros((rows, rows))
+    width = max(rows, SHEET // rows)
+    for k in range(0, columns, width):
+        part = matrix[:, k : k + width].astype(np.float64, copy=False)
+        total += part @ part.T
     return total
 
 

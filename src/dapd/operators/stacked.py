@@ -11,7 +11,8 @@ import scipy.sparse as sp
 
 from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array
-from dapd.operators.base import Operator, as_operator
+from dapd.operators.base import Operator
+from dapd.operators.convert import as_operator
 
 
 class Identity(Operator):

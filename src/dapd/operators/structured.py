@@ -12,7 +12,9 @@ import scipy.sparse as sp
 
 from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array
-from dapd.operators.base import Dense, Operator, as_entries, matrix_of
+from dapd.operators.base import Operator
+from dapd.operators.convert import matrix_of
+from dapd.operators.explicit import Dense, as_entries
 from dapd.operators.sizes import SHEET, norms_of_rows
 
 

@@ -14,12 +14,11 @@ from dapd.blas import MANY, single_blas
 from dapd.model.problem import Problem
 from dapd.model.smooth import Quadratic
 from dapd.model.terms import Terms
-from dapd.operators.base import Dense, Sparse
+from dapd.operators.explicit import Dense, Sparse
 from dapd.presolve.functions import parts_of
 from dapd.presolve.maps import bands
-from dapd.presolve.transform import rebuilt
+from dapd.presolve.transform import FLOPS, rebuilt_problem
 
-FLOPS = 2e11  # of the factorisation and the new M, at most
 DENSER = 4  # times the entries that M may take as a dense array
 REACH = 1e-7  # least R_kk relative to its row's norm: the condition of H is at most about the inverse square
 
@@ -36,7 +35,7 @@ class ChangeOfVariables:
             c = scipy.linalg.solve_triangular(R, linear, trans=1, check_finite=False)
             M = scipy.linalg.solve_triangular(R, problem.M.dense().T, trans=1, check_finite=False)
         f = Quadratic(np.ones(problem.columns), c, mu=1.0, L=1.0)
-        self.problem = rebuilt(problem, f=f, M=Dense(np.ascontiguousarray(M.T)), keep_blocks=False)
+        self.problem = rebuilt_problem(problem, f=f, M=Dense(np.ascontiguousarray(M.T)), keep_blocks=False)
 
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:

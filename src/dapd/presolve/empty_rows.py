@@ -10,9 +10,9 @@ from dapd.arrays import Array
 from dapd.model.lowered import BALL, CLIP, SHRINK_BALL
 from dapd.model.problem import Problem
 from dapd.operators.stacked import Identity
-from dapd.presolve.maps import bands, divisible, restricted, stacked
-from dapd.presolve.rows import Rows
-from dapd.presolve.transform import rebuilt
+from dapd.presolve.maps import bands, divisible, restricted, stacked_maps
+from dapd.presolve.rows import PhiTable
+from dapd.presolve.transform import rebuilt_problem
 
 FREE_PART = 0.5  # of the rows of an identity that must be free for it to be divided
 ROUNDINGS = 4  # of b within which a bound counts as met
@@ -23,18 +23,18 @@ class EmptyRows:
 
     name = "empty rows"
 
-    def __init__(self, problem: Problem, table: Rows, removed: Array, duals: Array) -> None:
+    def __init__(self, problem: Problem, table: PhiTable, removed: Array, duals: Array) -> None:
         self.kept, self.duals = np.flatnonzero(~removed), np.where(removed, duals, 0.0)
         every = np.ones(problem.columns, bool)
         parts = [restricted(M, ~removed[at], every) if removed[at].any() else M for M, at in bands(problem.M)]
-        M = stacked(parts, problem.columns)
-        self.problem = rebuilt(problem, M=M, b=problem.b[self.kept], phi=table.take(self.kept).phi())
+        M = stacked_maps(parts, problem.columns)
+        self.problem = rebuilt_problem(problem, M=M, b=problem.b[self.kept], phi=table.take(self.kept).phi())
         self.why = f"{int(removed.sum())} empty or free rows were removed."
 
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Remove empty and free rows; None if there are none. A row that no x satisfies stays."""
-        table = Rows.of(problem)
+        table = PhiTable.of(problem)
         if table is None:
             return None
         free = table.interval & (table.lower == -np.inf) & (table.upper == np.inf)
@@ -62,7 +62,7 @@ class EmptyRows:
         return x, full
 
 
-def _empty_duals(table: Rows, b: Array) -> tuple[Array, Array]:
+def _empty_duals(table: PhiTable, b: Array) -> tuple[Array, Array]:
     """For each row whether −b ∈ ∂φ(y) for some y, and that y."""
     duals = np.zeros(len(b))
     slack = ROUNDINGS * np.finfo(np.float64).eps * abs(b)

@@ -9,8 +9,8 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.model.problem import Problem
-from dapd.presolve.rows import Rows
-from dapd.presolve.transform import rebuilt
+from dapd.presolve.rows import PhiTable
+from dapd.presolve.transform import rebuilt_problem
 
 ROUNDINGS = 4  # of b within which b + l counts as zero
 
@@ -22,18 +22,18 @@ class Equations:
     why = "Rows with equal bounds became equations."
     factors = 1.0, 1.0  # of x and y
 
-    def __init__(self, problem: Problem, table: Rows) -> None:
+    def __init__(self, problem: Problem, table: PhiTable) -> None:
         level = np.where(table.equation, table.lower, 0.0)
         lower, upper = (np.where(table.equation, 0.0, bound) for bound in (table.lower, table.upper))
         rows = replace(table, lower=lower, upper=upper)
         b = problem.b + level.astype(problem.b.dtype)
         b[abs(b) <= ROUNDINGS * np.finfo(b.dtype).eps * abs(problem.b)] = 0.0  # what is left of b = −l
-        self.problem = rebuilt(problem, b=b, phi=rows.phi())
+        self.problem = rebuilt_problem(problem, b=b, phi=rows.phi())
 
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Move l into b; None if no row has equal bounds other than zero."""
-        table = Rows.of(problem)
+        table = PhiTable.of(problem)
         if table is None or not np.any(table.lower[table.equation]):
             return None
         return cls(problem, table)

@@ -12,7 +12,7 @@ from dapd.operators.base import Operator
 from dapd.operators.stacked import Identity
 from dapd.operators.structured import Kronecker
 from dapd.presolve.maps import bands
-from dapd.presolve.rows import Rows
+from dapd.presolve.rows import PhiTable
 
 LARGEST = 2.0**60  # factor that is not exceeded
 
@@ -26,7 +26,7 @@ def identity_columns(M: Operator) -> Array:
     return found
 
 
-def norm_factors(M: Operator, rows: Rows) -> Array:
+def norm_factors(M: Operator, rows: PhiTable) -> Array:
     """Factors that bring the norms of the rows near one, one for all rows of a ball; all are one if they are alike."""
     norms = np.empty(M.shape[0])
     for part, at in bands(M):

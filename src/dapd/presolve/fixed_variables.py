@@ -12,7 +12,7 @@ from dapd.model.smooth import Function
 from dapd.presolve.equilibrate import identity_columns
 from dapd.presolve.functions import parts_of, restricted_function
 from dapd.presolve.maps import divisible, restricted
-from dapd.presolve.rows import Rows
+from dapd.presolve.rows import PhiTable
 
 CLOSE = 1e-12  # relative distance from another bound on a fixed variable that counts as rounding
 
@@ -23,7 +23,7 @@ class FixedVariables:
     name = "fixed variables"
 
     def __init__(
-        self, problem: Problem, table: Rows, f: Function, x: Array, free: Array, fixing: Array, removed: Array
+        self, problem: Problem, table: PhiTable, f: Function, x: Array, free: Array, fixing: Array, removed: Array
     ) -> None:
         self.original, self.x, self.free = problem, x, free
         self.fixing, self.fixed = fixing, identity_columns(problem.M)[fixing]
@@ -38,7 +38,7 @@ class FixedVariables:
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Eliminate fixed variables; None if there are none, if all are, or if f or M does not allow it."""
-        table = Rows.of(problem)
+        table = PhiTable.of(problem)
         if table is None or not divisible(problem.M):
             return None
         places = identity_columns(problem.M)
@@ -72,7 +72,7 @@ class FixedVariables:
         return full, dual
 
 
-def _satisfied(problem: Problem, table: Rows, x: Array, removed: Array, places: Array) -> bool:
+def _satisfied(problem: Problem, table: PhiTable, x: Array, removed: Array, places: Array) -> bool:
     """Whether the rows that go say no more than that x_j is fixed."""
     if not np.all(table.interval[removed]):
         return False

@@ -13,8 +13,8 @@ from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.model.smooth import Function, Separable
 from dapd.model.terms import Terms
-from dapd.operators.base import as_operator
-from dapd.presolve.maps import divisible, restricted, scaled
+from dapd.operators.convert import as_operator
+from dapd.presolve.maps import divisible, restricted, scaled_map
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
 from dapd.spectrum.iterative import iterative
 
@@ -71,7 +71,7 @@ def _by_vector(terms: Terms) -> Terms:
     return terms._replace(H=diagonal) if np.count_nonzero(diagonal) == terms.H.nnz else terms
 
 
-def joined(problem: Problem, parts: list[Composite]) -> Function:
+def joined_function(problem: Problem, parts: list[Composite]) -> Function:
     """One function again: separable if the problem's is."""
     if not isinstance(problem.f, Separable):
         return parts[0]
@@ -89,7 +89,7 @@ def scaled_terms(terms: Terms, columns: Array) -> Terms:
     if terms.c is not None:
         new["c"] = columns * terms.c
     if terms.A is not None:
-        new["A"] = scaled(terms.A, np.ones(terms.A.shape[0]), columns)
+        new["A"] = scaled_map(terms.A, np.ones(terms.A.shape[0]), columns)
     if not np.all(columns == 1.0):
         new["H"], new["ridge"] = _scaled_matrix(terms, columns), 0.0
     return terms._replace(**new)
@@ -119,7 +119,7 @@ def scaled_function(problem: Problem, parts: list[Part], columns: Array) -> Func
         own = columns[part.at]
         terms = scaled_terms(part.terms, own)
         found.append(Composite(terms, len(own), *_constants(terms, part, own)))
-    return joined(problem, found)
+    return joined_function(problem, found)
 
 
 def _constants(terms: Terms, old: Composite, columns: Array) -> tuple[float, float | None]:
@@ -194,4 +194,4 @@ def restricted_function(problem: Problem, parts: list[Part], keep: Array, x: Arr
         if terms is None:
             return None
         found.append(Composite(terms, int(own.sum()), part.mu, part.L))
-    return joined(problem, found)
+    return joined_function(problem, found)

@@ -10,20 +10,21 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.operators.base import Dense, Operator, Sparse
+from dapd.operators.base import Operator
 from dapd.operators.columns import ColumnBlocks
+from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.scaled import ScaledMap
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker
 
 
 @singledispatch
-def scaled(M: Operator, rows: Array, columns: Array) -> Operator:
+def scaled_map(M: Operator, rows: Array, columns: Array) -> Operator:
     """diag(rows)·M·diag(columns), all factors positive; M itself if all are one."""
     return M if _ones(rows, columns) else ScaledMap(M, rows, columns)
 
 
-@scaled.register
+@scaled_map.register
 def _(M: Dense, rows: Array, columns: Array) -> Operator:
     if _ones(rows, columns):
         return M
@@ -32,7 +33,7 @@ def _(M: Dense, rows: Array, columns: Array) -> Operator:
     return Dense(matrix)
 
 
-@scaled.register
+@scaled_map.register
 def _(M: Sparse, rows: Array, columns: Array) -> Operator:
     if _ones(rows, columns):
         return M
@@ -41,7 +42,7 @@ def _(M: Sparse, rows: Array, columns: Array) -> Operator:
     return Sparse(sp.csr_array((data, M.matrix.indices, M.matrix.indptr), shape=M.shape))
 
 
-@scaled.register
+@scaled_map.register
 def _(M: Identity, rows: Array, columns: Array) -> Operator:
     at = np.arange(M.start, M.start + M.shape[0])
     factors = rows * columns[at]
@@ -50,17 +51,17 @@ def _(M: Identity, rows: Array, columns: Array) -> Operator:
     return Sparse(sp.csr_array((factors, at, np.arange(len(at) + 1)), shape=M.shape))
 
 
-@scaled.register
+@scaled_map.register
 def _(M: RowBlocks, rows: Array, columns: Array) -> Operator:
-    return RowBlocks([scaled(part, rows[at], columns) for part, at in zip(M.operators, M.blocks, strict=True)])
+    return RowBlocks([scaled_map(part, rows[at], columns) for part, at in zip(M.operators, M.blocks, strict=True)])
 
 
-@scaled.register
+@scaled_map.register
 def _(M: ColumnBlocks, rows: Array, columns: Array) -> Operator:
-    return ColumnBlocks([scaled(part, rows, columns[at]) for part, at in zip(M.operators, M.blocks, strict=True)])
+    return ColumnBlocks([scaled_map(part, rows, columns[at]) for part, at in zip(M.operators, M.blocks, strict=True)])
 
 
-@scaled.register
+@scaled_map.register
 def _(M: BlockDiagonal, rows: Array, columns: Array) -> Operator:
     if _ones(rows, columns):
         return M
@@ -69,7 +70,7 @@ def _(M: BlockDiagonal, rows: Array, columns: Array) -> Operator:
     return BlockDiagonal([matrix * rows[i][:, None] * columns[j] for matrix, i, j in places])
 
 
-@scaled.register
+@scaled_map.register
 def _(M: Kronecker, rows: Array, columns: Array) -> Operator:
     if _ones(rows, columns):
         return M
@@ -103,17 +104,17 @@ class Leaf(NamedTuple):
     columns: slice
 
 
-def leaves(M: Operator, row: int = 0, column: int = 0) -> Iterator[Leaf]:
+def leaves_of(M: Operator, row: int = 0, column: int = 0) -> Iterator[Leaf]:
     """The parts of M that are no stacks of other parts, and have rows."""
     if isinstance(M, RowBlocks):
         for part, at in zip(M.operators, M.blocks, strict=True):
-            yield from leaves(part, row + at.start, column)
+            yield from leaves_of(part, row + at.start, column)
     elif isinstance(M, ColumnBlocks):
         for part, at in zip(M.operators, M.blocks, strict=True):
-            yield from leaves(part, row, column + at.start)
+            yield from leaves_of(part, row, column + at.start)
     elif isinstance(M, BlockDiagonal):
         for part, rows, columns in zip(M.parts(), M.row_blocks, M.column_blocks, strict=True):
-            yield from leaves(part, row + rows.start, column + columns.start)
+            yield from leaves_of(part, row + rows.start, column + columns.start)
     elif M.shape[0]:
         yield Leaf(M, slice(row, row + M.shape[0]), slice(column, column + M.shape[1]))
 
@@ -128,7 +129,7 @@ def bands(M: Operator) -> list[tuple[Operator, slice]]:
     return found
 
 
-def stacked(parts: Sequence[Operator], columns: int) -> Operator:
+def stacked_maps(parts: Sequence[Operator], columns: int) -> Operator:
     """The parts on top of each other; those without rows are left out."""
     some = [part for part in parts if part.shape[0]]
     if not some:
@@ -178,7 +179,7 @@ def _(M: Identity, rows: Array, columns: Array) -> Operator:
 @restricted.register
 def _(M: RowBlocks, rows: Array, columns: Array) -> Operator:
     parts = [restricted(part, rows[at], columns) for part, at in zip(M.operators, M.blocks, strict=True)]
-    return stacked(parts, int(columns.sum()))
+    return stacked_maps(parts, int(columns.sum()))
 
 
 @restricted.register

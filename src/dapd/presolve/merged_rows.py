@@ -13,15 +13,16 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.model.problem import Problem
-from dapd.operators.base import Dense, Operator, Sparse
+from dapd.operators.base import Operator
+from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.stacked import Identity
 from dapd.presolve.equilibrate import identity_columns
-from dapd.presolve.maps import bands, restricted, stacked
-from dapd.presolve.rows import Rows
-from dapd.presolve.transform import rebuilt
+from dapd.presolve.maps import bands, restricted, stacked_maps
+from dapd.presolve.rows import PhiTable
+from dapd.presolve.transform import rebuilt_problem
 
 SAME = 4e-15  # relative difference up to which two rows count as multiples of each other
-AGREE = 1e-12  # relative distance up to which two equations count as the same
+SAME_EQUATION = 1e-12  # relative distance up to which two equations count as the same
 SHARE = 0.25  # rows with one entry per column that make an identity for their bounds worthwhile
 
 
@@ -41,7 +42,7 @@ class MergedRows:
 
     name = "merged rows"
 
-    def __init__(self, problem: Problem, M: Operator, table: Rows, found: Multiples) -> None:
+    def __init__(self, problem: Problem, M: Operator, table: PhiTable, found: Multiples) -> None:
         b = np.concatenate([problem.b.astype(np.float64), np.zeros(M.shape[0] - problem.rows)])
         lower, upper = table.lower + b, table.upper + b
         low, high = lower[found.row] / found.ratio, upper[found.row] / found.ratio
@@ -60,7 +61,7 @@ class MergedRows:
             tighter = better(values[best], bound[target])
             bound[target[tighter]] = values[best[tighter]]
             owner[target[tighter]] = found.row[best[tighter]]
-        close = (lower > upper) & (lower - upper <= AGREE * (abs(lower) + abs(upper)))
+        close = (lower > upper) & (lower - upper <= SAME_EQUATION * (abs(lower) + abs(upper)))
         lower[close] = upper[close]
         self.feasible = not np.any(lower > upper)
         if not self.feasible:
@@ -77,9 +78,9 @@ class MergedRows:
         )
         every = np.ones(problem.columns, bool)
         parts = [restricted(part, ~removed[at], every) if removed[at].any() else part for part, at in bands(M)]
-        self.problem = rebuilt(
+        self.problem = rebuilt_problem(
             problem,
-            M=stacked(parts, problem.columns),
+            M=stacked_maps(parts, problem.columns),
             b=b[self.kept].astype(problem.b.dtype),
             phi=table.take(self.kept).phi(),
         )
@@ -88,7 +89,7 @@ class MergedRows:
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Merge rows; None if there are none to merge, or if their intervals do not meet."""
-        table = Rows.of(problem)
+        table = PhiTable.of(problem)
         if table is None:
             return None
         M, table = _with_identity(problem, table)
@@ -114,7 +115,7 @@ class MergedRows:
         return x, full[: self.rows]
 
 
-def _with_identity(problem: Problem, table: Rows) -> tuple[Operator, Rows]:
+def _with_identity(problem: Problem, table: PhiTable) -> tuple[Operator, PhiTable]:
     """M and φ with free bounds on x below, if there are none yet and enough rows have one entry."""
     n = problem.columns
     if any(isinstance(M, Identity) and M.shape[0] == n and table.interval[at].all() for M, at in bands(problem.M)):
@@ -126,10 +127,10 @@ def _with_identity(problem: Problem, table: Rows) -> tuple[Operator, Rows]:
     )
     if count < max(1, SHARE * n):
         return problem.M, table
-    return stacked([problem.M, Identity(n)], n), table.joined(Rows.intervals(n, -np.inf, np.inf))
+    return stacked_maps([problem.M, Identity(n)], n), table.joined(PhiTable.intervals(n, -np.inf, np.inf))
 
 
-def _single_entries(M: Operator, table: Rows) -> Multiples:
+def _single_entries(M: Operator, table: PhiTable) -> Multiples:
     """Rows of a sparse part with one entry, as multiples of bounds on x."""
     places = identity_columns(M)
     bound_of = np.full(M.shape[1], -1)
@@ -149,7 +150,7 @@ def _single_entries(M: Operator, table: Rows) -> Multiples:
     return Multiples(np.concatenate(rows), np.concatenate(of), np.concatenate(ratios))
 
 
-def _parallel(M: Operator, table: Rows) -> Multiples:
+def _parallel(M: Operator, table: PhiTable) -> Multiples:
     """Rows of a dense or sparse part that are multiples of an earlier row of the same part."""
     rows, of, ratios = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
     for part, at in bands(M):

@@ -13,19 +13,19 @@ from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
 from dapd.model.problem import Problem
-from dapd.operators.base import Dense, Operator, Sparse
+from dapd.operators.base import Operator
+from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.structured import BlockDiagonal, Kronecker
-from dapd.presolve.maps import bands, restricted, stacked
-from dapd.presolve.rows import Rows
-from dapd.presolve.transform import rebuilt
+from dapd.presolve.maps import bands, restricted, stacked_maps
+from dapd.presolve.rows import PhiTable
+from dapd.presolve.transform import FLOPS, rebuilt_problem
 from dapd.spectrum.estimate import Spectrum
 
-FLOPS = 2e11  # of a factorisation, at most
-DENSER = 8  # times the entries that a sparse part may take as a dense one
+DENSER_PART = 8  # times the entries that a sparse part may take as a dense one
 SQUARABLE = 1e-5  # R_kk relative to its row's norm from which MMᵀ has enough digits
 RANK = 1e-11  # R_kk relative to its row's norm up to which the row depends on others
-AGREE = 1e-9  # relative residual up to which a dependent equation counts as satisfied
-ROUNDING = 1e-10  # distance of the new singular values from one
+SATISFIED = 1e-9  # relative residual up to which a dependent equation counts as satisfied
+ORTHONORMAL = 1e-10  # distance of the new singular values from one
 
 
 class Factor(Protocol):
@@ -107,7 +107,7 @@ class DenseFactor:
         c = scipy.linalg.solve_triangular(self.R[:, : self.rank], own, trans=1, check_finite=False)
         x = self.Q.matrix.T @ c
         sizes = np.multiply.outer(self.scales, np.linalg.norm(x, axis=0))
-        return c if np.all(abs(self.matrix @ x - b) <= AGREE * (abs(b) + sizes)) else None
+        return c if np.all(abs(self.matrix @ x - b) <= SATISFIED * (abs(b) + sizes)) else None
 
 
 class KroneckerFactor:
@@ -177,23 +177,23 @@ class OrthonormalRows:
     name = "orthonormal rows"
     why = "Equations were given orthonormal rows."
 
-    def __init__(self, problem: Problem, table: Rows, factor: Factor, c: Array, others: list[Operator]) -> None:
+    def __init__(self, problem: Problem, table: PhiTable, factor: Factor, c: Array, others: list[Operator]) -> None:
         self.factor, self.count = factor, len(c)
         self.equations, self.rest = np.flatnonzero(table.equation), np.flatnonzero(~table.equation)
         self.lower = table.lower[self.equations]
-        level = Rows.intervals(self.count, 0.0, 0.0)
-        self.problem = rebuilt(
+        level = PhiTable.intervals(self.count, 0.0, 0.0)
+        self.problem = rebuilt_problem(
             problem,
-            M=stacked([factor.Q, *others], problem.columns),
+            M=stacked_maps([factor.Q, *others], problem.columns),
             b=np.concatenate([c, problem.b[self.rest]]),
             phi=level.joined(table.take(self.rest)).phi(),
-            spectrum=None if others else Spectrum(1 + ROUNDING, 1 - ROUNDING),
+            spectrum=None if others else Spectrum(1 + ORTHONORMAL, 1 - ORTHONORMAL),
         )
 
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Orthonormalise; None if there are no equations, none consistent, or if it would take too long."""
-        table = Rows.of(problem)
+        table = PhiTable.of(problem)
         if table is None or not table.equation.any():
             return None
         parts = bands(problem.M)
@@ -245,7 +245,7 @@ def _is_orthonormal(rows: Array) -> bool:
     """Whether QᵀQ is the identity, judged by products with random vectors."""
     v = np.random.default_rng(0).standard_normal((len(rows), 2))
     apart = rows @ (rows.T @ v) - v
-    return bool(np.linalg.norm(apart) * len(rows) ** 0.5 <= ROUNDING / 10 * np.linalg.norm(v))
+    return bool(np.linalg.norm(apart) * len(rows) ** 0.5 <= ORTHONORMAL / 10 * np.linalg.norm(v))
 
 
 def _structured_flops(M: Kronecker | BlockDiagonal) -> float:
@@ -268,11 +268,11 @@ def _dense_rows(parts: list[tuple[Operator, slice]], equations: list[Array]) -> 
         elif isinstance(M, Sparse):
             some = M.matrix if own.all() else M.matrix[own]
             stored += some.nnz
-            if count * columns > DENSER * max(stored, 1 << 14):
+            if count * columns > DENSER_PART * max(stored, 1 << 14):
                 return None
             found.append(some.toarray())
         else:
             return None
-    if count * columns > DENSER * max(stored, 1 << 14):
+    if count * columns > DENSER_PART * max(stored, 1 << 14):
         return None
     return found[0] if len(found) == 1 else np.concatenate(found)

@@ -18,7 +18,7 @@ PARTS = 8  # of a Stack; with more, equations stay among the intervals
 
 
 @dataclass(frozen=True)
-class Rows:
+class PhiTable:
     """φ as a table with an entry per row.
 
     Four codes are left: SHRINK (lower ≤ Mx − b ≤ upper, equations have equal bounds), CLIP (lower ≤ y ≤ upper), BALL
@@ -31,7 +31,7 @@ class Rows:
     unit: Array  # the row at which the group of each row starts; the row itself if it has no group
 
     @classmethod
-    def of(cls, problem: Problem) -> Rows | None:
+    def of(cls, problem: Problem) -> PhiTable | None:
         """The table of the problem's φ; None if only Python can evaluate it."""
         phi, rows = problem.phi, problem.rows
         pieces = pieces_of(phi, rows)
@@ -50,12 +50,12 @@ class Rows:
         return cls(code, lower, upper, unit)._with_fewer_codes()
 
     @classmethod
-    def intervals(cls, rows: int, lower: float, upper: float) -> Rows:
+    def intervals(cls, rows: int, lower: float, upper: float) -> PhiTable:
         """Rows with the same bounds."""
         code = np.full(rows, SHRINK, np.uint8)
         return cls(code, np.full(rows, lower), np.full(rows, upper), np.arange(rows))
 
-    def _with_fewer_codes(self) -> Rows:
+    def _with_fewer_codes(self) -> PhiTable:
         code, lower, upper = self.code.copy(), self.lower.copy(), self.upper.copy()
         free = (code == CLIP) & (lower == -np.inf) & (upper == np.inf)
         pinned = (code == CLIP) & (lower == 0) & (upper == 0)
@@ -86,21 +86,21 @@ class Rows:
         first = np.flatnonzero(self.unit == np.arange(len(self.unit)))
         return np.repeat(np.maximum.reduceat(sizes, first), np.diff([*first, len(sizes)]))
 
-    def scaled(self, rows: Array) -> Rows:
+    def scaled(self, rows: Array) -> PhiTable:
         """The table of ŷ ↦ φ(rows·ŷ)."""
         grows = self.interval | (self.code == SHRINK_BALL)
         factor = np.where(grows, rows, 1 / rows)
         return replace(self, lower=self.lower * factor, upper=self.upper * factor)
 
-    def take(self, keep: Array) -> Rows:
+    def take(self, keep: Array) -> PhiTable:
         """Some of the rows, in the order of `keep`; of a group, all or none."""
         place = np.empty(len(self.unit), np.int64)
         place[keep] = np.arange(len(keep))
-        return Rows(self.code[keep], self.lower[keep], self.upper[keep], place[self.unit[keep]])
+        return PhiTable(self.code[keep], self.lower[keep], self.upper[keep], place[self.unit[keep]])
 
-    def joined(self, below: Rows) -> Rows:
+    def joined(self, below: PhiTable) -> PhiTable:
         """These rows and more below them."""
-        return Rows(
+        return PhiTable(
             code=np.concatenate([self.code, below.code]),
             lower=np.concatenate([self.lower, below.lower]),
             upper=np.concatenate([self.upper, below.upper]),

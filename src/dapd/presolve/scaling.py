@@ -11,9 +11,9 @@ from dapd.arrays import Array
 from dapd.model.problem import Problem
 from dapd.presolve.equilibrate import identity_columns, norm_factors
 from dapd.presolve.functions import is_quadratic, parts_of, scaled_function
-from dapd.presolve.maps import scaled
-from dapd.presolve.rows import Rows
-from dapd.presolve.transform import rebuilt
+from dapd.presolve.maps import scaled_map
+from dapd.presolve.rows import PhiTable
+from dapd.presolve.transform import rebuilt_problem
 
 CONDITION = 1e14  # of a diagonal H from which its inverse square root is not trusted
 
@@ -25,15 +25,15 @@ class _Factors:
     why: str
 
     def __init__(self, problem: Problem, rows: Array, columns: Array) -> None:
-        table, parts = Rows.of(problem), parts_of(problem)
+        table, parts = PhiTable.of(problem), parts_of(problem)
         if table is None:
             raise ValueError("the rows of a φ that is not known by rows cannot be scaled")
         self.rows, self.columns = rows, columns
         keeps_f = bool(np.all(columns == 1.0))
-        self.problem = rebuilt(
+        self.problem = rebuilt_problem(
             problem,
             f=None if keeps_f or parts is None else scaled_function(problem, parts, columns),
-            M=scaled(problem.M, rows, columns),
+            M=scaled_map(problem.M, rows, columns),
             b=problem.b * rows.astype(problem.b.dtype),
             phi=table.scaled(rows).phi(),
         )
@@ -67,7 +67,7 @@ class RowScaling(_Factors):
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Scale the rows; None if all factors are one."""
-        table = Rows.of(problem)
+        table = PhiTable.of(problem)
         rows = None if table is None else norm_factors(problem.M, table)
         if rows is None or np.all(rows == 1.0):
             return None
@@ -83,7 +83,7 @@ class DiagonalVariables(_Factors):
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Change the variables; None if f is another function, or H is no diagonal, singular, or a multiple of one."""
-        table, parts = Rows.of(problem), parts_of(problem)
+        table, parts = PhiTable.of(problem), parts_of(problem)
         if table is None or parts is None:
             return None
         diagonal = np.empty(problem.columns)

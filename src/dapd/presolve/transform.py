@@ -10,6 +10,8 @@ from dapd.model.proximal import Phi
 from dapd.model.smooth import Function
 from dapd.spectrum.estimate import Spectrum
 
+FLOPS = 2e11  # of a factorisation and of what it changes, at most
+
 
 class Transform(Protocol):
     """A problem with the same solutions as another one, in other variables.
@@ -46,7 +48,7 @@ class ByFactors(Transform, Protocol):
         """(columns, rows) of x = columns·x̂ and y = rows·ŷ; numbers if all entries are the same."""
 
 
-def rebuilt(
+def rebuilt_problem(
     problem: Problem,
     *,
     f: Function | None = None,

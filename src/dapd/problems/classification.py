@@ -11,7 +11,7 @@ from dapd.arguments import bound, named, vector
 from dapd.model.problem import Problem
 from dapd.model.proximal import Box
 from dapd.model.smooth import Quadratic
-from dapd.operators.base import matrix_of
+from dapd.operators.convert import matrix_of
 from dapd.problems.rows import as_csr
 
 

@@ -11,7 +11,7 @@ from dapd.model.groups import GroupBall
 from dapd.model.problem import Problem
 from dapd.model.proximal import NonNegative
 from dapd.model.smooth import LeastSquares, Quadratic
-from dapd.operators.base import Dense
+from dapd.operators.explicit import Dense
 from dapd.operators.sizes import norms_of_rows
 from dapd.operators.stacked import Identity
 from dapd.operators.structured import Kronecker

@@ -10,7 +10,7 @@ from dapd.arguments import bound, named, renamed, vector
 from dapd.model.problem import Problem
 from dapd.model.proximal import Interval
 from dapd.model.smooth import Quadratic
-from dapd.operators.base import as_operator
+from dapd.operators.convert import as_operator
 
 
 @named

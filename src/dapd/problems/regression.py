@@ -13,7 +13,7 @@ from dapd.model.groups import GroupBall
 from dapd.model.problem import Problem
 from dapd.model.proximal import L1, Box, NonNegative, Zero
 from dapd.model.smooth import Function, LeastSquares, Logistic, Quadratic
-from dapd.operators.base import as_operator
+from dapd.operators.convert import as_operator
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.problems.rows import as_csr, between
 

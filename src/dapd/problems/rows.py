@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from dapd.arguments import bound
 from dapd.arrays import Array
 from dapd.model.proximal import Interval, NonNegative, Phi, Zero
-from dapd.operators.base import Operator, as_operator, as_sparse, matrix_of
+from dapd.operators.base import Operator
+from dapd.operators.convert import as_operator, as_sparse, matrix_of
 
 
 class Rows(NamedTuple):

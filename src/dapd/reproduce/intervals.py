@@ -20,7 +20,7 @@ FEWEST = 3  # seeds needed to form an interval
 ENOUGH = 20  # seeds needed to compare an interval with the paper's, which has as many
 
 
-class Interval(NamedTuple):
+class ErrorInterval(NamedTuple):
     """A range of errors."""
 
     low: float
@@ -44,19 +44,19 @@ class Row(NamedTuple):
 
     method: str
     errors: list[float]
-    ours: Interval | None  # None: too few seeds
-    paper: Interval
+    ours: ErrorInterval | None  # None: too few seeds
+    paper: ErrorInterval
     verdict: Comparison
     remark: str
 
 
-def log_interval(errors: Sequence[float]) -> Interval | None:
+def log_interval(errors: Sequence[float]) -> ErrorInterval | None:
     """The 95 % confidence interval of the mean of log10(error), as errors, by Student's t; None if too few."""
     if len(errors) < FEWEST or not np.isfinite(errors).all():
         return None
     logs = np.log10(np.maximum(errors, 1e-300))
     half = scipy.stats.t.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / math.sqrt(len(logs))
-    return Interval(float(10 ** (logs.mean() - half)), float(10 ** (logs.mean() + half)))
+    return ErrorInterval(float(10 ** (logs.mean() - half)), float(10 ** (logs.mean() + half)))
 
 
 def rows(table: Table, records: Mapping[Run, Record], *, quick: bool, seeds: int) -> list[Row]:
@@ -69,7 +69,7 @@ def rows(table: Table, records: Mapping[Run, Record], *, quick: bool, seeds: int
 
 
 def _compare(table: Table, method: str, errors: list[float], same: bool) -> Row:
-    ours, paper = log_interval(errors), Interval(*INTERVALS[table.name][method])
+    ours, paper = log_interval(errors), ErrorInterval(*INTERVALS[table.name][method])
     other = Comparison.undecided, _OTHER_BUDGET.format(table)
     verdict, remark = _judge(table, method, errors, ours, paper) if same else other
     return Row(method, errors, ours, paper, verdict, remark)
@@ -79,7 +79,7 @@ _OTHER_BUDGET = "{0.quick:,} iterations here, {0.full:,} in the paper: not compa
 
 
 def _judge(
-    table: Table, method: str, errors: list[float], ours: Interval | None, paper: Interval
+    table: Table, method: str, errors: list[float], ours: ErrorInterval | None, paper: ErrorInterval
 ) -> tuple[Comparison, str]:
     """How the intervals compare, and a remark."""
     name, note = title(method), table.notes.get(method, "")

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from dapd.engines.threads import cores
 from dapd.reproduce import published
 from dapd.reproduce.catalogue import Figure, Item, Table
 from dapd.reproduce.intervals import Comparison, table_csv
-from dapd.reproduce.machine import cores, versions
+from dapd.reproduce.machine import versions
 from dapd.reproduce.outcome import CLOSE, EXACT, Check, Outcome
 from dapd.reproduce.problems import EXPERIMENTS
 from dapd.reproduce.runs import Record, title, write

@@ -71,7 +71,7 @@ def draw(ax: Axes, records: Sequence[Record], *, axis: str = "iterations", measu
         name = title(method)
         if axis == "products" and (scale := papers_scale(record)) != 1 and not method.endswith(SHARED):
             within = scale * at <= at[-1]
-            theirs = published.BLOCK_PRODUCTS[method]
+            theirs = published.PUBLISHED_BLOCK_PRODUCTS[method]
             label = f"{name}, {theirs} per iteration"
             shown = np.where(values > 0, values, np.nan)[within]
             ax.semilogy((scale * at)[within], shown, label=label, linewidth=1.1, color=COLOURS[method], alpha=0.9)
@@ -111,7 +111,7 @@ def _use_plain_labels(axis: Axis) -> None:
 
 def papers_scale(record: Record) -> float:
     """The number of products with blocks per iteration that the paper counts, divided by ours."""
-    theirs = published.BLOCK_PRODUCTS.get(record.run.method.removesuffix(SHARED))
+    theirs = published.PUBLISHED_BLOCK_PRODUCTS.get(record.run.method.removesuffix(SHARED))
     if theirs is None or not record.iterations[-1]:
         return 1.0
     return float(theirs / round(record.products[-1] / record.iterations[-1], 1))

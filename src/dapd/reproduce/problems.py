@@ -61,7 +61,7 @@ EXPERIMENTS = {
 BLOCK_PRODUCTS = dict.fromkeys(("x-sbc-dapd", "y-sbc-dapd", "x-sbc-dapd-i", "y-sbc-dapd-i"), 4)
 
 
-def cost(run: Run) -> float:
+def run_cost(run: Run) -> float:
     """Roughly how many seconds a run takes; only used to show the remaining time."""
     experiment = EXPERIMENTS[run.experiment]
     share = BLOCK_PRODUCTS.get(run.method, 0) / (2 * experiment.blocks) or 1.0

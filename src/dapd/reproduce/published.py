@@ -50,4 +50,4 @@ INNER = {"cst-1": 317, "cst-2": 1000, "cst-blocks-1": 100, "cst-blocks-2": 1000}
 BLOCK_RATIO = 0.11
 
 # products with blocks that the paper counts per iteration of a block method
-BLOCK_PRODUCTS = {"x-sbc-dapd": 4, "y-sbc-dapd": 6}
+PUBLISHED_BLOCK_PRODUCTS = {"x-sbc-dapd": 4, "y-sbc-dapd": 6}

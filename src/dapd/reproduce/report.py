@@ -9,12 +9,13 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
+from dapd.engines.threads import cores
 from dapd.reproduce import published
 from dapd.reproduce.catalogue import Figure, Item, Panel, Table
 from dapd.reproduce.claims import Order, Verdict
 from dapd.reproduce.intervals import Comparison, runs_csv, seconds_csv, table_csv
 from dapd.reproduce.kept import conditions, seeds_text, title_of, write_outcome
-from dapd.reproduce.machine import cores, processor, versions
+from dapd.reproduce.machine import processor, versions
 from dapd.reproduce.outcome import CLOSE, EXACT, Check, Outcome
 from dapd.reproduce.plots import AXES, MEASURES, papers_scale, picture
 from dapd.reproduce.problems import EXPERIMENTS
@@ -28,7 +29,7 @@ INTERVAL_MARKS = {
     Comparison.worse: ("bad", "✗ worse"),
     Comparison.undecided: ("open", "– undecided"),
 }
-Draw = Callable[[tuple[Run, ...], str, str], str]
+DrawFigure = Callable[[tuple[Run, ...], str, str], str]
 
 
 def write_report(outcome: Outcome, out: Path) -> Path:
@@ -109,7 +110,7 @@ def _head(outcome: Outcome) -> str:
     )
 
 
-def _figure(outcome: Outcome, figure: Figure, out: Path, draw: Draw) -> str:
+def _figure(outcome: Outcome, figure: Figure, out: Path, draw: DrawFigure) -> str:
     parts = [f'<h2 id="{figure.name}">{escape(figure.title)}</h2>']
     for panel, checks in zip(figure.panels, outcome.checks(figure), strict=True):
         records = outcome.curves(panel)
@@ -142,7 +143,7 @@ def _by_the_papers_count(outcome: Outcome, figure: Figure, panel: Panel) -> str:
     scale = next((papers_scale(one) for one in outcome.curves(panel) if one.run.method == "y-sbc-dapd"), 1.0)
     if scale == 1.0:
         return ""
-    theirs = published.BLOCK_PRODUCTS["y-sbc-dapd"]
+    theirs = published.PUBLISHED_BLOCK_PRODUCTS["y-sbc-dapd"]
     ours = f"{theirs / scale:.3g}"
     here, there = outcome.verdicts(figure, panel), outcome.verdicts(figure, panel, papers_count=True)
     changed = [new for old, new in zip(here, there, strict=True) if new.holds is not old.holds]

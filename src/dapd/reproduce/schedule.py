@@ -15,7 +15,7 @@ from queue import Empty
 from time import monotonic
 from typing import Any, NamedTuple
 
-from dapd.reproduce.problems import EXPERIMENTS, cost
+from dapd.reproduce.problems import EXPERIMENTS, run_cost
 from dapd.reproduce.runs import Record, Run, compute, load, remove_stale_drafts, save
 
 # one thread per process, so results depend neither on --jobs nor on the load of the machine
@@ -41,14 +41,14 @@ def complete(
     unique = list(dict.fromkeys(runs))
     records = {run: record for run in unique if (record := load(run, folder)) is not None}
     # the longest first, so no core is idle at the end
-    missing = sorted((run for run in unique if run not in records), key=cost, reverse=True)
+    missing = sorted((run for run in unique if run not in records), key=run_cost, reverse=True)
     if not missing:
         return records
-    total, parts = sum(map(cost, missing)), dict.fromkeys(missing, 0.0)
+    total, parts = sum(map(run_cost, missing)), dict.fromkeys(missing, 0.0)
 
     def report(finished: Run | None) -> None:
         if show is not None:
-            done = sum(cost(run) * part for run, part in parts.items())
+            done = sum(run_cost(run) * part for run, part in parts.items())
             show(Progress(finished, len(records), len(unique), done, total))
 
     with _workers(jobs) as (pool, messages):

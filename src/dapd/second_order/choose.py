@@ -8,14 +8,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.second_order.matrices import Split, TooExpensive
-from dapd.second_order.pattern import Pattern, joined
+from dapd.second_order.pattern import Pattern, joined_with_groups
 from dapd.second_order.slacks import slacks_of
 from dapd.second_order.symbolic import cost
-from dapd.second_order.systems import Dual, Normal, Sparse
+from dapd.second_order.systems import DualSystem, NormalSystem, SparseSystem
 from dapd.second_order.weights import Groups
 
 DENSE_RATE, SPARSE_RATE = 1e10, 1e9  # operations per second of a dense and of a sparse factorisation
-SPARSE_PRODUCT = 30.0  # what a multiplication of a product of sparse matrices counts, against one of dense matrices
+SPARSE_TIMES = 30.0  # what a multiplication of a product of sparse matrices counts, against one of dense matrices
 ENTRY = 2e-8  # seconds per entry of a sparse factor
 MEMORY = 2e8  # entries of a dense matrix
 STEP, STEP_ROW = 6e-4, 5e-8  # seconds of a step beside its factorisation: at least, and per row or column
@@ -28,7 +28,7 @@ def overhead(sparse: float, dense: float, unknowns: float) -> float:
     return STEP + STEP_ENTRY * sparse + DENSE_STEP_ENTRY * dense + STEP_ROW * unknowns
 
 
-Kind = type[Normal] | type[Dual] | type[Sparse]
+Kind = type[NormalSystem] | type[DualSystem] | type[SparseSystem]
 
 
 class Choice(NamedTuple):
@@ -51,13 +51,13 @@ def choose_system(P: Any, rows: Split, groups: Groups, seconds: float) -> Choice
     dense: dict[Kind, float] = {}  # multiplications
     gram, outer = _products(matrix)
     if n * n <= MEMORY:
-        dense[Normal] = n**3 / 3 + gram
+        dense[NormalSystem] = n**3 / 3 + gram
     if P.ndim == 1 and k * k <= MEMORY:
-        dense[Dual] = k**3 / 3 + outer
+        dense[DualSystem] = k**3 / 3 + outer
     found = [Choice(kind, beside + count / DENSE_RATE, count) for kind, count in dense.items()]
     within = min([seconds, *(one.seconds for one in found)])
     if P.ndim == 1 or sp.issparse(P):
-        found.append(Choice(Sparse, beside + _sparse_cost(P, matrix, inside, within - beside), 0.0))
+        found.append(Choice(SparseSystem, beside + _sparse_cost(P, matrix, inside, within - beside), 0.0))
     best = min(found, key=lambda one: one.seconds) if found else None
     if best is None or best.seconds > seconds:
         raise TooExpensive(f"a factorisation would take more than {seconds:.2g} s")
@@ -71,7 +71,7 @@ def _sparse_cost(P: Any, matrix: Any, groups: Groups, within: float) -> float:
         lengths, sizes = np.diff(matrix.indptr)[groups.rows], np.bincount(groups.owner)
         if float(sizes @ np.bincount(groups.owner, lengths)) > GROWTH * (matrix.nnz + 1):
             return np.inf
-        matrix = joined(matrix, groups)
+        matrix = joined_with_groups(matrix, groups)
     if (matrix.nnz + (P.nnz if sp.issparse(P) else P.size)) * ENTRY > within:
         return np.inf
     found = cost(Pattern(P, matrix).matrix, within * SPARSE_RATE, fill_limit=within / ENTRY)
@@ -84,5 +84,5 @@ def _products(matrix: Any) -> tuple[float, float]:
     if not sp.issparse(matrix):
         return float(n) * n * k, float(k) * k * n
     by_row, by_column = np.diff(matrix.indptr).astype(float), np.bincount(matrix.indices, minlength=n).astype(float)
-    gram = min(SPARSE_PRODUCT * float(by_row @ by_row), float(n) * n * k)
-    return gram, SPARSE_PRODUCT * float(by_column @ by_column)
+    gram = min(SPARSE_TIMES * float(by_row @ by_row), float(n) * n * k)
+    return gram, SPARSE_TIMES * float(by_column @ by_column)

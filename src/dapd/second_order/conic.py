@@ -21,7 +21,7 @@ from dapd.model.problem import Problem
 from dapd.model.smooth import Quadratic
 from dapd.model.terms import Terms
 from dapd.operators.stacked import RowBlocks
-from dapd.second_order.matrices import as_csr, entries, stack_rows
+from dapd.second_order.matrices import csr_of, entries, stack_rows
 from dapd.second_order.quadratic import QuadraticForm, quadratic
 
 SMALL_CONE = 4  # Clarabel keeps the scaling of a second-order cone with so many rows as a dense block
@@ -125,7 +125,7 @@ def _of_pseudo_huber(problem: Problem) -> Conic | None:
     if terms.A is not None and entries(terms.A) is None:
         return None
     n = problem.columns
-    A = sp.eye_array(n, format="csr") if terms.A is None else as_csr(terms.A)
+    A = sp.eye_array(n, format="csr") if terms.A is None else csr_of(terms.A)
     count = A.shape[0]
     indptr = np.append(np.repeat(A.indptr[:-1], 2), A.indptr[-1])
     indptr[1::2] = A.indptr[1:]  # every second row is empty
@@ -189,7 +189,7 @@ def _balls(pieces: Pieces) -> _Balls:
 
 
 def _assembled(problem: Problem, f: QuadraticForm, rows: _Rows, balls: _Balls) -> Conic:
-    M, b = as_csr(problem.M), problem.b.astype(np.float64)
+    M, b = csr_of(problem.M), problem.b.astype(np.float64)
     m, n = M.shape
     residuals, empty = len(f.d), m + len(f.d)  # numbers: the rows of M, then those of B, then one without entries
     equation = rows.lower == rows.upper

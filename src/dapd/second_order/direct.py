@@ -16,9 +16,9 @@ from dapd.model.smooth import LeastSquares, Quadratic
 from dapd.second_order.conic import Conic, conic, entries_of
 from dapd.second_order.symbolic import cost
 
-Outcome = Literal["optimal", "infeasible", "unbounded", "time_limit", "iteration_limit", "stalled"]
+DirectStatus = Literal["optimal", "infeasible", "unbounded", "time_limit", "iteration_limit", "stalled"]
 
-STATUSES: dict[str, Outcome] = {
+STATUSES: dict[str, DirectStatus] = {
     "Solved": "optimal",
     "PrimalInfeasible": "infeasible",
     "DualInfeasible": "unbounded",
@@ -26,14 +26,14 @@ STATUSES: dict[str, Outcome] = {
     "MaxIterations": "iteration_limit",
 }
 
-MARGIN = 0.1  # Clarabel gets a tenth of the tolerance, since it measures other norms than the certificate
+FRACTION = 0.1  # Clarabel gets a tenth of the tolerance, since it measures other norms than the certificate
 GAP_MARGIN = 1e-6  # and less of the gap, of which errors are roots if rows are nearly active or cones are curved
 FINEST = 1e-15  # below this, rounding decides
 RAY = 1e-12  # what Clarabel takes for a ray; its own 1e-8 calls feasible problems infeasible
 
 # Seconds, by measurement: per call; per iteration and unknown, entry of L, flop of a factorisation
 CALL, PER_UNKNOWN, PER_ENTRY, PER_FLOP = 5e-4, 1.5e-7, 6e-8, 6e-10
-PER_SQUARE, DENSE = 3.5e-9, 15.0  # to order rows with k < DENSE·√n entries: seconds per k², once
+PER_SQUARE, DENSE_ROW = 3.5e-9, 15.0  # to order rows with k < DENSE_ROW·√n entries: seconds per k², once
 PANELS = 200  # flops per entry of L from which Clarabel's other factorisation, by dense panels, pays;
 PER_FLOP_IN_PANELS = 2e-10  # seconds per flop of it
 ITERATIONS, MOST_ITERATIONS = 20, 100  # usually, and at most in one attempt
@@ -56,13 +56,13 @@ class Answer(NamedTuple):
 
     x: Array
     y: Array
-    status: Outcome
+    status: DirectStatus
     iterations: int
     message: str
     ray: Array | None  # in y if infeasible, in x if unbounded; to Clarabel's accuracy
 
 
-def available() -> bool:
+def is_installed() -> bool:
     """Whether Clarabel is installed."""
     return importlib.util.find_spec("clarabel") is not None
 
@@ -112,7 +112,7 @@ def _ordering(kkt: Any) -> float:
     """Seconds that Clarabel takes to order the unknowns; it sets rows with very many entries apart."""
     size = kkt.shape[0]
     degrees = np.diff(kkt.indptr) + np.bincount(kkt.indices, minlength=size).astype(np.float64)
-    return PER_SQUARE * float(np.sum(degrees[degrees < DENSE * math.sqrt(size)] ** 2))
+    return PER_SQUARE * float(np.sum(degrees[degrees < DENSE_ROW * math.sqrt(size)] ** 2))
 
 
 def solve(
@@ -197,7 +197,7 @@ def _settings(clarabel: Any, form: Conic, tol: float, tol_absolute: float) -> An
     settings.tol_infeas_rel = settings.tol_infeas_abs = RAY
     size = max(1.0, float(np.max(abs(form.h), initial=0.0)), float(np.max(abs(form.q), initial=0.0)))
     wanted = max(tol, tol_absolute / size)  # the certificate may meet either
-    settings.tol_feas = max(MARGIN * wanted, FINEST)
+    settings.tol_feas = max(FRACTION * wanted, FINEST)
     settings.tol_gap_rel = max(GAP_MARGIN * tol, FINEST)
-    settings.tol_gap_abs = MARGIN * tol_absolute
+    settings.tol_gap_abs = FRACTION * tol_absolute
     return settings

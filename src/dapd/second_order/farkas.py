@@ -11,18 +11,18 @@ from dapd.arrays import Array
 from dapd.model.lowered import has_valid_lowering, pieces_of
 from dapd.model.problem import Problem
 from dapd.second_order.matrices import NotExplicit, TooExpensive, explicit
-from dapd.second_order.rows import Rows
+from dapd.second_order.rows import ProxRows
 
-MOST = 1 << 19  # entries of M, with the rows of bounds
+DENSE_ENTRIES = 1 << 19  # entries of M, with the rows of bounds
 OPERATION = 1e-9  # seconds per entry of M, times a row or column
-STEPS = 500  # of the active-set method
-PROBING = 0.1  # seconds that products may take, if they are needed to find the entries of M
+ACTIVE_SET_STEPS = 500  # of the active-set method
+PRODUCT_SECONDS = 0.1  # seconds that products may take, if they are needed to find the entries of M
 
 
 def seconds(problem: Problem) -> float:
     """About how long `contradiction` takes; inf if the problem is too large, or φ is only available in Python."""
     rows, columns = problem.rows, problem.columns
-    if rows * columns > MOST or not has_valid_lowering(problem.phi, "prox"):
+    if rows * columns > DENSE_ENTRIES or not has_valid_lowering(problem.phi, "prox"):
         return math.inf
     return OPERATION * rows * columns * (rows + columns)
 
@@ -39,8 +39,8 @@ def contradiction(problem: Problem) -> Array | None:
     if pieces is None:
         return None
     try:
-        M = explicit(problem.M, PROBING)
-        rows = Rows(pieces)
+        M = explicit(problem.M, PRODUCT_SECONDS)
+        rows = ProxRows(pieces)
     except (NotExplicit, TooExpensive, TypeError, ValueError):
         return None
     b = problem.b.astype(np.float64)
@@ -60,9 +60,10 @@ def contradiction(problem: Problem) -> Array | None:
     pull = pull[heights > 0] / heights[heights > 0][:, None]
     t = np.zeros(lengths.size)
     try:
-        t[kept] = nnls(np.vstack([pull, gains]), np.append(np.zeros(len(pull)), 1.0), maxiter=STEPS)[0] / lengths[kept]
+        found, _ = nnls(np.vstack([pull, gains]), np.append(np.zeros(len(pull)), 1.0), maxiter=ACTIVE_SET_STEPS)
     except RuntimeError:  # too many iterations
         return None
+    t[kept] = found / lengths[kept]
     d = np.zeros(problem.rows)
     d[up] += t[: up.size]
     d[down] -= t[up.size :]

@@ -97,7 +97,7 @@ def _seconds_of_product(M: Operator) -> float:
     return min(times)
 
 
-def as_csr(M: Operator) -> Any:
+def csr_of(M: Operator) -> Any:
     """The matrix of a map as CSR."""
     matrix = explicit(M)
     return matrix if sp.issparse(matrix) else _filled(matrix)

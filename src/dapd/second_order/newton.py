@@ -24,25 +24,25 @@ from dapd.model.terms import Terms
 from dapd.second_order.choose import DENSE_RATE, MEMORY, choose_system, overhead
 from dapd.second_order.curvature import Curvature, linear_part
 from dapd.second_order.matrices import Matrix, NotExplicit, explicit, probes, same_pattern, scaled, split, stack
-from dapd.second_order.rows import Derivative, Rows
+from dapd.second_order.rows import Derivative, ProxRows
 from dapd.second_order.scaling import ruiz
 from dapd.second_order.systems import Singular, System
 from dapd.second_order.weights import Groups, weigh
 
 LEAST_DELTA = 1e-9  # the least proximal weight δ of a scaled problem
-FIRST_STEP, STEPS = 20.0, (1e-4, 1e4)  # the first σ times what it is relative to, and its range
+FIRST_STEP, STEP_RANGE = 20.0, (1e-4, 1e4)  # the first σ times what it is relative to, and its range
 MOST_STEP = 1e7
 DECREASE = 0.25  # σ is raised in rows whose residual fell by less
 BOLD, CAREFUL = (1e-6, 100.0), (1e-2, 10.0)  # δ at first, and by how much σ is raised at most
-PATIENCE = 2  # proximal steps that Newton could not complete before the other of the two is tried
+INCOMPLETE = 2  # proximal steps that Newton could not complete before the other of the two is tried
 PROBING = 10  # factorisations that the products to find the entries of a matrix-free M may take as long as
-INNER, EXACT = 60, 40  # Newton steps per proximal step, and trials of a line search
+INNER, TRIALS = 60, 40  # Newton steps per proximal step, and trials of a line search
 LOST = 0.5  # of the first gradient of a proximal step that could not be reduced any further
 PULSE = 0.1  # seconds after which a proximal step lets the caller look
 SHARPER = 0.1  # the accuracy of a proximal step relative to the one before
 WARM = 1e-4  # the accuracy of the first one, if the active rows of an earlier solve are nearly right
 FIRM, FIRMLY = 1e6, 100.0  # σ of equations near a solution, and the factor of other rows
-POLISHES, MARGIN = 8, 0.1  # at most, and the error at which they should end
+POLISHES, POLISHED = 8, 0.1  # at most, and the error at which they should end
 ROUNDING = 1e-13
 FIRMER = (1.0, 1e2, 1e4, 1e6)  # times δ, tried in turn until a factorisation succeeds
 
@@ -78,7 +78,7 @@ def dense_seconds(problem: Problem, *, scattered: bool) -> float:
     return beside + dense_multiplications(problem) / DENSE_RATE
 
 
-Judge = Callable[[Array, Array], float]
+ErrorOf = Callable[[Array, Array], float]
 
 
 class Newton:
@@ -109,7 +109,7 @@ class Newton:
         )
         self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
 
-    def _set(self, rows: Rows, curvature: Curvature, M: Matrix) -> None:
+    def _set(self, rows: ProxRows, curvature: Curvature, M: Matrix) -> None:
         """Scale all parts."""
         d, e, cost = self.factors
         self.rows, self.f, self.M = rows.scaled(e, cost), curvature.scaled(d, cost), scaled(M, e, d)
@@ -156,7 +156,7 @@ class Newton:
         self.steps, self.delta, self.firm = None, BOLD[0], False
 
     def run(
-        self, x: Array, y: Array, judge: Judge, deadline: float = np.inf, *, tol: float = 0.0
+        self, x: Array, y: Array, judge: ErrorOf, deadline: float = np.inf, *, tol: float = 0.0
     ) -> Iterator[Reached | None]:
         """Proximal steps from (x, y) on, as long as the caller wants more; None from within a step that takes long.
 
@@ -196,7 +196,7 @@ class Newton:
             if self.lost:  # to rounding: with this δ, systems are too badly conditioned
                 least = min(10 * self.delta, CAREFUL[0])
             incomplete += self.trials == INNER or self.lost
-            if incomplete == PATIENCE:
+            if incomplete == INCOMPLETE:
                 (self.delta, rise), incomplete = next(others), 0
                 (x, y), steps, residual, pull, accuracy = best, self._first_steps(best[0]), None, np.inf, 1.0
             residual_before, pull_before = residual, pull
@@ -211,7 +211,7 @@ class Newton:
         far[self.rows.grouped] = 0.0
         slope = abs(float(x @ (0.5 * self.f.times(x) - self.f.c)))
         size = FIRST_STEP * max(1.0, slope) / max(1.0, 0.5 * float(far @ far))
-        return np.full(residual.size, float(np.clip(size, *STEPS)))
+        return np.full(residual.size, float(np.clip(size, *STEP_RANGE)))
 
     def _firm_steps(self, steps: Array) -> Array:
         """σ for a start near the solution: so large that one proximal step is nearly enough."""
@@ -307,7 +307,7 @@ class Newton:
             )
 
         low, high, t = 0.0, np.inf, 1.0
-        for trial in range(EXACT):
+        for trial in range(TRIALS):
             slope, curve = slopes(t)
             if abs(slope) <= (1e-3 if trial == 0 else 1e-10) * abs(start):
                 break
@@ -321,7 +321,7 @@ class Newton:
         return t
 
     def _polish(
-        self, x: Array, y: Array, steps: Array, derivative: Derivative, judge: Judge, tol: float
+        self, x: Array, y: Array, steps: Array, derivative: Derivative, judge: ErrorOf, tol: float
     ) -> tuple[float, Array, Array]:
         """The error and the point after proximal steps of one Newton step each, with one matrix.
 
@@ -329,7 +329,7 @@ class Newton:
         residual is near `tol`, and again at the end if need be. The error is infinite if nothing came of it.
         """
         d, e, cost = self.factors
-        best, least, error, enough, done = (x, y), np.inf, np.inf, MARGIN * tol, False
+        best, least, error, enough, done = (x, y), np.inf, np.inf, POLISHED * tol, False
         try:
             self._factor(self.f.image(x), derivative, steps)
             v = y + steps * (self.M @ x - self.b)
@@ -355,12 +355,12 @@ class Newton:
         return error if error < np.inf else judge(d * best[0], e * best[1] / cost), *best
 
 
-def _rows_of(problem: Problem) -> Rows:
+def _rows_of(problem: Problem) -> ProxRows:
     pieces = pieces_of(problem.phi, problem.rows)
     if pieces is None:
         raise Unsuitable("φ is only available in Python")
     try:
-        return Rows(pieces)
+        return ProxRows(pieces)
     except ValueError as error:
         raise Unsuitable(str(error)) from None
 
@@ -375,7 +375,7 @@ def _terms_of(problem: Problem) -> tuple[list[Terms], list[int]]:
     return terms, [block.stop - block.start for block in problem.blocks or []]
 
 
-def _explicit_parts(problem: Problem, seconds: float = np.inf) -> tuple[Rows, Curvature, Matrix]:
+def _explicit_parts(problem: Problem, seconds: float = np.inf) -> tuple[ProxRows, Curvature, Matrix]:
     """φ, f and M with all their entries, for which products with M may take so many seconds."""
     terms = _terms_of(problem)
     try:

@@ -16,7 +16,7 @@ class Mixed:
 
     def __init__(self, matrix: Any, groups: Groups) -> None:
         self.groups = groups
-        self.matrix = joined(matrix, groups) if groups.rows.size else matrix
+        self.matrix = joined_with_groups(matrix, groups) if groups.rows.size else matrix
         self.row_of = np.repeat(np.arange(self.matrix.shape[0]), np.diff(self.matrix.indptr))
         if groups.rows.size:
             group_of = np.full(self.matrix.shape[0], -1)
@@ -85,7 +85,7 @@ def _triangle(P: Any, n: int) -> tuple[Array, Array, Array, Array]:
     return starts, at, np.append(data[above][order], P.diagonal()), np.append(places, starts[1:] - 1)
 
 
-def joined(matrix: Any, groups: Groups) -> Any:
+def joined_with_groups(matrix: Any, groups: Groups) -> Any:
     """The matrix in which all rows of a group have the same pattern, with zeros stored."""
     inside, owner = groups.rows, groups.owner
     coo = matrix.tocoo()

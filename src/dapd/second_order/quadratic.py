@@ -12,8 +12,8 @@ from dapd.arrays import Array
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.smooth import Function, Separable
 from dapd.model.terms import Terms
-from dapd.operators.base import Dense
-from dapd.second_order.matrices import as_csr, entries
+from dapd.operators.explicit import Dense
+from dapd.second_order.matrices import csr_of, entries
 
 
 class QuadraticForm(NamedTuple):
@@ -59,7 +59,7 @@ def _of_terms(terms: Terms, n: int) -> QuadraticForm | None:
     if terms.A is None:
         q = q - terms.d if terms.loss == "square" and terms.d is not None else q
         return QuadraticForm(P, q, None, np.zeros(0))
-    A, d = as_csr(terms.A), np.zeros(terms.A.shape[0]) if terms.d is None else terms.d.astype(np.float64)
+    A, d = csr_of(terms.A), np.zeros(terms.A.shape[0]) if terms.d is None else terms.d.astype(np.float64)
     squares = float(np.sum(np.diff(A.indptr).astype(np.float64) ** 2))
     if min(squares, float(n) ** 2) <= 2 * A.nnz + 4 * len(d):  # AᵀA has fewer entries than A and the residuals
         product = terms.A.dense().T @ terms.A.dense() if isinstance(terms.A, Dense) else A.T @ A

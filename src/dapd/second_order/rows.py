@@ -31,7 +31,7 @@ class Derivative(NamedTuple):
         return other is not None and not self.along.size and np.array_equal(self.across, other.across)
 
 
-class Rows:
+class ProxRows:
     """φ by rows: prox(v) = clip(v − clip(v, σ·lower, σ·upper), least, most), and balls by groups of rows."""
 
     def __init__(self, pieces: Pieces) -> None:
@@ -61,7 +61,7 @@ class Rows:
         starts_of = np.concatenate(starts) if starts else np.zeros(0, np.intp)
         self.starts = np.searchsorted(self.grouped, starts_of)  # within `grouped`
 
-    def scaled(self, rows: Array, cost: float) -> Rows:
+    def scaled(self, rows: Array, cost: float) -> ProxRows:
         """φ of the problem whose rows are multiplied with `rows`, and whose f with `cost`."""
         other = copy(self)
         other.ends = None
@@ -71,7 +71,7 @@ class Rows:
         other.radii = np.where(self.shrinks, self.radii * of_group, cost * self.radii / of_group)
         return other
 
-    def same_groups(self, other: Rows) -> bool:
+    def same_groups(self, other: ProxRows) -> bool:
         """Whether both have the same groups, of the same kinds."""
         pairs = ((self.grouped, other.grouped), (self.starts, other.starts), (self.shrinks, other.shrinks))
         return all(np.array_equal(*pair) for pair in pairs)

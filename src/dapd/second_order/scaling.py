@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.second_order.curvature import Curvature
-from dapd.second_order.rows import Rows
+from dapd.second_order.rows import ProxRows
 
 ROUNDS, FEW_ROUNDS = 10, 3  # of sparse matrices, and if one is dense
 RANGE = 1e4  # of the factors of one round
@@ -23,7 +23,7 @@ class Factors(NamedTuple):
     cost: float
 
 
-def ruiz(f: Curvature, M: Any, rows: Rows) -> Factors:
+def ruiz(f: Curvature, M: Any, rows: ProxRows) -> Factors:
     """The factors for f and M; rows of a group get one factor."""
     P, coupling, losses = _Entries(sp.diags_array(f.P).tocsr() if f.P.ndim == 1 else f.P), _Entries(M), _Entries(f.A)
     d, e, ones = np.ones(f.size), np.ones(M.shape[0]), np.ones(f.rows)

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 
-NONE = np.zeros(0, np.intp)
+NO_COLUMNS = np.zeros(0, np.intp)
 
 
 class Slacks(NamedTuple):
@@ -44,7 +44,7 @@ def slacks_of(P: Any, matrix: Any, grouped: Array) -> Slacks:
             i, j = sp.coo_array(P).coords
             slack[i[i != j]] = False
     if not slack.any():
-        return Slacks(NONE, NONE, np.zeros(0), np.zeros(0), np.arange(columns), P, matrix)
+        return Slacks(NO_COLUMNS, NO_COLUMNS, np.zeros(0), np.zeros(0), np.arange(columns), P, matrix)
     inside = slack[matrix.indices]
     found, others = matrix.indices[inside], np.flatnonzero(~slack)
     place = np.cumsum(~slack) - 1

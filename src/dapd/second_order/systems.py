@@ -149,7 +149,7 @@ class _ByBlas(_Base):
         return np.arange(self.core.shape[0]) if self.groups.rows.size else np.flatnonzero(self.core_T.across)
 
 
-class Normal(_ByBlas):
+class NormalSystem(_ByBlas):
     """Dense Cholesky of P + diag(h) + BᵀB, if there are few columns."""
 
     def __init__(self, P: Any, rows: Split, groups: Groups) -> None:
@@ -191,7 +191,7 @@ class Normal(_ByBlas):
         return d, self._forward(d) - s
 
 
-class Dual(_ByBlas):
+class DualSystem(_ByBlas):
     """Dense Cholesky of I + B(P + diag(h))⁻¹Bᵀ, if P is diagonal and there are few general rows."""
 
     def _factor(self, h: Array) -> None:
@@ -209,7 +209,7 @@ class Dual(_ByBlas):
         return (r - self._adjoint(z)) / self.H, z
 
 
-class Sparse(_Base):
+class SparseSystem(_Base):
     """qdldl on the whole system, whose pattern stays the same, so it is ordered only once."""
 
     def __init__(self, P: Any, rows: Split, groups: Groups) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.second_order.rows import Derivative, Rows
+from dapd.second_order.rows import Derivative, ProxRows
 
 
 class Groups(NamedTuple):
@@ -55,7 +55,7 @@ def _inverse(t: Array) -> Array:
     return np.where(t > 0, 1.0 / np.where(t > 0, t, 1.0), 0.0)
 
 
-def weigh(curvatures: Array, derivative: Derivative, steps: Array, rows: Rows, groups: Groups) -> Weights:
+def weigh(curvatures: Array, derivative: Derivative, steps: Array, rows: ProxRows, groups: Groups) -> Weights:
     """T of the losses' rows, whose weights are their curvatures, and of M's rows."""
     across = np.sqrt(np.concatenate([curvatures, steps * derivative.across]))
     along = np.sqrt(steps[rows.grouped][rows.starts] * derivative.along) if rows.grouped.size else np.zeros(0)

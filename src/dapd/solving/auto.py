@@ -15,25 +15,27 @@ from dapd.clock import perf_counter
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.solving.certificate import blame
-from dapd.solving.choose import Comparison, compare_blocks
+from dapd.solving.choose import BlockComparison, compare_blocks
 from dapd.solving.doubts import Doubts
 from dapd.solving.ends import proves_infeasible, proves_unbounded
-from dapd.solving.loop import Info
+from dapd.solving.loop import STALLED, Info
 from dapd.solving.measure import greatest
 from dapd.solving.progress import Display, display
 from dapd.solving.request import Request, first_point, run_method, satisfied, split_dual
 from dapd.solving.result import SENTENCES, History, Result, Status
 from dapd.solving.search import Search
-from dapd.solving.ways import FACTORISATIONS, OVERRUN, SOON, Direct, FirstOrder, Moved, SecondOrder, Way
+from dapd.solving.ways.base import OVERRUN, SOON, Moved, Way
+from dapd.solving.ways.clarabel import Direct
+from dapd.solving.ways.first_order import FirstOrder
+from dapd.solving.ways.second_order import FACTORISATIONS, SecondOrder
 from dapd.spectrum.estimate import Spectrum
 
 EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost
 COMPARED = 0.5  # seconds of another way from which it pays off to find out whether second-order steps are faster
 FORESIGHT = 5.0  # seconds of Clarabel that are predicted closely: to count the entries of a factor takes time too
-STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
 AWAY = 1e3  # times the size of the start, from which x has run away, so a proof need not hold for much larger x
 CHECKING = 0.25  # part of the time that may go into checks of whether iterates run away along a ray
-PATIENCE = 60  # points that may be no better than such a one, beside as many as it took to get there
+NO_BETTER = 60  # points that may be no better than such a one, beside as many as it took to get there
 
 STOPPED = "Stopped by the callback; this is the best point seen so far."
 TOO_LATE = "The time limit passed during the set-up, so this is the start."
@@ -144,9 +146,9 @@ class Ended(NamedTuple):
 
 def _blocks(
     problem: Problem, spectrum: Spectrum | None, engine: str, deadline: float, kept: dict[str, Any] | None
-) -> Comparison:
+) -> BlockComparison:
     """Whether blocks pay off: as for the last problem, if f and M are the same."""
-    known: Comparison | None = None if kept is None else kept.get("blocks")
+    known: BlockComparison | None = None if kept is None else kept.get("blocks")
     if known is not None and known.fits(problem):
         return known
     found = compare_blocks(problem, spectrum, engine, deadline)
@@ -304,10 +306,10 @@ def _ray(search: Search, moved: Moved | None, found_by: Way | None, start: Array
 
 def _stalled(search: Search) -> bool:
     """Whether only rounding can explain that there is no better point."""
-    if not any(search.tolerances) or search.judged <= PATIENCE + 2 * search.judged_at_best:
+    if not any(search.tolerances) or search.judged <= NO_BETTER + 2 * search.judged_at_best:
         return False
     small = search.point.certificate.error <= STALLED * float(np.finfo(search.problem.dtype).eps)
-    return small or search.is_rounding(PATIENCE)
+    return small or search.is_rounding(NO_BETTER)
 
 
 def _rounding(search: Search) -> str:

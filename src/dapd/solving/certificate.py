@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dapd.arrays import Array, namespace
+from dapd.arrays import EPSILON, Array, namespace
 from dapd.model import ask
 from dapd.model.problem import Problem
-from dapd.solving.distance import Point, distance
-from dapd.solving.measure import EPSILON, measure_sum, pieces
+from dapd.solving.distance import Evaluated, distance
+from dapd.solving.measure import measure_sum, pieces
 from dapd.solving.rows import RowSums, balanced_step, measure_rows
 from dapd.spectrum.estimate import Spectrum
 
@@ -116,7 +116,7 @@ def certify(
     gap, gap_error = _gap(problem, x, grad, rows)
     bound = math.inf
     if with_distance:
-        bound = distance(problem, Point(x, y, grad, Mx - problem.b, slopes.norm), spectrum)
+        bound = distance(problem, Evaluated(x, y, grad, Mx - problem.b, slopes.norm), spectrum)
     return Certificate(
         stationarity=slopes.norm,
         feasibility=rows.feasibility,

@@ -17,7 +17,7 @@ from dapd.model.problem import Problem
 from dapd.solving.loop import Info
 
 EVERY = 5.0  # seconds between two checkpoints
-PROBES = 3  # products by which problems are told apart
+MARK_PRODUCTS = 3  # products by which problems are told apart
 
 
 class Checkpoint:
@@ -25,7 +25,7 @@ class Checkpoint:
 
     def __init__(self, path: Any, problem: Problem) -> None:
         self.path = Path(path)
-        self.problem, self.mark = problem, fingerprint(problem)
+        self.problem, self.mark = problem, mark_of(problem)
         self.last, self.least = perf_counter(), np.inf
 
     def start(self, start: dict[str, Any]) -> dict[str, Any]:
@@ -78,13 +78,13 @@ def _process() -> int:
     return 0 if jax is None else int(jax.process_index())
 
 
-def fingerprint(problem: Problem) -> str:
+def mark_of(problem: Problem) -> str:
     """A digest of b, the bounds, and products with M and gradients at fixed random points."""
     stacked, rng = problem.stacked, np.random.default_rng(0)
     digest = hashlib.sha256(repr((stacked.M.shape, str(problem.dtype), type(problem.phi).__name__)).encode())
     parts = [problem.b, *problem.bounds]
     with np.errstate(all="ignore"):
-        for _ in range(PROBES):
+        for _ in range(MARK_PRODUCTS):
             x = rng.standard_normal(problem.columns)
             image = problem.M.forward(x)
             parts += [image, problem.f.grad(x), problem.phi.prox(image, 1.0)]

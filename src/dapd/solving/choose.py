@@ -23,7 +23,7 @@ REPEATS, SECONDS = 3, 0.05  # a measurement is repeated so often, and for so lon
 MARGIN = 1.2  # a gain below this is within what a measurement may err by
 
 
-class Comparison(NamedTuple):
+class BlockComparison(NamedTuple):
     """What came of comparing a block-coordinate method with the whole one."""
 
     f: Function
@@ -43,11 +43,11 @@ class Comparison(NamedTuple):
         return bind(self.winner(problem, self.parameters, **start, **options), _engine_of_blocks(engine))
 
 
-def compare_blocks(problem: Problem, spectrum: Spectrum | None, engine: str, deadline: float) -> Comparison:
+def compare_blocks(problem: Problem, spectrum: Spectrum | None, engine: str, deadline: float) -> BlockComparison:
     """Whether a block-coordinate method is predicted to beat the whole one."""
 
-    def lost(sentence: str = "") -> Comparison:
-        return Comparison(problem.f, problem.M, None, None, spectrum, sentence)
+    def lost(sentence: str = "") -> BlockComparison:
+        return BlockComparison(problem.f, problem.M, None, None, spectrum, sentence)
 
     if engine == "jax":
         return lost("Blocks were left aside: one at a time would leave an accelerator idle." if problem.blocks else "")
@@ -81,7 +81,7 @@ def compare_blocks(problem: Problem, spectrum: Spectrum | None, engine: str, dea
     if gain < MARGIN:
         return lost(f"{block_method.title} would be {gain:.2g} times as fast: {compared}.")
     sentence = f"Chose {block_method.title}, predicted {gain:.2g} times faster: {compared}."
-    return Comparison(problem.f, problem.M, by_blocks, parameters, spectrum, sentence)
+    return BlockComparison(problem.f, problem.M, by_blocks, parameters, spectrum, sentence)
 
 
 def _engine_of_blocks(engine: str) -> str:

@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dapd.arrays import Array
+from dapd.arrays import EPSILON, Array
 from dapd.model import ask
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
-from dapd.solving.measure import EPSILON, norm, norm_of_sum
+from dapd.solving.measure import norm, norm_of_sum
 from dapd.spectrum.estimate import Spectrum, known_range
 
 SAFETY = 8.0  # a sum of n terms is wrong by at most this times √n roundings of their sizes
 
 
-class Point(NamedTuple):
+class Evaluated(NamedTuple):
     """A point and what was evaluated there, in float64."""
 
     x: Array
@@ -41,7 +41,7 @@ class Rounding(NamedTuple):
         return computed + self.gradient + self.adjoint * norm(p)
 
 
-def distance(problem: Problem, at: Point, spectrum: Spectrum | None) -> float:
+def distance(problem: Problem, at: Evaluated, spectrum: Spectrum | None) -> float:
     """An upper bound on d = ‖x − x*‖₂; inf if μ = 0, or if too little is known.
 
     (a) If dom φ is bounded, P(x) is finite and P(x) − P* ≥ (μ/2)d². The dual objective at y ∈ dom φ is at least its
@@ -85,7 +85,7 @@ def _from_gap(problem: Problem, residual: Array, y: Array, g: float, slack: Roun
     return math.sqrt(2 / mu * (max(0.0, sum(values)) + rounding + g * g / (2 * mu)))
 
 
-def _rounding(problem: Problem, at: Point, L: float, spectrum: Spectrum | None) -> Rounding:
+def _rounding(problem: Problem, at: Evaluated, L: float, spectrum: Spectrum | None) -> Rounding:
     M = problem.M
     s_max = norm(M.row_norms) if spectrum is None else spectrum.s_max
     # the products of a matrix-free map may be in its own precision

@@ -23,7 +23,7 @@ from dapd.operators.stacked import RowBlocks
 from dapd.second_order import farkas
 from dapd.second_order.quadratic import quadratic
 from dapd.solving.search import Search
-from dapd.solving.ways import Moved
+from dapd.solving.ways.base import Moved
 
 SLOW = 4  # pieces of progress that do not halve the error, before anything is asked
 AFTER = 0.1  # seconds after which to ask what takes a solve of its own
@@ -31,13 +31,13 @@ SHARE, LATER = 0.25, 4  # of the time so far: what an answer may take, and when 
 WAIT = 0.3  # seconds after which to ask what usually takes much less
 ACCURACY = 1e-6  # relative error of the answers
 
-Solve = Callable[[Search, tuple[Array, Array]], Array | None]  # runs a search; a Farkas ray if that is how it ends
+RunSearch = Callable[[Search, tuple[Array, Array]], Array | None]  # runs a search; a Farkas ray if that is how it ends
 
 
 class Doubts:
     """The questions of one search, each asked until it is answered."""
 
-    def __init__(self, search: Search, start: tuple[Array, Array], solve: Solve) -> None:
+    def __init__(self, search: Search, start: tuple[Array, Array], solve: RunSearch) -> None:
         self.search, self.start, self.solve = search, start, solve
         self.slow = 0
         self.contradiction_at = WAIT + farkas.seconds(search.problem) / SHARE  # seconds after which to ask

@@ -22,14 +22,14 @@ from dapd.model.problem import Problem
 from dapd.operators.base import Operator
 from dapd.solving.measure import greatest, pieces
 
-FAR = 1e6  # a proof holds for every point up to this many times farther out than x
+OUTWARD = 1e6  # a proof holds for every point up to this many times farther out than x
 SLIGHT = 1e-9  # part of the size of its terms that a sum must exceed to count as more than rounding
 ROUGH = 0.01  # part of their terms up to which products may be left for a correction to be tried
 DOUBT = 10  # times what the products that do not cancel yet can explain, that the gain must be for a correction to pay
 CUTS = (0.0, 1e-9, 1e-6, 1e-3)  # parts of the longest entry below which entries of a direction are set to zero
-CLOSE = 0.1  # how far a correction may move a direction whose longest entry is 1
+CORRECTION = 0.1  # how far a correction may move a direction whose longest entry is 1
 PASSES, LONGER_PASSES = 4, 6  # checks of a direction, each but the last followed by a correction
-STEPS = 300  # products with M and Mᵀ in a correction
+CORRECTION_PRODUCTS = 300  # products with M and Mᵀ in a correction
 
 
 class Checked(NamedTuple):
@@ -48,8 +48,8 @@ def proves_infeasible(problem: Problem, x: Array, direction: Array) -> Array | N
 
     For every feasible x within its bounds, −bᵀd − φ∞(d) ≤ −(Mᵀd)ᵀx ≤ Σ_j sup{−(Mᵀd)_j x_j : lower_j ≤ x_j ≤ upper_j}
     (Farkas), so it suffices that the left side is the greater. A coordinate without the bound that its supremum needs
-    must cancel to rounding, and then counts with |x_j| up to FAR times what it is. For a `stacked` problem, the ray is
-    that of the problem with bounds: its multipliers are −Mᵀd.
+    must cancel to rounding, and then counts with |x_j| up to OUTWARD times what it is. For a `stacked` problem, the ray
+    is that of the problem with bounds: its multipliers are −Mᵀd.
     """
     problem = problem.unstacked
     if math.isfinite(problem.phi.reach(problem.rows)):  # φ* is finite everywhere
@@ -82,7 +82,7 @@ def proves_unbounded(problem: Problem, x: Array, direction: Array) -> Array | No
 
     f∞(v) + φ*∞(Mv) < 0, and v points to where bounds are absent. So there is no minimum if any x is feasible at all.
     What must cancel, the entries of Mv that φ* does not allow and f's curvature along v, cancels to rounding, and the
-    slope stays at least half as steep up to FAR times as far out as x is.
+    slope stays at least half as steep up to OUTWARD times as far out as x is.
     """
     problem = problem.unstacked
     f, phi, M = problem.f, problem.phi, problem.M
@@ -110,8 +110,8 @@ def proves_unbounded(problem: Problem, x: Array, direction: Array) -> Array | No
             return Checked(False, left, -float(grad @ t) - outside, explained, spare, flat.parts(image, t))
         gain = -float(f.recession(t)) - outside
         proof = gain > SLIGHT * (float(abs(grad) @ abs(t)) + abs(outside))
-        proof = proof and gain > FAR * float(abs(image - allowed) @ problem.sizes.duals)
-        proof = proof and -float(ask.gradient(f, x + FAR * (1 + greatest(x)) * t) @ t) - outside >= gain / 2
+        proof = proof and gain > OUTWARD * float(abs(image - allowed) @ problem.sizes.duals)
+        proof = proof and -float(ask.gradient(f, x + OUTWARD * (1 + greatest(x)) * t) @ t) - outside >= gain / 2
         return Checked(proof, left, gain, 0.0, left, left)
 
     return _cleaned(v / longest, lambda t: np.clip(t, low, high), check, flat.products)
@@ -179,7 +179,7 @@ def _farkas(problem: Problem, x: Array, d: Array) -> Checked:
     for piece in pieces(image.size):
         e, size = image[piece], 1 + abs(x[piece])
         cancelled = abs(e) <= M.rounding * terms[piece]
-        ends = _nearest_ends(problem, piece, e, cancelled, FAR * size)
+        ends = _nearest_ends(problem, piece, e, cancelled, OUTWARD * size)
         open_ended = np.isinf(ends) & (e != 0)
         supremum = -e * np.where(open_ended, 0.0, ends)
         gain -= float(np.sum(supremum))
@@ -241,7 +241,7 @@ def _cleaned(
             else:
                 wrong = products.matvec(ray)
             change = _correction(ray, wrong, must, products)
-            if not float(np.max(abs(change))) <= CLOSE:
+            if not float(np.max(abs(change))) <= CORRECTION:
                 break
             ray = ray + change
             ray = project(np.where(abs(ray) < cut, 0.0, ray) if beyond else ray)
@@ -264,4 +264,4 @@ def _correction(ray: Array, wrong: Array, must: Array, products: LinearOperator)
 
     shape = (int(must.sum()), int(movable.sum()))
     map_ = LinearOperator(shape, matvec=lambda t: products.matvec(spread(t))[must], rmatvec=back, dtype=np.float64)
-    return spread(-lsmr(map_, wrong[must], atol=1e-15, btol=1e-15, conlim=0.0, maxiter=STEPS)[0])
+    return spread(-lsmr(map_, wrong[must], atol=1e-15, btol=1e-15, conlim=0.0, maxiter=CORRECTION_PRODUCTS)[0])

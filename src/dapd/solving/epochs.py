@@ -34,7 +34,7 @@ class Judged(NamedTuple):
     error: float
 
 
-class Progress(NamedTuple):
+class EpochProgress(NamedTuple):
     """What an epoch achieved."""
 
     reduction: float  # logarithm of the factor by which the error fell

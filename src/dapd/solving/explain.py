@@ -15,11 +15,14 @@ from dapd.model.problem import Problem
 from dapd.presolve import Presolve
 from dapd.second_order import direct as clarabel
 from dapd.solving.auto import Possible
-from dapd.solving.choose import Comparison, compare_blocks
+from dapd.solving.choose import BlockComparison, compare_blocks
 from dapd.solving.search import Search
 from dapd.solving.settings import check_settings
 from dapd.solving.solver import DEFAULTS
-from dapd.solving.ways import FACTORISATIONS, TRANSFORMS, Direct, FirstOrder, SecondOrder, Way
+from dapd.solving.ways.base import Way
+from dapd.solving.ways.clarabel import Direct
+from dapd.solving.ways.first_order import TRANSFORMS, FirstOrder
+from dapd.solving.ways.second_order import FACTORISATIONS, SecondOrder
 from dapd.spectrum.estimate import Spectrum, estimate_range, known_range
 
 CHEAP = 1e9  # multiplications that a decomposition of M may take here
@@ -137,7 +140,7 @@ def _of_ways(ways: list[Way], engine: str, use_direct: bool) -> list[Prospect]:
 def _no_clarabel(use_direct: bool) -> str:
     if not use_direct:
         return "direct=False"
-    if not clarabel.available():
+    if not clarabel.is_installed():
         return "clarabel is not installed"
     return "the problem has no conic form: it needs a quadratic f, rows, boxes or balls, and an explicit M"
 
@@ -174,7 +177,7 @@ def _transforms(problem: Problem) -> tuple[str, ...]:
     return tuple(transform.why for transform in done.transforms)
 
 
-def _sentence(chosen: Way, blocks: Comparison) -> str:
+def _sentence(chosen: Way, blocks: BlockComparison) -> str:
     if blocks.winner is not None:
         return blocks.sentence
     return f"auto tries {chosen.title} first: {chosen.why}."

@@ -11,14 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dapd.arrays import Array
+from dapd.arrays import EPSILON, Array
 from dapd.engines.jax import Placed
 from dapd.engines.jax_maps import pytree
-from dapd.solving.measure import EPSILON
 from dapd.solving.proximal import Oracles, step_of
 from dapd.solving.rows import BalancedStep
 
-ROUGH = 0.1  # part of the sizes of their terms up to which products may be left for a direction to be checked
+WORTH_CHECKING = 0.1  # part of the sizes of their terms up to which products may be left for a direction to be checked
 SLACK = 64  # roundings within which a residual counts as one at which φ* is finite
 
 
@@ -128,7 +127,7 @@ def may_be_ray(problem: Placed, bounds: tuple[Array, Array], d: Array) -> Array:
     endless = jnp.isinf(ends)
     supremum = jnp.sum(jnp.where(endless, 0.0, -image * jnp.where(endless, 0.0, ends)))
     gain = -jnp.sum(problem.b * d) - problem.phi.value(d) - supremum
-    return (gain > 0) & (_greatest(jnp.where(endless, image, 0.0)) <= ROUGH * sizes)
+    return (gain > 0) & (_greatest(jnp.where(endless, image, 0.0)) <= WORTH_CHECKING * sizes)
 
 
 @jax.jit
@@ -140,7 +139,7 @@ def may_descend(problem: Placed, bounds: tuple[Array, Array], steepness: Array, 
     image = problem.M.forward(v)
     allowed = problem.phi.project_conjugate_recession(image)
     gain = -jnp.sum(problem.f.grad(x) * v) - problem.phi.conjugate(allowed)
-    return (gain > 0) & (_greatest(image - allowed) <= ROUGH * steepness)
+    return (gain > 0) & (_greatest(image - allowed) <= WORTH_CHECKING * steepness)
 
 
 def _worst(errors: Array, sizes: Array) -> Array:

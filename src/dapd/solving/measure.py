@@ -12,7 +12,6 @@ from scipy.linalg.blas import dnrm2
 from dapd.arrays import Array
 
 PIECE = 1 << 16  # coordinates at a time
-EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Slopes(NamedTuple):

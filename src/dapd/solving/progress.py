@@ -75,7 +75,7 @@ class Bar(Display):
         self.bar.update(self.task, completed=max(0.0, done), text=text)
 
 
-class Table(Display):
+class LogTable(Display):
     """A row now and then, as OSQP and SCS print."""
 
     def __init__(self, console: Console, title: str) -> None:
@@ -115,4 +115,4 @@ def display(wanted: bool, title: str, tolerances: tuple[float, float], limit: in
     from rich.console import Console
 
     console = Console()
-    return Bar(console, title, tolerances, limit) if console.is_terminal else Table(console, title)
+    return Bar(console, title, tolerances, limit) if console.is_terminal else LogTable(console, title)

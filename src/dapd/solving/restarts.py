@@ -17,32 +17,32 @@ from dapd.arrays import Array
 from dapd.engines.protocol import Engine
 from dapd.methods.base import Method
 from dapd.model.problem import Problem
-from dapd.solving.epochs import SHORTEST, Bench, Guess, Judged, Progress
+from dapd.solving.epochs import SHORTEST, Bench, EpochProgress, Guess, Judged
 from dapd.solving.proximal import accuracy, parameters
 
 LONG, LONGER = 1000, 4  # iterations that an epoch may last in any case, and relative to those so far
 LOOKS = 3  # at the point of such an epoch
 ENOUGH = 1.0  # reduction from which a guess counts as good
-PLENTY = 3.0  # reduction that ends an epoch early
+EARLY = 3.0  # reduction that ends an epoch early
 BETTER = 1.2  # times the rate from which another guess replaces one that is good
 FARTHER = 10.0  # times the best error at which a guess goes back to the best point
 CONSTANT, STILL = 1e-3, 0.02  # change of the error, as a logarithm, that starts a leap, and that does not end it
-NEAR = 0.1  # errors up to which a leap may start; larger ones may stay constant because they are relative
+LEAP_NEAR = 0.1  # errors up to which a leap may start; larger ones may stay constant because they are relative
 STRAIGHT = 0.05  # relative difference of two moves that go straight on
 FAST = 0.1  # of the fastest such move: slower ones stay where they are
-WORTH, FARTHEST = 8, 2.0**20  # such moves in one leap
-FIRST = Guess(mu=0.0, s=math.log(0.3))
+FEWEST_MOVES, FARTHEST = 8, 2.0**20  # such moves in one leap
+FIRST_GUESS = Guess(mu=0.0, s=math.log(0.3))
 S_DOWN, MU_DOWN = Guess(0.0, -math.log(2)), Guess(-math.log(4), 0.0)
 S_UP, MU_UP = Guess(0.0, math.log(2)), Guess(math.log(4), 0.0)
 LONGEST_WAIT = 8  # good epochs between two trials of other guesses
 LOWEST = math.log(1e-16)  # of a guess that no known constant bounds
 
 LATE = 4.0  # Π of the theorem's constants before they take part
-SHARE = 4  # then their part of the work is one in so many
-STALLED = 12  # epochs without a reduction by e before proximal epochs take part
+TURN = 4  # then their part of the work is one in so many
+FRUITLESS = 12  # epochs without a reduction by e before proximal epochs take part
 LOOSENESS = 0.5  # of the first proximal epoch
 SUMMABLE = 1.1  # power of the epoch's number by which that falls
-SHRINK = 4.0  # of the proximal terms after an epoch that reduced the error by less than e
+WEAKENING = 4.0  # of the proximal terms after an epoch that reduced the error by less than e
 MODERATE = Guess(math.log(1e-3), math.log(1e-2))  # the least guess that the first proximal terms are made of
 WEAKEST = 1e-8  # proximal terms, relative to the first
 
@@ -144,7 +144,7 @@ class _Stall:
     @property
     def lasts(self) -> bool:
         """Whether it is time for something else."""
-        return self.epochs > STALLED or self.bench.iterations > max(LONG, LONGER * self.since)
+        return self.epochs > FRUITLESS or self.bench.iterations > max(LONG, LONGER * self.since)
 
 
 class _Track:
@@ -170,7 +170,7 @@ class _Guesses(_Track):
     kind = "guess"
 
     def __init__(self, bench: Bench, lowest: Guess) -> None:
-        self.guess, self.lowest, self.at, self.ran = FIRST, lowest, bench.best, FIRST
+        self.guess, self.lowest, self.at, self.ran = FIRST_GUESS, lowest, bench.best, FIRST_GUESS
         self.method: Method | None = None
         self.seen = bench.best  # at the last but one look
         self.hopeful = True  # whether the last leap succeeded: else only a whole epoch without a change starts one
@@ -184,7 +184,7 @@ class _Guesses(_Track):
         longest = max(LONG, LONGER * self.bench.iterations)
         return other if self.bench.steps(other) <= longest else self.guess
 
-    def _epoch(self, guess: Guess) -> Generator[None, None, Progress]:
+    def _epoch(self, guess: Guess) -> Generator[None, None, EpochProgress]:
         """Run a guess from the current point, or go on with it if it ran last."""
         bench = self.bench
         if self.at.error > FARTHER * bench.best.error:
@@ -202,7 +202,7 @@ class _Guesses(_Track):
             yield
             before, done = leapt, bench.iterations
             after = self._run_epoch(guess, leapt)
-        made = Progress(_reduction(before, after), bench.iterations - done)
+        made = EpochProgress(_reduction(before, after), bench.iterations - done)
         self.at = after
         if after.error > FARTHER * bench.best.error:
             self.at, self.method = bench.best, None
@@ -211,7 +211,7 @@ class _Guesses(_Track):
 
     def _drifts(self, before: Judged, after: Judged) -> bool:
         """Whether the error stayed the same, near a solution."""
-        near = after.error <= min(NEAR, self.bench.best.error * math.exp(STILL)) and not self.bench.over
+        near = after.error <= min(LEAP_NEAR, self.bench.best.error * math.exp(STILL)) and not self.bench.over
         return near and before is not after and abs(_reduction(before, after)) < CONSTANT
 
     def _leap(self, at: Judged) -> Judged | None:
@@ -243,7 +243,7 @@ class _Guesses(_Track):
                 break
             growing = growing and fell > -STILL and step < FARTHEST
             step = 2 * step if growing else step / 2
-        if reached < WORTH:
+        if reached < FEWEST_MOVES:
             return None
         self.method = None
         return found
@@ -258,7 +258,7 @@ class _Guesses(_Track):
         while left > 0 and not bench.over:
             piece = often if left >= often + SHORTEST else left
             self.seen, after, left = after, bench.advance(piece), left - piece
-            if after.error < before.error * math.exp(-PLENTY) or math.isinf(after.error):
+            if after.error < before.error * math.exp(-EARLY) or math.isinf(after.error):
                 break
             if self.hopeful and self._drifts(self.seen, after):
                 break
@@ -266,7 +266,7 @@ class _Guesses(_Track):
 
     def _run(self) -> Iterator[None]:
         others, wait, patience = [S_DOWN, MU_DOWN, S_UP, MU_UP], 0, 1
-        made: Progress | None = None  # of the current guess, if that is fresh
+        made: EpochProgress | None = None  # of the current guess, if that is fresh
         while True:
             if made is None:
                 made = yield from self._epoch(self.guess)
@@ -289,9 +289,9 @@ class _Guesses(_Track):
                 patience = min(LONGEST_WAIT, 2 * patience)
                 made, wait = None, patience
 
-    def _down(self) -> Generator[None, None, tuple[Guess, Progress | None]]:
+    def _down(self) -> Generator[None, None, tuple[Guess, EpochProgress | None]]:
         """Try the lower neighbours until one is good, else take the better one."""
-        tried: list[tuple[float, Guess, Progress | None]] = []
+        tried: list[tuple[float, Guess, EpochProgress | None]] = []
         for by in (S_DOWN, MU_DOWN) if self.bench.L > 0 else (S_DOWN, MU_DOWN, MU_UP):
             other = self._moved(by)
             if other == self.guess:
@@ -321,10 +321,10 @@ class _Theorem(_Track):
 
     def is_due(self, stall: _Stall) -> bool:
         """Whether its share is not used up."""
-        return bool(SHARE * self.work < self.bench.iterations - LATE * self.method.parameters.Pi)
+        return bool(TURN * self.work < self.bench.iterations - LATE * self.method.parameters.Pi)
 
     def _run(self) -> Iterator[None]:
-        state, steps = None, max(SHORTEST, int(self.method.parameters.Pi / SHARE))
+        state, steps = None, max(SHORTEST, int(self.method.parameters.Pi / TURN))
         while True:
             _, state = self.bench.resume(self.method, state, steps)
             yield
@@ -341,7 +341,7 @@ class _Proximal(_Track):
 
     def is_due(self, stall: _Stall) -> bool:
         """Whether the guesses have stalled and this track's share is not used up."""
-        return stall.lasts and SHARE * self.work <= self.bench.iterations
+        return stall.lasts and TURN * self.work <= self.bench.iterations
 
     def _run(self) -> Iterator[None]:
         bench = self.bench
@@ -357,7 +357,7 @@ class _Proximal(_Track):
             at, length = yield from self._step(at, weaker * mu, weaker * delta, LOOSENESS * (number + 1) ** -SUMMABLE)
             length = length / math.sqrt(weaker)
             if length * math.e > before:
-                weaker = max(WEAKEST, weaker / SHRINK)
+                weaker = max(WEAKEST, weaker / WEAKENING)
             before = length
             number += 1
 
@@ -371,7 +371,7 @@ class _Proximal(_Track):
             self.used = mu, p.r
             method, state, began = kind(problem, p, x0=centre.x, y0=centre.y), None, self.work
             while bench.L_known or self.work - began < patience * p.Pi:
-                piece = max(SHORTEST, min(int(p.Pi), bench.iterations // SHARE))
+                piece = max(SHORTEST, min(int(p.Pi), bench.iterations // TURN))
                 found, state = bench.resume(method, state, piece)
                 yield
                 if bench.L_was_too_small(centre, found):

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dapd.arrays import Array
+from dapd.arrays import EPSILON, Array
 from dapd.engines.native import load
 from dapd.model import ask
 from dapd.model.problem import Problem
-from dapd.solving.measure import EPSILON, greatest, norm, worst
+from dapd.solving.measure import greatest, norm, worst
 
 
 class RowSums(NamedTuple):

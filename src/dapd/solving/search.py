@@ -15,7 +15,7 @@ from dapd.solving.loop import Info
 from dapd.spectrum.estimate import Spectrum
 
 TINY = float(np.finfo(float).tiny)  # the least error of a point that does not meet a tolerance
-ROUNDING = 0.1  # part of an error: if a rounding changes it by more, rounding is what is left of it
+ROUNDED = 0.1  # part of an error: if a rounding changes it by more, rounding is what is left of it
 
 
 class Search:
@@ -83,7 +83,7 @@ class Search:
         with np.errstate(all="ignore"):
             moved = self.judging.look(x, y, with_distance=False).certificate.error
         error = self.point.certificate.error
-        return abs(moved - error) > ROUNDING * error
+        return abs(moved - error) > ROUNDED * error
 
     @property
     def done(self) -> bool:

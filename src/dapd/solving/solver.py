@@ -14,7 +14,7 @@ from dapd.model.composed import Conjugate, Stack
 from dapd.model.phi import Called, Phi, as_phi
 from dapd.model.problem import Problem
 from dapd.model.smooth import Function, Quadratic
-from dapd.operators.base import as_operator
+from dapd.operators.convert import as_operator
 from dapd.solving.result import Result, Status
 from dapd.solving.settings import Settings, check_settings
 from dapd.solving.solve import solve, solve_checked

@@ -9,9 +9,9 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from dapd.arrays import Array
+from dapd.arrays import EPSILON, Array
 from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
-from dapd.spectrum.factored import EPSILON, Least, Solve, inverse_process, unproven
+from dapd.spectrum.factored import Inverse, Least, inverse_process, unproven
 
 ALPHA = 1e-10  # diagonal of the augmented matrix, relative to s_max; singular values σ below it appear as σ²/α
 NONZERO = 1e-12  # smallest singular value, relative to s_max, that the augmented matrix separates from zero
@@ -49,7 +49,7 @@ class Band:
         self.noise = 4 * (self.width + terms + 3) * EPSILON * norm
         self.cost = band_cost(self.size, self.width)
 
-    def factor(self, shift: float) -> Solve | None:
+    def factor(self, shift: float) -> Inverse | None:
         """Return v ↦ (A + shift·I)⁻¹v by banded Cholesky; None if that matrix is not positive definite."""
         shifted = self.lower.copy()
         shifted[0] += shift

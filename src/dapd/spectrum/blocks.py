@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.operators.base import Operator, as_operator
+from dapd.arrays import EPSILON
+from dapd.operators.base import Operator
 from dapd.operators.columns import column_matrices
+from dapd.operators.convert import as_operator
 from dapd.spectrum.deadline import check_deadline
-from dapd.spectrum.exact import EPSILON
 from dapd.spectrum.record import Estimate, Spectrum
 
-SMALL = 300  # rows or columns up to which the Gram matrices of blocks are decomposed together
+SMALL_BLOCK = 300  # rows or columns up to which the Gram matrices of blocks are decomposed together
 STACK = 4_000_000  # entries of blocks that are decomposed together
-ERROR = 4 * SMALL * EPSILON  # relative, of the square
+ERROR = 4 * SMALL_BLOCK * EPSILON  # relative, of the square
 
 
 def block_norm(
@@ -28,8 +29,8 @@ def block_norm(
     if matrices is None:
         parts, small = [operator.columns(block) for block in blocks], []
     else:
-        small = [matrix for matrix in matrices if min(matrix.shape) <= SMALL]
-        parts = [as_operator(matrix) for matrix in matrices if min(matrix.shape) > SMALL]
+        small = [matrix for matrix in matrices if min(matrix.shape) <= SMALL_BLOCK]
+        parts = [as_operator(matrix) for matrix in matrices if min(matrix.shape) > SMALL_BLOCK]
     found = [norm(part) for part in parts]
     greatest = max((spectrum.s_max for spectrum in found), default=0.0)
     residual = max((spectrum.how["s_max"].residual for spectrum in found), default=ERROR)

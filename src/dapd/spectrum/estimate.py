@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 from dapd.arguments import named, partition, warn
 from dapd.blas import MANY, single_blas
-from dapd.operators.base import Operator, as_operator
+from dapd.operators.base import Operator
 from dapd.operators.columns import ColumnBlocks
+from dapd.operators.convert import as_operator
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.spectrum.blocks import block_norm
 from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
@@ -135,7 +136,7 @@ def _remembered(operator: Operator, key: str, find: Callable[[], T]) -> T:
     return found
 
 
-STEPS = 100  # of Lanczos, about, for a sparse matrix
+LANCZOS_STEPS = 100  # of Lanczos, about, for a sparse matrix
 
 
 def _multiplications(operator: Operator) -> float:
@@ -143,7 +144,7 @@ def _multiplications(operator: Operator) -> float:
     if operator.probes > 0:
         return math.inf
     if operator.sparse() is not None:
-        return float(STEPS * operator.work)
+        return float(LANCZOS_STEPS * operator.work)
     return float(min(operator.shape)) ** 2 * max(operator.shape)
 
 

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from dapd.arrays import Array
-from dapd.operators.base import Dense, Operator
+from dapd.arrays import EPSILON, Array
+from dapd.operators.base import Operator
+from dapd.operators.explicit import Dense
 from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline, timed
 from dapd.spectrum.lanczos import NOT_NUMBERS
 from dapd.spectrum.record import TOO_SMALL, Estimate, Spectrum, zero_spectrum
 
 SVD_ENTRIES = 50_000_000  # entries of M up to which singular values are computed without squaring
-EPSILON = float(np.finfo(np.float64).eps)
 
 
 def zero_level(shape: tuple[int, int], dtype: np.dtype) -> float:

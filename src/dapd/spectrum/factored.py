@@ -12,18 +12,17 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import scipy.linalg
 
-from dapd.arrays import Array
+from dapd.arrays import EPSILON, Array
 from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
+from dapd.spectrum.iterative import MARGIN
 from dapd.spectrum.lanczos import random_start
 
-EPSILON = float(np.finfo(np.float64).eps)
-STEPS = 40  # of the inverse process
+INVERSE_STEPS = 40  # of the inverse process
 STEPS_POSITIVE = 100  # if it has to skip the eigenvalues that count as zero, which rounding has separated
 CONVERGED = 1e-3  # relative error of an inverse eigenvalue at which it stops
 FOLD = 4  # an eigenvalue below this multiple of the rounding error counts as zero
-MARGIN = 0.04  # subtracted (relatively) from an unproven value, in case of an undiscovered eigenvalue just below
 
-Solve = Callable[[Array], Array]
+Inverse = Callable[[Array], Array]
 
 
 class Factorable(Protocol):
@@ -41,7 +40,7 @@ class Factorable(Protocol):
     def cost(self) -> float:
         """Roughly how many seconds a factorisation takes."""
 
-    def factor(self, shift: float) -> Solve | None:
+    def factor(self, shift: float) -> Inverse | None:
         """Return v ↦ (A + shift·I)⁻¹v; None if that matrix is not positive definite."""
 
 
@@ -54,7 +53,7 @@ class Full:
         self.noise = 4 * self.size * EPSILON * norm
         self.cost = self.size**3 / DENSE_FLOPS
 
-    def factor(self, shift: float) -> Solve | None:
+    def factor(self, shift: float) -> Inverse | None:
         """Return v ↦ (A + shift·I)⁻¹v by dense Cholesky; None if that matrix is not positive definite."""
         shifted = self.matrix.copy()
         shifted.flat[:: self.size + 1] += shift
@@ -98,9 +97,9 @@ def unproven(found: Least) -> Least:
     return found._replace(lower=(1 - MARGIN) ** 2 * found.lower) if found.resolved else found
 
 
-def inverse_process(solve: Solve, size: int, *, delta: float, zero: float, positive: bool, deadline: float) -> Least:
+def inverse_process(solve: Inverse, size: int, *, delta: float, zero: float, positive: bool, deadline: float) -> Least:
     """The least eigenvalue of A by Lanczos, with full reorthogonalisation, on solve = (A + delta·I)⁻¹."""
-    limit = min(STEPS_POSITIVE if positive else STEPS, size)
+    limit = min(STEPS_POSITIVE if positive else INVERSE_STEPS, size)
     basis = np.empty((limit, size))
     diagonal: list[float] = []
     off_diagonal: list[float] = []

@@ -8,12 +8,12 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.operators.base import Operator
-from dapd.spectrum.lanczos import NEGLIGIBLE, Search, extremes, random_start
+from dapd.spectrum.lanczos import NEGLIGIBLE, LanczosSearch, extremes, random_start
 from dapd.spectrum.record import TOO_SMALL, Estimate, Spectrum, zero_spectrum
 
 PRODUCTS = 2_000  # products with M or Mᵀ that an iterative estimate may spend
 UNRESOLVED = 0.04  # relative error of a squared singular value from which it counts as unresolved: 10 % with the margin
-MARGIN = 0.04  # subtracted (relatively) from an iterative s_min, in case of an undiscovered eigenvalue just below
+MARGIN = 0.04  # subtracted (relatively) from an unproven s_min, in case of an undiscovered eigenvalue just below
 MARGIN_ABOVE = 0.005  # added to an iterative s_max for the same reason
 
 
@@ -45,7 +45,7 @@ def iterative(
 
     limit = (PRODUCTS - 1) // 2 if steps is None else steps
     dependent = rows > columns and not positive
-    search = Search(limit, name, positive, least and not dependent, negligible, deadline)
+    search = LanczosSearch(limit, name, positive, least and not dependent, negligible, deadline)
     low, high, taken = extremes(lambda v: wide.forward(wide.adjoint(v)), start, search)
     if high.value <= 0:
         if np.any(wide.adjoint(random_start(wide.shape[0], 0))):

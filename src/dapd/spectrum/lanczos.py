@@ -24,7 +24,7 @@ class Ritz(NamedTuple):
     error: float  # an estimate of its distance from an eigenvalue
 
 
-class Search(NamedTuple):
+class LanczosSearch(NamedTuple):
     """What a Lanczos process looks for, and when it stops."""
 
     limit: int  # the number of steps in all runs together
@@ -35,7 +35,9 @@ class Search(NamedTuple):
     deadline: float = math.inf  # a value of time.perf_counter()
 
 
-def extremes(apply: Callable[[Array], Array], start: Callable[[int], Array], search: Search) -> tuple[Ritz, Ritz, int]:
+def extremes(
+    apply: Callable[[Array], Array], start: Callable[[int], Array], search: LanczosSearch
+) -> tuple[Ritz, Ritz, int]:
     """The extreme Ritz values of one Lanczos run, or of several if one ends in an invariant subspace."""
     run = _lanczos(apply, start(0), search)
     low, high, steps = run.low, run.high, run.steps
@@ -58,7 +60,7 @@ class _Run(NamedTuple):
     closed: bool  # it ended in an invariant subspace, which may not contain the extremes
 
 
-def _lanczos(apply: Callable[[Array], Array], start: Array, search: Search) -> _Run:
+def _lanczos(apply: Callable[[Array], Array], start: Array, search: LanczosSearch) -> _Run:
     """Lanczos until the extreme Ritz values (with `positive` the least that does not count as zero) are settled."""
     diagonal: list[float] = []
     off_diagonal: list[float] = []

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dapd.operators.base import Operator, Sparse
+from dapd.arrays import EPSILON
+from dapd.operators.base import Operator
+from dapd.operators.explicit import Sparse
 from dapd.spectrum.band import Band, Ordering, band_cost, banded, least_square_unsquared
-from dapd.spectrum.exact import EPSILON, exact
+from dapd.spectrum.exact import exact
 from dapd.spectrum.factored import Least, least_eigenvalue
 from dapd.spectrum.iterative import iterative
 from dapd.spectrum.record import Estimate, Spectrum, zero_spectrum
@@ -20,7 +22,7 @@ BAND_ENTRIES = 64  # a banded factor is formed if it has at most this many entri
 BAND_SECONDS = 2.0  # time limit for its factorisation
 FEW = 1_000_000  # a matrix of any kind may have this many entries
 ORTHOGONAL = 1e-8  # the rest of a row of MMᵀ is neglected up to this fraction of its diagonal entry
-FULL_ROWS = 3_000  # rows up to which MMᵀ may become dense if Lanczos does not resolve s_min
+FULL_GRAM_ROWS = 3_000  # rows up to which MMᵀ may become dense if Lanczos does not resolve s_min
 STEPS_BEFORE_FACTOR = 100  # steps of Lanczos before a factorisation, which costs no more than they do
 STEPS_BEFORE_FULL = 300  # the same before a sparse MMᵀ becomes dense
 
@@ -98,7 +100,7 @@ def _independent(wide: Any, name: str, *, positive: bool, deadline: float) -> Sp
 
 def _scattered(operator: Operator, name: str, *, positive: bool, deadline: float) -> Spectrum:
     """Lanczos, then dense linear algebra if that does not resolve s_min and there are few rows."""
-    few = operator.shape[0] <= FULL_ROWS
+    few = operator.shape[0] <= FULL_GRAM_ROWS
     steps = STEPS_BEFORE_FULL if few else None
     found = iterative(operator, name, positive=positive, steps=steps, deadline=deadline)
     if found.resolved or not few:

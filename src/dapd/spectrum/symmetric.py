@@ -10,17 +10,16 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from dapd.arrays import Array
+from dapd.arrays import EPSILON, Array
 from dapd.blas import MANY, single_blas
 from dapd.spectrum.band import Band
 from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
-from dapd.spectrum.exact import EPSILON
 from dapd.spectrum.factored import Factorable, Full, least_eigenvalue
 from dapd.spectrum.iterative import MARGIN, MARGIN_ABOVE, PRODUCTS, UNRESOLVED
-from dapd.spectrum.lanczos import Search, extremes, random_start
-from dapd.spectrum.sparse import FULL_ROWS, STEPS_BEFORE_FACTOR, STEPS_BEFORE_FULL, Gram
+from dapd.spectrum.lanczos import LanczosSearch, extremes, random_start
+from dapd.spectrum.sparse import FULL_GRAM_ROWS, STEPS_BEFORE_FACTOR, STEPS_BEFORE_FULL, Gram
 
-SHEET = 1 << 20  # entries that are compared at a time
+COMPARED_AT_ONCE = 1 << 20  # entries that are compared at a time
 SMALL = 400  # rows up to which a sparse matrix is made dense at once
 DENSE = 3_000  # rows up to which all eigenvalues of a dense matrix are computed
 PIECE = 50  # rows, on average, up to which connected pieces are taken one by one
@@ -40,7 +39,7 @@ def check_symmetric(H: Any, *, name: str) -> None:
         alike = np.array_equal(H.indptr, other.indptr) and np.array_equal(H.indices, other.indices)
         apart = abs(H.data - other.data).max(initial=0.0) if alike else abs(H - other).max()
     else:  # some rows at a time, so no copy of H is made
-        height = max(1, SHEET // max(1, H.shape[0]))
+        height = max(1, COMPARED_AT_ONCE // max(1, H.shape[0]))
         parts = [slice(k, k + height) for k in range(0, H.shape[0], height)]
         apart = max(abs(H[part] - H[:, part].T).max() for part in parts)
         size = max(-H.min(), H.max())
@@ -130,11 +129,11 @@ def _large(H: Any, name: str, gram: Gram | None, deadline: float) -> tuple[float
     """Lanczos, then a factor of H if that does not settle the lower bound."""
     size = H.shape[0]
     by_band = gram is not None and gram.ordering is not None
-    by_full = size <= FULL_ROWS if sp.issparse(H) else size <= FULL_DENSE
+    by_full = size <= FULL_GRAM_ROWS if sp.issparse(H) else size <= FULL_DENSE
     steps = STEPS_BEFORE_FACTOR if by_band or not sp.issparse(H) else STEPS_BEFORE_FULL
     if not (by_band or by_full):
         steps = PRODUCTS
-    search = Search(steps, name, deadline=deadline)
+    search = LanczosSearch(steps, name, deadline=deadline)
     low, high, _ = extremes(lambda v: H @ v, lambda turn: random_start(size, turn), search)
     above = (1 + 2 * MARGIN_ABOVE) * (high.value + high.error)
     if gram is not None:

@@ -1,0 +1,91 @@
+"""Checked operators and matrices, from what the user gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dapd.arguments import real
+from dapd.arrays import Array, on_device
+from dapd.operators.base import Operator
+from dapd.operators.explicit import Dense, Sparse
+
+
+class MatrixFree(Operator):
+    """Anything with `shape`, `matvec` and `rmatvec`, such as SciPy's LinearOperator."""
+
+    def __init__(self, linear: Any) -> None:
+        self.linear = linear
+        self.shape = (int(linear.shape[0]), int(linear.shape[1]))
+        self.dtype = _float(getattr(linear, "dtype", None))
+
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        return self._real(self.linear.matvec(x), self.shape[0])
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy."""
+        return self._real(self.linear.rmatvec(y), self.shape[1])
+
+    def _real(self, product: Any, size: int) -> Array:
+        array = product if on_device(product) else np.asarray(product)
+        if array.dtype.kind != "f" or array.size != size:
+            raise TypeError(f"M must give {size} real numbers, found shape {array.shape} of {array.dtype}")
+        return array.reshape(size)
+
+
+def as_operator(M: Any, *, name: str = "M", empty: bool = False) -> Operator:
+    """Return M as an Operator: an array, a sparse matrix, or anything with shape, matvec and rmatvec.
+
+    It must have at least one column, and at least one row unless `empty`.
+    """
+    if isinstance(M, Operator):
+        return M
+    if sp.issparse(M):
+        return Sparse(as_sparse(name, M, empty=empty))
+    if all(hasattr(M, need) for need in ("shape", "matvec", "rmatvec")):
+        _shape(name, M.shape, empty=empty)
+        if np.issubdtype(getattr(M, "dtype", None) or np.float64, np.complexfloating):
+            raise TypeError(f"{name} must be real, found dtype {M.dtype}; split it into real and imaginary parts")
+        return MatrixFree(M)
+    if callable(M):
+        raise TypeError(f"{name} is a function; give an object with shape, matvec and rmatvec (LinearOperator)")
+    made = Dense(matrix_of(name, M, empty=empty))
+    if on_device(M) and M.dtype == made.dtype:
+        made.memory["on the device"] = M  # it need not be moved there again
+    return made
+
+
+def as_sparse(name: str, M: Any, *, empty: bool = False) -> Any:
+    """Return M as a checked CSR array, without a copy if it is one already."""
+    _shape(name, M.shape, empty=empty)
+    matrix = sp.csr_array(M)
+    real(f"{name}.data", matrix.data if matrix.nnz else np.zeros(1))
+    if matrix.dtype not in (np.float32, np.float64):
+        matrix = matrix.astype(np.float64)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()  # the arrays may be shared with the given matrix
+        matrix.sum_duplicates()
+    return matrix
+
+
+def matrix_of(name: str, value: Any, *, empty: bool = False) -> Array:
+    """Return a checked two-dimensional array of floats, without a copy if it is one already."""
+    array = real(name, value, empty=empty)
+    _shape(name, array.shape, empty=empty)
+    return array
+
+
+def _shape(name: str, shape: Sequence[int], *, empty: bool = False) -> None:
+    if len(shape) != 2:
+        raise ValueError(f"{name} must be a matrix, found shape {tuple(shape)}")
+    if min(shape) < 1 and not (empty and shape[1]):
+        raise ValueError(f"{name} is empty (shape {tuple(shape)}); give it at least one row and one column")
+
+
+def _float(dtype: Any) -> np.dtype[Any]:
+    """float32 stays float32, everything else becomes float64."""
+    return np.dtype(np.float32 if dtype == np.float32 else np.float64)

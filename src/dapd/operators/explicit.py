@@ -1,0 +1,180 @@
+"""Maps whose matrix is stored, and the records of matrices for the native core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dapd.arrays import Array
+from dapd.operators.base import Operator
+from dapd.operators.sizes import SHEET, magnitudes, norms_of_rows, outer
+
+
+class _Explicit(Operator):
+    """A map whose matrix is stored."""
+
+    @property
+    def probes(self) -> int:
+        """0, since the matrix is stored."""
+        return 0
+
+
+class Dense(_Explicit):
+    """A NumPy array, not copied."""
+
+    def __init__(self, matrix: Array) -> None:
+        self.matrix = matrix
+        self.shape = (matrix.shape[0], matrix.shape[1])
+        self.dtype = matrix.dtype
+
+    @property
+    def work(self) -> int:
+        """One per entry."""
+        return int(self.matrix.size)
+
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        if x.dtype == self.dtype or not len(self.matrix):
+            return self.matrix @ x
+        return np.concatenate([self.matrix[rows] @ x for rows in self._panels()])
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy, as y @ M."""
+        if y.dtype == self.dtype:
+            return y @ self.matrix
+        total = np.zeros(self.shape[1], np.result_type(self.dtype, y))
+        for rows in self._panels():
+            total += y[rows] @ self.matrix[rows]
+        return total
+
+    @cached_property
+    def row_norms(self) -> Array:
+        """The norm of each row."""
+        return norms_of_rows(self.matrix)
+
+    def row_sizes(self, x: Array) -> Array:
+        """|M||x|."""
+        return magnitudes(self.matrix, x)
+
+    def column_sizes(self, y: Array) -> Array:
+        """|M|ᵀ|y|."""
+        return magnitudes(self.matrix.T, y)
+
+    def _panels(self) -> Iterator[slice]:
+        """Panels of rows, so a product in another precision never converts all of M at once."""
+        height = max(1, SHEET // self.shape[1])
+        return (slice(k, k + height) for k in range(0, self.shape[0], height))
+
+    def columns(self, block: slice) -> Operator:
+        """A view of the columns."""
+        return Dense(self.matrix[:, block])
+
+    def dense(self) -> Array:
+        """The array itself."""
+        return self.matrix
+
+    def outer(self) -> Array:
+        """MMᵀ."""
+        return outer(self.matrix)
+
+    def lowered(self) -> tuple[Any, ...]:
+        """("dense", entries in C order, whether they belong to the transpose)."""
+        if self.matrix.flags.f_contiguous and not self.matrix.flags.c_contiguous:
+            return "dense", as_entries(self.matrix.T), True
+        return "dense", as_entries(self.matrix), False
+
+    def transposed(self) -> Operator:
+        """A view of the transpose."""
+        return Dense(self.matrix.T)
+
+
+class Sparse(_Explicit):
+    """A SciPy sparse matrix or array, stored as CSR; the transpose is a view of it."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix
+        self.transpose = matrix.T
+        self.shape = matrix.shape
+        self.dtype = matrix.dtype
+
+    @property
+    def work(self) -> int:
+        """One per stored entry."""
+        return int(self.matrix.nnz)
+
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        return self.matrix @ x
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy."""
+        return self.transpose @ y
+
+    @cached_property
+    def row_norms(self) -> Array:
+        """The norm of each row."""
+        matrix = self.matrix
+        peak = max(abs(float(matrix.data.min())), abs(float(matrix.data.max()))) if matrix.nnz else 1.0
+        scaled = matrix.data.astype(np.float64) / (peak or 1.0)
+        squares = sp.csr_array((scaled * scaled, matrix.indices, matrix.indptr), shape=self.shape)
+        return (peak or 1.0) * np.sqrt(squares @ np.ones(self.shape[1]))
+
+    def row_sizes(self, x: Array) -> Array:
+        """|M||x|."""
+        return self._magnitudes() @ abs(x)
+
+    def column_sizes(self, y: Array) -> Array:
+        """|M|ᵀ|y|."""
+        return self._magnitudes().T @ abs(y)
+
+    def _magnitudes(self) -> Any:
+        """|M|, without a copy of its pattern; kept if it is small."""
+        known = self.memory.get("magnitudes")
+        if known is None:
+            known = sp.csr_array((abs(self.matrix.data), self.matrix.indices, self.matrix.indptr), shape=self.shape)
+            if self.matrix.nnz <= SHEET:
+                self.memory["magnitudes"] = known
+        return known
+
+    def columns(self, block: slice) -> Operator:
+        """The columns, copied."""
+        return Sparse(self.matrix[:, block])
+
+    def dense(self) -> Array:
+        """The matrix as an array."""
+        return self.matrix.toarray()
+
+    def sparse(self) -> Any:
+        """The matrix itself."""
+        return self.matrix
+
+    def outer(self) -> Array:
+        """MMᵀ."""
+        matrix = self.matrix.astype(np.float64)
+        return (matrix @ matrix.T).toarray()
+
+    def lowered(self) -> tuple[Any, ...]:
+        """("csr", indptr, indices, values)."""
+        return csr_record(self.matrix)
+
+    def transposed(self) -> Operator:
+        """The transpose as CSR."""
+        return Sparse(self.transpose.tocsr())
+
+
+def as_entries(matrix: Array, dtype: Any = None) -> Array:
+    """The array as the core needs it: in C order, aligned, in native byte order; a copy only if necessary."""
+    wanted = np.dtype(dtype or matrix.dtype).newbyteorder("=")
+    return np.require(matrix, wanted, ["C", "A"])
+
+
+def csr_record(matrix: Any) -> tuple[Any, ...]:
+    """("csr", indptr, indices, values) of a SciPy CSR array."""
+    wide = np.result_type(matrix.indptr, matrix.indices)
+    if max(matrix.nnz, matrix.shape[1]) <= np.iinfo(np.int32).max:
+        wide = np.dtype(np.int32)  # half as much to read
+    return "csr", as_entries(matrix.indptr, wide), as_entries(matrix.indices, wide), as_entries(matrix.data)

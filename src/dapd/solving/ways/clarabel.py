@@ -1,0 +1,90 @@
+"""The direct way: one call of Clarabel's interior point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+from dapd.clock import perf_counter
+from dapd.engines.native import MISSING, load
+from dapd.engines.protocol import Engine
+from dapd.second_order import direct
+from dapd.second_order.conic import Conic, conic, entries_of
+from dapd.solving.search import Search
+from dapd.solving.ways.base import Advance, Moved, Way
+
+TRIVIAL = 5e-3  # seconds that are not worth a closer prediction
+UNKNOWN = 10  # times the limit: what a way is thought to take that was not examined because it would take longer
+
+
+class Direct(Way):
+    """Clarabel's interior point."""
+
+    name, title = "clarabel", "Clarabel"
+
+    def __init__(self, search: Search, limit: float) -> None:
+        super().__init__(search)
+        self.form: Conic | None = None
+        self.seconds: float | None = None
+        self.by_columns = False
+        count = entries_of(search.problem) if direct.is_installed() else None
+        if count is not None:
+            least = direct.least_seconds(search.problem, count)
+            if least < limit:
+                self.form = conic(search.problem)
+                # below a few milliseconds the symbolic cost takes longer than it can save
+                cheap = self.form is not None and least < TRIVIAL
+                found = None if cheap else direct.predict(search.problem, limit, form=self.form)
+                self.seconds = least if cheap else found and found.seconds
+                self.by_columns = found is not None and found.by_columns
+            else:
+                self.seconds = math.inf
+        self.limit = limit
+        if self.seconds is not None:
+            self.why = f"predicted to take {self.predict():.2g} s by the size of its factorisation"
+
+    @property
+    def ran(self) -> Engine:
+        """Clarabel itself."""
+        return Engine("clarabel", "" if load() else MISSING)
+
+    def predict(self) -> float:
+        """From the symbolic cost of its factorisation."""
+        if self.seconds is None:
+            return math.inf
+        return self.seconds if math.isfinite(self.seconds) else UNKNOWN * self.limit
+
+    def _excess(self, found: direct.Answer) -> float:
+        """How an answer is ranked; above 1, another is wanted."""
+        if found.ray is not None:
+            return math.inf
+        error = self.search.judge(found.x, found.y)
+        return 1.0 + error if error else 0.0
+
+    def start(self) -> Iterator[Advance]:
+        """One call."""
+        search = self.search
+        self.form = self.form or conic(search.problem)
+        if self.form is None:
+            self.seconds = None
+            return
+        tol, tol_absolute = search.tolerances
+        answer = direct.solve(
+            search.problem,
+            tol=tol,
+            tol_absolute=tol_absolute,
+            time_limit=search.deadline - perf_counter(),
+            max_iterations=search.limit - search.iterations,
+            excess=self._excess,
+            form=self.form,
+            by_columns=self.by_columns,
+        )
+        search.iterations += answer.iterations
+        self.seconds = None  # it will not do better
+        if answer.status == "infeasible":
+            yield partial(Moved, None, answer.ray)
+        elif answer.status == "unbounded":
+            yield partial(Moved, answer.ray, None)
+        else:
+            yield partial(Moved, None, None)

@@ -1,0 +1,122 @@
+"""Restarted first-order methods on a transformed problem: predicted by the iterations that are usual."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from dapd import theory
+from dapd.arrays import Array
+from dapd.engines import is_on_mesh
+from dapd.engines.native import load
+from dapd.engines.protocol import Engine
+from dapd.model.lowered import has_valid_lowering
+from dapd.operators.explicit import Dense
+from dapd.presolve import CLEANING, CONDITIONING, SCALING, Presolve
+from dapd.second_order.choose import DENSE_RATE
+from dapd.solving.device import Judge, judge_of, on_the_device
+from dapd.solving.restarts import restarts
+from dapd.solving.search import Search
+from dapd.solving.ways.base import SOON, Advance, Moved, Way, entries_are_scattered
+from dapd.spectrum.estimate import Spectrum, estimate_norm
+
+DIGITS = 6.0  # times Π: the iterations to a usual accuracy
+EPOCHS, EQUATIONS = 5_000, 2_000  # iterations that a problem usually takes, and one with equations only
+PER_ITERATION, PER_VECTOR_ENTRY = 8e-6, 1e-9  # seconds per iteration, looks included, and per entry of x and y in it
+DENSE_PRODUCT, SPARSE_PRODUCT = 1e-10, 5e-10  # seconds per multiplication with M or a matrix of f
+IN_PYTHON = 10  # times as slow
+BEGIN = 3e-3  # seconds to be set up and judged
+TRANSFORMS = CLEANING + CONDITIONING
+
+
+class FirstOrder(Way):
+    """Restarted x-DAPD and y-DAPD."""
+
+    name, title = "restarts", "restarted DAPD"
+
+    def __init__(self, search: Search, engine: str, spectrum: Spectrum | None) -> None:
+        super().__init__(search)
+        self.engine, self.spectrum = engine, spectrum
+        self.used: Engine | None = None
+        problem = search.problem
+        native = engine != "python" and load() is not None and has_valid_lowering(problem.f, "grad")
+        native = native and has_valid_lowering(problem.phi, "prox")
+        products = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
+        per_product = SPARSE_PRODUCT if entries_are_scattered(problem.M) else DENSE_PRODUCT
+        once = PER_ITERATION + per_product * products + PER_VECTOR_ENTRY * (problem.rows + problem.columns)
+        self.usual = once * (1 if native else IN_PYTHON)  # seconds per iteration
+        iterations: float = EQUATIONS if problem.phi.is_linear else EPOCHS
+        self.seconds = BEGIN + iterations * self.usual
+        self.why = f"about {iterations:,} iterations are usual"
+        self.certain = False  # whether a theorem says how many
+        f = problem.f
+        if problem.phi.is_linear and isinstance(problem.M, Dense) and f.mu > 0 and f.L is not None:
+            # rows are made orthonormal, and then the theorem of x-DAPD says how many iterations there will be
+            iterations = DIGITS * theory.x_dapd(L=f.L, mu=f.mu, s_max=1.0, s_min=1.0).Pi
+            changed = 4.0 * min(problem.M.shape) ** 2 * max(problem.M.shape) / DENSE_RATE
+            if BEGIN + iterations * self.usual + changed < self.seconds:
+                self.certain = True
+                self.seconds = BEGIN + iterations * self.usual + changed
+                self.why = f"with orthonormal rows the theorem asks for about {iterations:,.0f} iterations"
+
+    @property
+    def ran(self) -> Engine:
+        """The engine of the first-order steps."""
+        return self.used or Engine("python", "no step was taken")
+
+    def predict(self) -> float:
+        """Iterations, times what one takes."""
+        return self.seconds
+
+    @property
+    def work(self) -> float:
+        """Multiplications with M and with f's matrices."""
+        return self.search.problem.M.work + self.search.problem.f.work
+
+    def _transform(self) -> Presolve:
+        """Scaled rows and orthonormal equations: those of the last problem, if only b is new."""
+        problem, kept = self.search.problem, self.search.kept
+        known: Presolve | None = kept.get("transform")
+        found = None if known is None else known.again(problem)
+        if found is None:
+            # the devices of a mesh divide M as it was given
+            found = Presolve.apply(problem, SCALING if is_on_mesh() else TRANSFORMS, self.search.deadline)
+        kept["transform"] = found
+        return found
+
+    def start(self) -> Iterator[Advance]:
+        """Epochs on a problem with scaled rows, judged by the certificate of the given one."""
+        search = self.search
+        transform = self._transform()
+        problem = transform.problem
+        spectrum = problem.spectrum or (None if transform.transforms else self.spectrum)
+        if spectrum is None:
+            device = on_the_device(problem, self.engine)
+            spectrum = estimate_norm(problem.M if device is None else device, deadline=search.deadline)
+        best, judging = search.point, judge_of(search.problem, self.engine, transform)
+
+        before: dict[str, tuple[Array, Array]] = {}  # where epochs of each kind ended
+        made = [0, 0, 0]
+        for epoch in restarts(
+            problem,
+            lambda x, y: search.judge(x, y, judging),
+            s_max=spectrum.s_max,
+            s_min=spectrum.s_min or None,
+            start=judging.start(best.x, best.y),
+            engine=self.engine,
+            deadline=search.deadline,
+            allowed=lambda: search.limit - (search.iterations - made[0]),
+        ):
+            search.iterations += epoch.iterations - made[0]
+            search.gradients += epoch.gradients - made[1]
+            search.products += epoch.products - made[2]
+            if self.spent > SOON and epoch.iterations:
+                search.slowdown = max(1.0, self.spent / epoch.iterations / self.usual)
+            made[:] = epoch.iterations, epoch.gradients, epoch.products
+            self.used = epoch.engine
+            yield partial(_moved, judging, epoch.last, before.get(epoch.kind, epoch.last))
+            before[epoch.kind] = epoch.last
+
+
+def _moved(judging: Judge, now: tuple[Array, Array], before: tuple[Array, Array]) -> Moved:
+    return Moved(*judging.move(now, before))
