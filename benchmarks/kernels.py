@@ -90,7 +90,7 @@ def scattered(rows: int, columns: int, nonzeros: int) -> Any:
 
 
 def differences(side: int) -> Any:
-    """Of the pixels of an image, in both directions."""
+    """The differences of an image's pixels in both directions."""
     steps = sp.diags_array([-np.ones(side - 1), np.ones(side - 1)], offsets=[0, 1], shape=(side - 1, side))
     one = sp.eye_array(side)
     return sp.vstack([sp.kron(steps, one), sp.kron(one, steps)]).tocsr()

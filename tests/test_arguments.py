@@ -29,6 +29,12 @@ def nan(array):
     return array
 
 
+def beyond(array):
+    matrix = sp.csr_array(np.asarray(array, float))
+    matrix.indices[-1] = 9
+    return matrix
+
+
 CASES = {
     "b of another length": (lambda: dapd.Problem(F, M, np.ones(3)), ValueError, r"b has 3 entries, expected 2"),
     "f of another size": (
@@ -37,6 +43,11 @@ CASES = {
         r"f has 4 variables, but M has 3 columns",
     ),
     "NaN in M": (lambda: dapd.Problem(F, nan(M), B), ValueError, r"M holds NaN"),
+    "indices of sparse M": (
+        lambda: dapd.Problem(F, beyond(M), B),
+        ValueError,
+        r"M.indices must lie in 0 … \d+, found 0 … 9",
+    ),
     "NaN in sparse M": (lambda: dapd.Problem(F, sp.csr_array(nan(M)), B), ValueError, r"M.data holds NaN"),
     "NaN in b": (lambda: dapd.Problem(F, M, nan(B)), ValueError, r"b holds NaN"),
     "infinite b": (lambda: dapd.Problem(F, M, B * np.inf), ValueError, r"b holds NaN or infinite"),

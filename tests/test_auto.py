@@ -11,7 +11,10 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 import dapd
 from dapd.engines import bind
 from dapd.second_order import direct
+from dapd.second_order.choose import filled_seconds
 from dapd.solving.certificate import certify
+from dapd.solving.search import Search
+from dapd.solving.ways.clarabel import Direct
 from instances import DETERMINISTIC, PHIS, quadratic_problem
 
 WAYS = {"auto": {}, "without the direct path": {"direct": False}, "restarts": {"engine": "native"}}
@@ -330,6 +333,32 @@ def test_what_ran_is_said():
         assert "Chose restarted DAPD" in result.message
         assert result.gradients >= result.iterations
         assert result.products >= 2 * result.iterations
+
+
+def test_first_order_steps_begin_if_factorisations_would_probably_fill_in(monkeypatch):
+    rng, nodes = np.random.default_rng(0), 20_000
+    ends = np.r_[rng.integers(nodes, size=3 * nodes), np.arange(nodes)], rng.permutation(np.tile(np.arange(nodes), 4))
+    each = np.arange(4 * nodes)
+    M = sp.csr_array((np.repeat([1.0, -1.0], 4 * nodes), (np.r_[ends], np.r_[each, each])), shape=(nodes, 4 * nodes))
+    problem = dapd.Problem(dapd.Quadratic(np.ones(4 * nodes)), M, M @ rng.uniform(-0.8, 0.8, 4 * nodes), bounds=(-1, 1))
+    with monkeypatch.context() as patched:
+        patched.setattr("dapd.second_order.choose.cost", lambda *given, **limits: pytest.fail("took long"))
+        assert dapd.solve(problem, tol=1e-3).method == "restarts"
+    # a chain of as many rows is factorised at once
+    assert filled_seconds(sp.eye_array(nodes, nodes + 1) - sp.eye_array(nodes, nodes + 1, k=1)) == 0.0
+    assert filled_seconds(sp.eye_array(nodes)) == 0.0
+    assert filled_seconds(M) > 100
+
+
+def test_a_way_that_has_ended_is_not_tried_again():
+    problem = dapd.Problem(dapd.Quadratic(np.ones(9), np.arange(9.0)), np.eye(6, 9), np.ones(6), dapd.NonNegative())
+    search = Search(problem, (1e-9, 0.0), 1000, math.inf, None)
+    way = Direct(search, 10.0)
+    way.seconds, way.spent, way.progress = None, 2.0, [(2.0, 1e4)]  # it took 2 s and did not do
+    solved = dapd.solve(problem)
+    search.judge(solved.x + 1e-7, solved.y)  # another way comes near
+    assert way.left() < math.inf
+    assert way.expected() == math.inf
 
 
 def test_history_and_progress_of_auto(capsys):

@@ -13,7 +13,7 @@ from dapd.engines import bind
 from dapd.methods.x_dapd import XDAPD
 from dapd.methods.y_dapd import YDAPD
 from dapd.solving import restarts as module
-from dapd.solving.restarts import restarts
+from dapd.solving.restarts import LEAPS, _Guesses, restarts
 from dapd.spectrum.estimate import estimate_norm
 from instances import quadratic_problem
 
@@ -146,6 +146,24 @@ def test_errors_that_say_nothing_start_no_leap():
         assert np.linalg.norm(epoch.last[0]) < 100 * np.linalg.norm(problem.x_star)
 
 
+def test_leaps_that_lead_nowhere_end(monkeypatch):
+    leaps = []
+    leap = _Guesses._leap
+    monkeypatch.setattr(_Guesses, "_leap", lambda *given: leaps.append(1) or leap(*given))
+    problem = quadratic_problem(dapd.Zero(), kappa=100.0, ratio=20.0)
+    epochs = restarts(problem, lambda x, y: 0.05, s_max=estimate_norm(problem.M).s_max)
+    list(itertools.takewhile(lambda epoch: epoch.iterations < 10_000, epochs))
+    assert len(leaps) == LEAPS
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 5])
+def test_a_linear_f_needs_no_leap(seed):
+    # the larger μ̂, the less a point moves, so the error rises least where μ̂ is far too large
+    A = np.random.default_rng(seed).standard_normal((10, 20))
+    problem = dapd.Problem(dapd.Quadratic(np.zeros(20), 0.01 * A[0]), A, np.ones(10), dapd.NonNegative())
+    assert run(problem, most=20_000)[-1].error <= 1e-6
+
+
 def test_theorem_constants_get_their_share():
     problem = quadratic_problem(dapd.Box(-0.5, 0.7), kappa=100.0, ratio=20.0)
     spectrum = dapd.estimate_spectrum(problem.M)
@@ -251,6 +269,12 @@ def test_rebound_runner_equals_a_new_one(engine):
         other = method(kind, s_min)
         for ours, expected in zip(runner.state, other.run(other.init(), 5), strict=True):
             np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-12)
+    moved = problem.replaced(b=np.zeros(problem.rows))  # the native engine leaves it out
+    for again in (YDAPD(of, other.parameters) for of in (moved, problem, moved)):
+        runner.rebind(again)
+        runner.advance(5, math.inf)
+        expected = again.point(again.run(again.init(), 5))
+        np.testing.assert_allclose(runner.point()[0], expected[0], rtol=0, atol=1e-12)
     stranger = YDAPD(quadratic_problem(dapd.Zero()), other.parameters)
     with pytest.raises(ValueError, match="its own problem"):
         runner.rebind(stranger)

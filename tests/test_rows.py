@@ -43,6 +43,14 @@ def test_the_core_measures_rows_as_numpy_does(name, scale):
         np.testing.assert_allclose(fast, plain, rtol=1e-12, atol=1e-14 * scale)
 
 
+def test_sums_over_many_rows_stay_exact():
+    rows = 300_000
+    problem = dapd.Problem(dapd.Quadratic(np.ones(1)), np.ones((rows, 1)), np.full(rows, 0.1), dapd.L1(0.1))
+    sums = measure_rows(problem, np.full(1, 0.2), np.full(rows, 0.3), np.full(rows, 0.2))
+    for found in (sums.value, sums.product, sums.sizes):  # added one by one, the terms lose four digits
+        assert found == pytest.approx(9000.0, rel=1e-15)
+
+
 def test_numbers_that_overflow_are_left_to_numpy():
     problem = dapd.Problem(dapd.Quadratic(np.ones(2)), np.eye(2), np.zeros(2), dapd.NonNegative())
     for y in (np.array([1e200, 1.0]), np.array([np.inf, 1.0]), np.array([np.nan, 1.0])):

@@ -12,13 +12,31 @@ struct RowsAt {
   const double *Mx, *b, *y, *sizes, *duals, *entries;
 };
 
-struct RowSums {
-  double squares = 0;          // Σ (y − prox(y + r))²
-  double feasibility = 0;      // the greatest error of a row, relative to its size
-  double primal = 0, dual = 0;  // greatest distances from dom φ* and from dom φ
-  double conjugate = 0, value = 0;  // φ* and φ at the nearest points there
-  double product = 0, sizes = 0;    // bᵀq and Σ |b_i q_i|, q the nearest point of dom φ
+// A sum whose rounding errors are added up beside it (Neumaier 1974), so they do not grow with the number of terms.
+class Sum {
+ public:
+  Sum& operator+=(double term) {
+    const double next = sum_ + term;
+    lost_ += std::abs(sum_) >= std::abs(term) ? (sum_ - next) + term : (term - next) + sum_;
+    sum_ = next;
+    return *this;
+  }
+  operator double() const { return std::isfinite(sum_) ? sum_ + lost_ : sum_; }
+
+ private:
+  double sum_ = 0, lost_ = 0;
 };
+
+struct RowSums {
+  Sum squares;                  // Σ (y − prox(y + r))²
+  double feasibility = 0;       // the greatest error of a row, relative to its size
+  double primal = 0, dual = 0;  // greatest distances from dom φ* and from dom φ
+  Sum conjugate, value;         // φ* and φ at the nearest points there
+  Sum product, sizes;           // bᵀq and Σ |b_i q_i|, q the nearest point of dom φ
+};
+
+// As std::max, but a NaN stays.
+inline double greater(double a, double b) { return b <= a ? a : b; }
 
 // sup{uz : low ≤ u ≤ high}; infinite bounds cost nothing if z is zero.
 inline double support(double z, double low, double high) { return z > 0 ? high * z : z < 0 ? low * z : 0.0; }
@@ -50,9 +68,9 @@ void add_rows(const Phi<double>& phi, const RowsAt& at, Index start, Index stop,
     const double away = std::abs(y - p) + ROUNDING * std::abs(y), product = at.b[i] * near;
     // a size that overflowed would hide an error: then the sum says so
     sums.squares += std::isfinite(size) ? (y - fixed) * (y - fixed) : std::numeric_limits<double>::infinity();
-    sums.feasibility = std::max(sums.feasibility, away / std::min(dual, step * size));
-    sums.primal = std::max(sums.primal, std::abs(r - image));
-    sums.dual = std::max(sums.dual, std::abs(y - near));
+    sums.feasibility = greater(sums.feasibility, away / std::min(dual, step * size));
+    sums.primal = greater(sums.primal, std::abs(r - image));
+    sums.dual = greater(sums.dual, std::abs(y - near));
     sums.product += product;
     sums.sizes += std::abs(product);
   }

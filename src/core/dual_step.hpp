@@ -47,7 +47,7 @@ class Buffer {
 #endif
   }
 
-  // Long buffers begin with a page, and equal entries of many of them would share few places of a cache.
+  // Long buffers start at a page boundary, so equal entries of many of them would compete for few places of a cache.
   static std::uintptr_t next_offset() {
     static std::atomic<unsigned> count{0};
     return (count.fetch_add(1, std::memory_order_relaxed) % 32) * 37 * ALIGNED;

@@ -173,7 +173,7 @@ class Runner {
   }
 
   // Actions in the program's order, but a dual step that goes by panels takes operations along: those with vectors as
-  // long as y that it begins with, and all that follow. Vectors as long as x and as long as y never mix in them.
+  // long as y that come before it, and all that come after it. Vectors as long as x and as long as y never mix in them.
   void arrange() {
     actions_.clear();
     Operations early;                  // for the first dual step

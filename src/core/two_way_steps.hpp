@@ -14,11 +14,12 @@ class TwoWayRows {
   virtual ~TwoWayRows() = default;
   // y = base + Mv in these rows.
   virtual void forward(const T* v, const T* base, T* y, Range own) const = 0;
-  // out += Mᵀy in these columns, which are all in one panel.
+  // out += Mᵀy in these columns.
   virtual void backward(const T* y, T* out, Range own) const = 0;
   virtual double before_row(Index row) const = 0;        // entries
   virtual double before_column(Index column) const = 0;  // entries, about
-  // Where rows and columns may be cut, if not anywhere; then `forward` and `backward` get all of a thread's at once.
+  // Where rows and columns may be cut, if not anywhere. Then `forward` and `backward` get all that a thread has at
+  // once, else the rows or columns of one panel.
   virtual const Ends* row_cuts() const { return nullptr; }
   virtual const Ends* column_cuts() const { return nullptr; }
 

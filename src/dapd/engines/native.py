@@ -93,7 +93,7 @@ class NativeRunner:
         first = method.init()
         dual = fields_of(first, method.problem)
         self.program = program or program_of(method, type(first), dual)
-        if not method.problem.b.any():  # a long vector that need not be read
+        if program is None and not method.problem.b.any():  # a long vector that need not be read
             self.program = self.program.without(self.program.fields)
         self.method, self.dual, self.kind = method, dual, type(first)
         self.point_fields = self._point_fields()
@@ -109,7 +109,7 @@ class NativeRunner:
         """Run this method from its first state, keeping M, φ, f and the counts, to which that state's are added."""
         check_same(self.method.problem, method.problem)
         method.oracle.reset()
-        asked = type(method), method.parameters
+        asked = type(method), method.parameters, bool(method.problem.b.any())
         first = self._take(method, self.programs.get(asked))
         self.programs[asked] = self.program
         self.counts.products += method.oracle.products

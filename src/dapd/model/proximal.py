@@ -259,7 +259,7 @@ class L1(_Support):
 
 
 def _shrink(v: Array, low: Any, high: Any) -> Array:
-    """V − clip(v, low, high), exactly zero in between, infinite bounds included."""
+    """The rest v − clip(v, low, high), exactly zero in between, infinite bounds included."""
     xp = namespace(v)
     return v - xp.minimum(xp.maximum(v, low), high)
 

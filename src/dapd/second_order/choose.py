@@ -20,12 +20,32 @@ ENTRY = 2e-8  # seconds per entry of a sparse factor
 MEMORY = 2e8  # entries of a dense matrix
 STEP, STEP_ROW = 6e-4, 5e-8  # seconds of a step beside its factorisation: at least, and per row or column
 STEP_ENTRY, DENSE_STEP_ENTRY = 1.6e-8, 2e-9  # and per entry of a sparse and of a dense matrix
+NEARBY = 0.1  # of all columns: rows that reach less far, on average, fill in little
 GROWTH = 4  # times as many entries, at most, if the rows of groups get a common pattern
 
 
 def overhead(sparse: float, dense: float, unknowns: float) -> float:
     """Seconds that a step takes beside its factorisation, with so many entries in matrices of both kinds."""
     return STEP + STEP_ENTRY * sparse + DENSE_STEP_ENTRY * dense + STEP_ROW * unknowns
+
+
+def filled_seconds(M: Any) -> float:
+    """What a factorisation takes that fills in, as it does if rows of a sparse M couple columns far apart, else 0.
+
+    Rows and columns with one entry couple nothing.
+    """
+    M = sp.csr_array(M)
+    lengths = np.diff(M.indptr)
+    indices = M.indices[np.repeat(lengths > 1, lengths)]
+    lengths = lengths[lengths > 1]
+    starts = np.cumsum(lengths) - lengths
+    if starts.size == 0:
+        return 0.0
+    reach = np.maximum.reduceat(indices, starts) - np.minimum.reduceat(indices, starts)
+    if float(np.mean(reach)) < NEARBY * M.shape[1]:
+        return 0.0
+    coupled = min(lengths.size, int(np.count_nonzero(np.bincount(indices) > 1)))
+    return float(coupled) ** 3 / 3 / DENSE_RATE
 
 
 Kind = type[NormalSystem] | type[DualSystem] | type[SparseSystem]

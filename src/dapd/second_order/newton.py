@@ -104,9 +104,8 @@ class Newton:
         self.firm = False  # whether σ was raised for starts near a solution
         self.factorizations = 0
         self.most_factorizations = np.inf  # more are not begun
-        self.finer = (
-            False  # whether steps with the same matrix go on from a point that is good enough: digits are cheap
-        )
+        # whether steps with the same matrix go on from a point that is good enough: digits are cheap
+        self.finer = False
         self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
 
     def _set(self, rows: ProxRows, curvature: Curvature, M: Matrix) -> None:

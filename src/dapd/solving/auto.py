@@ -14,6 +14,7 @@ from dapd.blas import MANY, single_blas
 from dapd.clock import perf_counter
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
+from dapd.second_order.choose import filled_seconds
 from dapd.solving.certificate import blame
 from dapd.solving.choose import BlockComparison, compare_blocks
 from dapd.solving.doubts import Doubts
@@ -30,6 +31,7 @@ from dapd.solving.ways.first_order import FirstOrder
 from dapd.solving.ways.second_order import FACTORISATIONS, SecondOrder
 from dapd.spectrum.estimate import Spectrum
 
+TRIAL = 0.1  # seconds of such a prediction from which it comes later, if factorisations will probably fill in
 EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost
 COMPARED = 0.5  # seconds of another way from which it pays off to find out whether second-order steps are faster
 FORESIGHT = 5.0  # seconds of Clarabel that are predicted closely: to count the entries of a factor takes time too
@@ -166,8 +168,9 @@ class Possible:
         limit = max(0.02, first.predict())
         self.waiting: dict[str, Callable[[], Way]] = {first.name: lambda: first}
         M = search.problem.M
-        examining = EXAMINE * (M.work + sum(M.shape))
-        if engine == "auto" and examining < search.deadline - perf_counter():
+        self.examining = EXAMINE * (M.work + sum(M.shape))  # seconds
+        self.on_trial = False  # whether first-order steps began because it would take long to examine the others
+        if engine == "auto" and self.examining < search.deadline - perf_counter():
             self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.1, limit / 10))
             if use_direct:
                 self.waiting[Direct.name] = lambda: Direct(
@@ -177,10 +180,25 @@ class Possible:
     def first(self) -> list[Way]:
         """The one that solved the last problem; if there is none, all of them, the most promising first."""
         known = self.search.kept.get("way")
+        if known is None and not self.search.repeated and self._would_fill_in():
+            self.on_trial, known = True, FirstOrder.name
         if known not in self.waiting:
             return self.rest()
         way = self.waiting.pop(known)()
         return [way] if math.isfinite(way.predict()) else self.rest()
+
+    def _would_fill_in(self) -> bool:
+        """Whether it would take long to find out what factorisations cost, which is probably too much."""
+        M = self.search.problem.M.sparse() if self.examining > TRIAL and len(self.waiting) > 1 else None
+        return M is not None and filled_seconds(M) > self.examining
+
+    def are_due(self, ways: list[Way]) -> bool:
+        """Whether the others should be asked: the ways at work have had their time, and are not nearly there."""
+        if not self.waiting:
+            return False
+        if self.on_trial:
+            return all(way.spent > self.examining and way.left() > self.examining for way in ways)
+        return all(way.spent > max(SOON, OVERRUN * way.predict()) for way in ways)
 
     def rest(self) -> list[Way]:
         """Those that were not asked for yet, the most promising first."""
@@ -241,7 +259,7 @@ def run(
                 return Ended(Status.time_limit, None, found_by, "" if search.judged > 1 else TOO_LATE)
             if search.iterations >= search.limit:
                 return Ended(Status.iteration_limit, None, found_by, "")
-            if possible.waiting and all(way.spent > max(SOON, OVERRUN * way.predict()) for way in ways):
+            if possible.are_due(ways):
                 ways += possible.rest()
             if _stalled(search) or not ways:
                 return Ended(Status.interrupted, None, found_by, _rounding(search))

@@ -30,6 +30,7 @@ CONSTANT, STILL = 1e-3, 0.02  # change of the error, as a logarithm, that starts
 LEAP_NEAR = 0.1  # errors up to which a leap may start; larger ones may stay constant because they are relative
 STRAIGHT = 0.05  # relative difference of two moves that go straight on
 FAST = 0.1  # of the fastest such move: slower ones stay where they are
+LEAPS = 8  # without a better point, after which there are no more until there is one
 FEWEST_MOVES, FARTHEST = 8, 2.0**20  # such moves in one leap
 FIRST_GUESS = Guess(mu=0.0, s=math.log(0.3))
 S_DOWN, MU_DOWN = Guess(0.0, -math.log(2)), Guess(-math.log(4), 0.0)
@@ -174,6 +175,7 @@ class _Guesses(_Track):
         self.method: Method | None = None
         self.seen = bench.best  # at the last but one look
         self.hopeful = True  # whether the last leap succeeded: else only a whole epoch without a change starts one
+        self.in_vain, self.leapt_at = 0, math.inf  # leaps since there was a better point, and its error
         super().__init__(bench)
 
     def _moved(self, by: Guess) -> Guess:
@@ -194,7 +196,7 @@ class _Guesses(_Track):
         while bench.L_was_too_small(before, after) and not bench.over:
             self.method, before = None, bench.best
             after = self._run_epoch(guess, before)
-        while self._drifts(self.seen if self.hopeful else before, after):
+        while self._drifts(self.seen if self.hopeful else before, after) and self._may_leap():
             leapt = self._leap(after)
             self.hopeful = leapt is not None
             if leapt is None:
@@ -213,6 +215,13 @@ class _Guesses(_Track):
         """Whether the error stayed the same, near a solution."""
         near = after.error <= min(LEAP_NEAR, self.bench.best.error * math.exp(STILL)) and not self.bench.over
         return near and before is not after and abs(_reduction(before, after)) < CONSTANT
+
+    def _may_leap(self) -> bool:
+        """Whether the last few leaps led to a better point; else they lead nowhere."""
+        if self.bench.best.error < self.leapt_at * math.exp(-STILL):
+            self.in_vain, self.leapt_at = 0, self.bench.best.error
+        self.in_vain += 1
+        return self.in_vain <= LEAPS
 
     def _leap(self, at: Judged) -> Judged | None:
         """Move along what moves in a straight line, until that changes the error; None if it does so soon.
@@ -299,6 +308,8 @@ class _Guesses(_Track):
             made = yield from self._epoch(other)
             # a trial that was refused would only repeat itself
             fresh = made if made.reduction >= ENOUGH or self.method is None else None
+            if by is MU_UP and made.reduction <= 0 and tried:
+                continue  # with a larger μ̂ a point moves less, so its error may rise least without being on the way
             tried.append((made.rate, other, fresh))
             if made.reduction >= ENOUGH:
                 break

@@ -84,16 +84,21 @@ class Way:
             self.progress.append((self.spent, self.search.excess))
 
     def expected(self) -> float:
-        """Seconds that this way takes: as predicted, then rather what is left as its progress says."""
+        """Seconds that this way takes in all, as predicted, and after a while those that are left.
+
+        What is left is the rest of the prediction, or twice what was spent if that is more, or what progress says.
+        """
+        if math.isinf(self.predict()):
+            return math.inf
         if self.spent <= min(self.patience, max(AT_ONCE, OVERRUN * self.predict())):
             return self.search.slowdown * self.predict()
-        return min(max(self.predict() - self.spent, OVERRUN * self.spent), CAUTION * self._left())
+        return min(max(self.predict() - self.spent, OVERRUN * self.spent), CAUTION * self.left())
 
     def renew(self) -> None:
         """Start anew from a much better point that another way has found."""
         self.pieces = None
 
-    def _left(self) -> float:
+    def left(self) -> float:
         """The time until the error meets the tolerance, if it goes on falling as in the last half of the time."""
         half = bisect_left(self.progress, (0.5 * self.spent,))
         then = self.progress[half][1] if half < len(self.progress) else math.inf
