@@ -98,7 +98,7 @@ def program():
         cases = [(dense, name) for name in ("x-dapd", "y-dapd", "papc", "condat-vu")]
         for M, name in [*cases, (sparse(dense), "y-dapd")]:
             problem = dapd.Problem(dapd.PseudoHuber(0.1), M, b, phi)
-            with precision("jax"), on_mesh(MESH, problem.M.shape):
+            with precision("jax"), on_mesh(MESH, problem.M):
                 method = dapd.METHODS[name].from_theory(problem, spectrum=dapd.Spectrum(14.0, 3.0))
                 runner = JaxRunner(method)
                 runner.start()
