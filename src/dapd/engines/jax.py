@@ -163,9 +163,7 @@ def loop(count: Any, body: Callable[[Any], Any], carry: Any, *, unroll: bool = T
 @functools.cache
 def compiled_first(first: Callable[..., Any]) -> Callable[..., Any]:
     """The first state, whether it takes a product with Mᵀ, and the parameters on the device."""
-    return jax.jit(
-        lambda placed, p, x, y: (first(p, Oracle(placed), x, divided(placed, y)), jnp.any(y != 0), p)
-    )
+    return jax.jit(lambda placed, p, x, y: (first(p, Oracle(placed), x, divided(placed, y)), jnp.any(y != 0), p))
 
 
 in_one_piece = jax.jit(lambda M, y: M.joined(y))
@@ -269,7 +267,9 @@ class JaxRunner:
     @state.setter
     def state(self, state: Any) -> None:
         with jax.enable_x64(True):
-            self._state = type(state)(*(v if on_device(v) or isinstance(v, Sections) else jnp.asarray(v, self.dtype) for v in state))
+            self._state = type(state)(
+                *(v if on_device(v) or isinstance(v, Sections) else jnp.asarray(v, self.dtype) for v in state)
+            )
 
     def advance(self, steps: int, deadline: float) -> int:
         """Take `steps` steps, or fewer if the deadline comes first; return how many.

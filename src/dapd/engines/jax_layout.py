@@ -77,9 +77,11 @@ class Layout:
 
     def stacked(self, shape: tuple[int, ...], part: Callable[[int], Array]) -> Array:
         """An array with one more axis in front: the devices, whose parts of this shape are made one after the other."""
-        return jax.make_array_from_callback(
-            (self.mesh.size, *shape), self.devices, lambda index: part(index[0].start or 0)[None]
-        )
+
+        def on(index: Any) -> Array:
+            return part(index[0].start or 0)[None]
+
+        return jax.make_array_from_callback((self.mesh.size, *shape), self.devices, on)
 
 
 def layout() -> Layout | None:

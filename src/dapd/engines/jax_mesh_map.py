@@ -171,7 +171,8 @@ class FlatMap:
 
     def adjoint(self, y: Array) -> Array:
         """Mᵀy."""
-        return self.inner.adjoint(self.inner.divided(y))
+        # said here, else XLA might divide y itself
+        return self.inner.adjoint(self.inner.divided(jax.lax.with_sharding_constraint(y, self.inner.layout.everywhere)))
 
     def magnitudes(self) -> FlatMap:
         """|M|."""

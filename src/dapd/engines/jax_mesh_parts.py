@@ -115,9 +115,13 @@ def _stacked(blocks: dict[int, Any], dtype: Any, layout: Layout) -> Padded | Seg
     pad = may_be_padded(longest, rows, entries)
     make = _whole if pad else _with_zeros
     parts = {k: make(matrix, longest if pad else entries, dtype) for k, matrix in blocks.items()}
-    one = next(iter(parts.values()))
-    arrays = [layout.stacked(one[which].shape, lambda k, which=which: parts[k][which]) for which in range(len(one))]
-    return Padded(longest, rows, *arrays) if pad else Segments(rows, *arrays)
+
+    def together(which: int) -> Array:
+        return layout.stacked(next(iter(parts.values()))[which].shape, lambda k: parts[k][which])
+
+    if pad:
+        return Padded(longest, rows, together(0), together(1))
+    return Segments(rows, together(0), together(1), together(2))
 
 
 def _whole(matrix: Any, width: int, dtype: Any) -> tuple[Array, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -32,8 +33,9 @@ class SectionsPhi:
 def sections_of_phi(problem: Problem, M: MeshMap) -> SectionsPhi:
     """φ for the sections of y, in the problem's dtype."""
     phi, pieces = problem.phi, pieces_of(problem.phi, problem.rows)
+    own: list[tuple[Phi, Pieces | None]]
     if pieces is not None:
-        own = [(phi, some) for some in _cut_pieces(pieces, M.rows)]
+        own = [(phi, some) for some in cut_pieces(pieces, M.rows)]
     else:
         own = [(part, pieces_of(part, rows)) for part, rows in zip(_cut_stack(phi, M.rows), M.rows, strict=True)]
     places = zip(own, M.rows, M.shardings, strict=True)
@@ -47,11 +49,10 @@ def sections_of_phi(problem: Problem, M: MeshMap) -> SectionsPhi:
 
 def _cut_stack(phi: Phi, sections: tuple[int, ...]) -> list[Phi]:
     """A φ that is only known by its prox, in its own parts."""
-    parts = [*zip(phi.parts, phi.sizes, strict=True)] if isinstance(phi, Stack) else []
-    found = []
+    parts, found = list(_parts(phi, sum(sections))), list[Phi]()
     for rows in sections:
-        own, left = [], rows
-        while parts and 0 < parts[0][1] <= left:
+        own, left = list[tuple[Phi, int]](), rows
+        while parts and parts[0][1] <= left:
             own.append(parts.pop(0))
             left -= own[-1][1]
         if left:
@@ -63,7 +64,16 @@ def _cut_stack(phi: Phi, sections: tuple[int, ...]) -> list[Phi]:
     return found
 
 
-def _cut_pieces(pieces: Pieces, sections: tuple[int, ...]) -> list[Pieces]:
+def _parts(phi: Phi, rows: int) -> Iterator[tuple[Phi, int]]:
+    """The parts of a stack with their rows, or φ itself."""
+    if not isinstance(phi, Stack):
+        yield phi, rows
+        return
+    for part, size in zip(phi.parts, phi.sizes, strict=True):
+        yield from _parts(part, size or 0)
+
+
+def cut_pieces(pieces: Pieces, sections: tuple[int, ...]) -> list[Pieces]:
     """The pieces of φ for the rows of each section."""
     left, found = list(pieces), list[Pieces]()
     for rows in sections:
@@ -95,4 +105,5 @@ def _cut_piece(piece: Piece, length: int, rows: int) -> tuple[Piece, Piece]:
         sizes = piece.sizes[:at], piece.sizes[at:]
     bounds = [np.broadcast_to(end, count) if np.ndim(end) else end for end in (piece.lower, piece.upper)]
     lower, upper = ([end[:at], end[at:]] if np.ndim(end) else [end, end] for end in bounds)
-    return tuple(Piece(piece.code, lower[k], upper[k], sizes[k]) for k in (0, 1))
+    first, others = (Piece(piece.code, lower[k], upper[k], sizes[k]) for k in (0, 1))
+    return first, others
