@@ -12,7 +12,6 @@ from dapd.engines.jax_functions import place_rows
 from dapd.engines.jax_layout import whole
 from dapd.engines.jax_maps import pytree
 from dapd.engines.jax_mesh_map import MeshMap, Sections
-from dapd.engines.protocol import NotNative
 from dapd.model.composed import Stack
 from dapd.model.lowered import Piece, Pieces, pieces_of
 from dapd.model.phi import Phi
@@ -56,7 +55,7 @@ def _cut_stack(phi: Phi, sections: tuple[int, ...]) -> list[Phi]:
             own.append(parts.pop(0))
             left -= own[-1][1]
         if left:
-            raise NotNative(
+            raise ValueError(
                 f"φ = {type(phi).__name__} is only known by its prox, and on a mesh the parts of M lie differently; "
                 "give dapd.Stack with a φ for each part of M"
             )
@@ -98,7 +97,7 @@ def _cut_piece(piece: Piece, length: int, rows: int) -> tuple[Piece, Piece]:
         ends = np.cumsum(piece.sizes)
         at, count = int(np.searchsorted(ends, rows)) + 1, len(ends)
         if ends[at - 1] != rows:
-            raise NotNative(
+            raise ValueError(
                 "a group of φ has rows in two parts of M, which lie differently on the devices of mesh; give the rows "
                 "of a group in one part of M"
             )

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from jax.sharding import Mesh
 
 from dapd.engines.jax_layout import Layout
-from dapd.engines.protocol import NotNative
 from dapd.operators.base import Dense, Operator, Sparse
 from dapd.operators.columns import ColumnBlocks
 from dapd.operators.scaled import ScaledMap
@@ -76,12 +75,22 @@ def divisible_parts(M: Operator, layout: Layout) -> list[Operator]:
             continue
         rows = sum(part.shape[0] for part in run)
         if rows % devices:
-            raise NotNative(
-                f"M has {rows} rows in a row ({', '.join(map(repr, run))}) which the {devices} devices of mesh cannot "
-                "divide evenly; append zero rows to them, or put the parts of M in another order"
+            raise ValueError(
+                f"M has {rows} neighbouring rows ({', '.join(map(repr, run))}), which the {devices} devices of mesh "
+                "cannot divide evenly; append zero rows to them, or put the parts of M in another order"
             )
-        found.append(as_matrix(run[0] if len(run) == 1 else RowBlocks(run)))
+        found.append(_merged(run))
     return found
+
+
+def _merged(run: list[Operator]) -> Operator:
+    """The parts as one matrix, kept with the first of them."""
+    matrix: Operator | None
+    known, matrix = run[0].memory.get("merged", ([], None))
+    if matrix is None or list(map(id, known)) != list(map(id, run[1:])):
+        matrix = as_matrix(RowBlocks(run))
+        run[0].memory["merged"] = run[1:], matrix
+    return matrix
 
 
 def as_matrix(M: Operator) -> Dense | Sparse:
@@ -98,7 +107,7 @@ def as_matrix(M: Operator) -> Dense | Sparse:
             if entries <= FORMED:
                 B = sp.eye_array(M.shape[1] // M.A.shape[1], dtype=M.dtype) if M.B is None else M.B
                 return Sparse(sp.csr_array(sp.kron(M.A, B, format="csr")))
-            raise NotNative(
+            raise ValueError(
                 f"M has a Kronecker product whose A is {M.A.shape[0]} × {M.A.shape[1]}, which the devices of mesh "
                 f"cannot divide evenly, and its {entries:,} entries are too many to form it; append zero columns (or "
                 "rows, if M has more of these) to A, or use fewer devices"
@@ -114,7 +123,7 @@ def as_matrix(M: Operator) -> Dense | Sparse:
             if isinstance(inner, Dense):
                 return Dense(M.rows[:, None] * inner.matrix * M.scales)
             return Sparse(sp.csr_array(sp.diags_array(M.rows) @ inner.matrix @ sp.diags_array(M.scales)))
-    raise NotNative(
+    raise ValueError(
         f"M has a part of the kind {type(M).__name__}, which a mesh cannot divide; give an array, a sparse matrix, "
         "Kronecker, BlockDiagonal, RowBlocks or ColumnBlocks of these, or what dapd.jax.load_shards returns"
     )
