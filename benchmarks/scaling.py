@@ -68,7 +68,7 @@ def measure(devices: int) -> dict[str, Any]:
     for rows, columns in SIZES:
         M = np.random.default_rng(0).standard_normal((rows, columns)) / math.sqrt(columns)
         problem = dapd.Problem(dapd.PseudoHuber(0.1), M, np.ones(rows))
-        with precision("jax"), on_mesh(mesh, problem.M.shape):
+        with precision("jax"), on_mesh(mesh, problem.M):
             runner: Any = bind(dapd.METHODS["y-dapd"].from_theory(problem, spectrum=dapd.Spectrum(2.0, 0.5)), "jax")
             runner.start()
             runner.pace = STEPS

@@ -14,6 +14,7 @@ from dapd.engines.protocol import NotNative, Runner
 from dapd.engines.python import PythonRunner
 from dapd.methods.base import Method
 from dapd.methods.block import BlockMethod
+from dapd.operators.base import Operator
 
 ENGINES = ("auto", "native", "python", "jax")
 WITHOUT_JAX = "engine='jax' needs JAX, which is not installed; pip install jax, or jax[cuda13] for NVIDIA GPUs"
@@ -38,13 +39,14 @@ def precision(engine: str) -> AbstractContextManager[Any]:
     return _import_jax().enable_x64(True) if engine == "jax" else nullcontext()
 
 
-def on_mesh(mesh: Any, shape: tuple[int, int]) -> AbstractContextManager[Any]:
-    """The context of a solve on several devices."""
+def on_mesh(mesh: Any, M: Operator) -> AbstractContextManager[Any]:
+    """The context of a solve whose M is divided among several devices."""
     if mesh is None:
         return nullcontext()
     from dapd.engines.jax_layout import using
+    from dapd.engines.jax_mesh_rows import divided_shape
 
-    return using(mesh, shape)
+    return using(mesh, divided_shape(M, mesh))
 
 
 def is_on_mesh() -> bool:

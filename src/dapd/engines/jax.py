@@ -21,6 +21,8 @@ from dapd.engines.jax_functions import TermsOf, place_function, place_phi
 from dapd.engines.jax_layout import layout, put
 from dapd.engines.jax_maps import place_map, pytree
 from dapd.engines.jax_mesh import mesh_map
+from dapd.engines.jax_mesh_map import FlatMap, MeshMap, Sections
+from dapd.engines.jax_mesh_phi import sections_of_phi
 from dapd.engines.protocol import NotNative, check_same
 from dapd.methods.base import Method
 from dapd.model.problem import Problem
@@ -59,8 +61,11 @@ def place(problem: Problem, dtype: Any = None) -> Placed:
     return found
 
 
-def thin(placed: Placed, problem: Problem) -> Placed:
-    """The problem for steps that take as long as they read memory: long vectors of one number are that number."""
+def for_steps(problem: Problem) -> Placed:
+    """The problem as steps take it: on a mesh y may be in sections; long vectors of one number are that number."""
+    placed = place(problem)
+    if isinstance(placed.M, FlatMap):
+        return _in_sections(placed, problem)
     if layout() is not None or problem.rows + problem.columns < LONG_VECTORS:
         return placed
     with jax.enable_x64(True):
@@ -70,6 +75,22 @@ def thin(placed: Placed, problem: Problem) -> Placed:
         if isinstance(terms, Terms) and placed.f.diagonal is not None and is_constant(terms.H):
             placed = replace(placed, f=replace(placed.f, diagonal=placed.f.diagonal[0]))
     return placed
+
+
+def _in_sections(placed: Placed, problem: Problem) -> Placed:
+    """The problem with b, φ and the products in the sections of y, kept for later solves."""
+    key, M = ("in sections", layout()), placed.M.inner
+    if key not in problem.memory:
+        with jax.enable_x64(True):
+            b = M.put(problem.b.astype(problem.dtype, copy=False))
+            problem.memory[key] = Placed(M, placed.f, sections_of_phi(problem, M), b)
+    found: Placed = problem.memory[key]
+    return found
+
+
+def divided(placed: Placed, y: Array) -> Any:
+    """A vector as long as y as steps take it."""
+    return placed.M.divided(y) if isinstance(placed.M, MeshMap) else y
 
 
 def is_large(problem: Problem) -> bool:
@@ -142,8 +163,10 @@ def loop(count: Any, body: Callable[[Any], Any], carry: Any, *, unroll: bool = T
 @functools.cache
 def compiled_first(first: Callable[..., Any]) -> Callable[..., Any]:
     """The first state, whether it takes a product with Mᵀ, and the parameters on the device."""
-    return jax.jit(lambda placed, p, x, y: (first(p, Oracle(placed), x, y), jnp.any(y != 0), p))
+    return jax.jit(lambda placed, p, x, y: (first(p, Oracle(placed), x, divided(placed, y)), jnp.any(y != 0), p))
 
+
+in_one_piece = jax.jit(lambda M, y: M.joined(y))
 
 ASKED: dict[Any, tuple[int, int]] = {}  # gradients and products of a step, by its function and its inner iterations
 
@@ -186,7 +209,7 @@ class JaxRunner:
             raise NotNative(f"{type(method).__name__} overrides step or run, which only Python calls")
         problem = method.problem
         self.method, self.dtype = method, problem.dtype
-        self.placed = thin(place(problem), problem)
+        self.placed = for_steps(problem)
         self.counts = DeviceCounts()
         self.pace = 32.0  # steps per pulse
         self.warm: set[type] = set()  # methods that have been compiled
@@ -206,7 +229,7 @@ class JaxRunner:
             x, y = (jax.ShapeDtypeStruct((size,), self.dtype) for size in (problem.columns, problem.rows))
 
             def once(x: Array, y: Array) -> Any:
-                state = type(method).first(method.parameters, oracle, x, y)
+                state = type(method).first(method.parameters, oracle, x, divided(self.placed, y))
                 oracle.gradients = oracle.dual_steps = 0
                 return type(method).update(method.parameters, oracle, state)
 
@@ -244,7 +267,9 @@ class JaxRunner:
     @state.setter
     def state(self, state: Any) -> None:
         with jax.enable_x64(True):
-            self._state = type(state)(*(v if on_device(v) else jnp.asarray(v, self.dtype) for v in state))
+            self._state = type(state)(
+                *(v if on_device(v) or isinstance(v, Sections) else jnp.asarray(v, self.dtype) for v in state)
+            )
 
     def advance(self, steps: int, deadline: float) -> int:
         """Take `steps` steps, or fewer if the deadline comes first; return how many.
@@ -275,4 +300,7 @@ class JaxRunner:
     def point(self) -> tuple[Array, Array]:
         """X and y: of a large problem arrays of the device, else NumPy's."""
         x, y = self.method.point(self._state)
+        if isinstance(y, Sections):
+            with jax.enable_x64(True):
+                y = in_one_piece(self.placed.M, y)
         return (x, y) if self.large else (np.array(x), np.array(y))

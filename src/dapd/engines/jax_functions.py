@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
-from dapd.engines.jax_layout import put
+from dapd.engines.jax_layout import layout, put
 from dapd.engines.jax_maps import check_traced, place_map, pytree
-from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, Piece, has_valid_lowering, pieces_of
+from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, Piece, Pieces, has_valid_lowering, pieces_of
 from dapd.model.phi import Phi
 from dapd.model.problem import Problem
 from dapd.model.smooth import Function
@@ -129,6 +129,11 @@ def _terms(terms: Terms, size: int, dtype: Any) -> TermsOf:
         H=H,
         c=None if terms.c is None else _as_x(terms.c, dtype),
     )
+
+
+def _as_y(v: Array) -> Array:
+    """A vector as long as y, where y is."""
+    return put(v, v.dtype, dual=True)
 
 
 def _as_x(v: Array, dtype: Any) -> Array:
@@ -332,36 +337,41 @@ class TracedPhi:
 
 def place_phi(problem: Problem, dtype: Any) -> Any:
     """φ on the device."""
-    rows, phi = problem.rows, problem.phi
-    pieces = pieces_of(phi, rows)
+    return place_rows(problem.phi, pieces_of(problem.phi, problem.rows), problem.rows, dtype, _as_y)
+
+
+def place_rows(phi: Phi, pieces: Pieces | None, rows: int, dtype: Any, place: Callable[[Array], Array]) -> Any:
+    """φ of some rows on the device; `place` puts vectors with an entry for each of them there."""
     if pieces is None:
         own = TracedPhi(phi)
         complaint = f"φ = {type(phi).__name__} has a prox that JAX cannot trace"
         check_traced(lambda v: own.prox(v, 1.0), [rows], (rows,), dtype, complaint)
         return own
     parts: list[Any] = []
-    table: list[tuple[Piece, int]] = []
+    table: Pieces = []
     for piece, length in pieces:
         if piece.code in (BALL, SHRINK_BALL):
-            parts += _rows(table, dtype)
+            parts += _rows(table, dtype, place)
             table = []
             parts.append(_balls(piece, length, dtype))
         else:
             table.append((piece, length))
-    return PhiOf((*parts, *_rows(table, dtype)))
+    return PhiOf((*parts, *_rows(table, dtype, place)))
 
 
-def _rows(pieces: list[tuple[Piece, int]], dtype: Any) -> list[RowsOf]:
-    """Pieces by rows: each by itself if they are long, else in one table, so that all problems share a program."""
+def _rows(pieces: Pieces, dtype: Any, place: Callable[[Array], Array]) -> list[RowsOf]:
+    """Pieces by rows: each by itself if they are long, else in one table, so that all problems share a program.
+
+    On a mesh they are always in a table, as to cut what is divided would take messages.
+    """
     total = sum(length for _, length in pieces)
     if not total and not pieces:
         return []
-    if total >= LARGE_PHI and len(pieces) < 8:
+    if total >= LARGE_PHI and len(pieces) < 8 and layout() is None:
         return [RowsOf(p.code, n, None, jnp.asarray(p.lower, dtype), jnp.asarray(p.upper, dtype)) for p, n in pieces]
     codes = np.concatenate([np.full(n, p.code, np.uint8) for p, n in pieces])
     lower, upper = (np.concatenate([np.broadcast_to(np.asarray(p[k], dtype), n) for p, n in pieces]) for k in (1, 2))
-    table = put(codes, np.uint8, dual=True), put(lower, dtype, dual=True), put(upper, dtype, dual=True)
-    return [RowsOf(None, total, *table)]
+    return [RowsOf(None, total, place(codes), place(lower), place(upper))]
 
 
 def _balls(piece: Piece, rows: int, dtype: Any) -> BallsOf:

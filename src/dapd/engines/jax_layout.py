@@ -2,12 +2,13 @@
 
 With blocks of columns, x is divided like the columns and y is on every device; Mv is a sum over the devices, and Mᵀy
 needs none. With blocks of rows it is the other way round. The shorter of the two vectors is the one that is summed.
+The rows of an identity or of a block diagonal need no sum: their part of y lies as x does (see `jax_mesh_rows`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -31,7 +32,7 @@ _layout: ContextVar[Layout | None] = ContextVar("layout", default=None)
 
 
 class Layout:
-    """Which vectors are divided among the devices of a mesh."""
+    """Which vectors are divided among the devices of a mesh; `shape` is that of the rows of M that need a sum."""
 
     def __init__(self, mesh: Mesh, shape: tuple[int, int]) -> None:
         self.mesh, self.shape, self.by_columns = mesh, shape, shape[0] <= shape[1]
@@ -55,29 +56,32 @@ class Layout:
         return NamedSharding(self.mesh, PartitionSpec(self.mesh.axis_names) if divided else PartitionSpec())
 
     @property
-    def matrix(self) -> NamedSharding:
-        """How M lies on the devices."""
-        axes = self.mesh.axis_names
-        return NamedSharding(self.mesh, PartitionSpec(None, axes) if self.by_columns else PartitionSpec(axes, None))
+    def everywhere(self) -> NamedSharding:
+        """How an array lies that every device has."""
+        return NamedSharding(self.mesh, PartitionSpec())
 
     @property
     def devices(self) -> NamedSharding:
         """How an array with an entry for each device lies on them."""
         return NamedSharding(self.mesh, PartitionSpec(self.mesh.axis_names))
 
-    def blocks(self) -> dict[int, tuple[slice, slice]]:
-        """Rows and columns of M on each device of this process, by the number of the device in the mesh."""
-        each = max(self.shape) // self.mesh.size
+    def blocks(self, shape: tuple[int, int]) -> dict[int, tuple[slice, slice]]:
+        """Rows and columns of a matrix on each device of this process, by the number of the device in the mesh."""
+        each = shape[1 if self.by_columns else 0] // self.mesh.size
         places = self.devices.addressable_devices_indices_map((self.mesh.size,)).values()
         found = {}
         for k in sorted(range(self.mesh.size)[place[0]][0] for place in places if place is not None):
             some = slice(k * each, (k + 1) * each)
-            found[k] = (slice(0, self.shape[0]), some) if self.by_columns else (some, slice(0, self.shape[1]))
+            found[k] = (slice(0, shape[0]), some) if self.by_columns else (some, slice(0, shape[1]))
         return found
 
-    def holder(self, index: tuple[slice, ...]) -> int:
-        """The number of the device that holds these rows and columns of M."""
-        return (index[1 if self.by_columns else 0].start or 0) * self.mesh.size // max(self.shape)
+    def stacked(self, shape: tuple[int, ...], part: Callable[[int], Array]) -> Array:
+        """An array with one more axis in front: the devices, whose parts of this shape are made one after the other."""
+
+        def on(index: Any) -> Array:
+            return part(index[0].start or 0)[None]
+
+        return jax.make_array_from_callback((self.mesh.size, *shape), self.devices, on)
 
 
 def layout() -> Layout | None:
@@ -86,13 +90,8 @@ def layout() -> Layout | None:
 
 
 @contextmanager
-def using(mesh: Any, shape: tuple[int, int]) -> Iterator[None]:
-    """Divide what is placed within the block over a mesh; None: over nothing."""
-    if mesh is None:
-        yield
-        return
-    if not isinstance(mesh, Mesh):
-        raise TypeError(f"mesh must be a jax.sharding.Mesh, found {type(mesh).__name__}")
+def using(mesh: Mesh, shape: tuple[int, int]) -> Iterator[None]:
+    """Divide what is placed within the block over a mesh."""
     token = _layout.set(Layout(mesh, shape))
     try:
         if jax.process_count() > 1:
@@ -127,7 +126,8 @@ def put(v: Any, dtype: Any, *, dual: bool) -> Array:
     if on_device(v) and not v.is_fully_addressable:
         return v.astype(dtype)
     host = np.asarray(v, dtype)
-    return whole_on_mesh(host, placed.spread(dual=dual) if host.ndim else NamedSharding(placed.mesh, PartitionSpec()))
+    fits = host.ndim and len(host) == placed.shape[0 if dual else 1]
+    return whole_on_mesh(host, placed.spread(dual=dual) if fits else placed.everywhere)
 
 
 def whole_on_mesh(host: Array, sharding: NamedSharding) -> Array:

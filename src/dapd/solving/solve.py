@@ -159,7 +159,7 @@ def solve_checked(
         saved = Checkpoint(settings.checkpoint, problem)
         start = saved.start(start)
         asked = asked._replace(callback=saved.watching(asked.callback))
-    with precision(engine), on_mesh(settings.mesh, problem.stacked.M.shape):
+    with precision(engine), on_mesh(settings.mesh, problem.stacked.M):
         try:
             if method == "auto":
                 result = solve_auto(asked, spectrum, start, options, engine, settings.direct, kept)
