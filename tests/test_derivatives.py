@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from jax.test_util import check_grads
-from scipy.sparse.linalg import aslinearoperator
 
 import dapd
 import dapd.jax as dj
-from dapd.implicit import host, linearised
+from dapd.implicit import convert, direct, host, iterative, linearised
 from instances import COLUMNS, ROWS, dual_pair, hessian, matrix
 
 STEP = 1e-5  # of central differences
@@ -29,6 +28,11 @@ A, TARGETS = rng.standard_normal((14, COLUMNS)), rng.standard_normal(14)
 def float64():
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
 
 
 def padded(xp, v, rest):
@@ -165,8 +169,10 @@ def test_second_derivatives_match_differences_of_first_ones():
 
 def test_all_right_hand_sides_share_one_factorisation(monkeypatch):
     made = []
-    monkeypatch.setattr(host, "linearised", lambda *at, make=host.linearised: made.append(1) or make(*at))
-    jacobian = jax.jacrev(lambda b: portfolio(b, 0.1))(jnp.asarray(B))
+    monkeypatch.setattr(linearised, "Factorised", lambda *parts, make=direct.Factorised: made.append(1) or make(*parts))
+    solved, transposed = jax.vjp(lambda b: portfolio(b, 0.1), jnp.asarray(B))
+    made.clear()
+    (jacobian,) = jax.vmap(transposed)(jnp.eye(solved.size))
     assert jacobian.shape == (COLUMNS, 4)
     assert len(made) == 1
 
@@ -185,7 +191,7 @@ def test_sparse_matrices_give_the_derivatives_of_dense_ones(monkeypatch):
         return jnp.sum(dj.solve(dj.Quadratic(h), M, b, dj.GroupBall(0.2, 2), bounds=(-0.5, None)).x ** 2)
 
     dense = jax.grad(loss, (0, 1))(jnp.asarray(M.toarray()), jnp.asarray(b))
-    monkeypatch.setattr(linearised, "SMALL", 0)  # a sparse factorisation
+    monkeypatch.setattr(direct, "SMALL", 0)  # a sparse factorisation
     of_values, of_b = jax.grad(
         lambda values, b: loss(dj.Sparse(values, entries.rows, entries.columns, M.shape), b), (0, 1)
     )(jnp.asarray(entries.values), jnp.asarray(b))
@@ -198,7 +204,7 @@ def test_sparse_matrices_give_the_derivatives_of_dense_ones(monkeypatch):
 def test_dependent_rows_have_the_derivative_of_independent_ones(sparse, monkeypatch):
     (b, c, H, M), _, _ = problem_for("zero")
     H = np.diag(np.linspace(1, 2, COLUMNS)) if sparse else H
-    monkeypatch.setattr(linearised, "SMALL", 0 if sparse else 100)
+    monkeypatch.setattr(direct, "SMALL", 0 if sparse else 100)
 
     def outcome(c, M, b):
         M = sp.csr_array(M) if sparse else M
@@ -214,22 +220,134 @@ def test_dependent_rows_have_the_derivative_of_independent_ones(sparse, monkeypa
     assert jnp.all(jnp.abs(slope) < 1e3)  # of the multiplier of least norm, not infinite
 
 
-@pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-3, 0.0])
-@pytest.mark.parametrize("small", [0, 100])
-def test_linear_systems_have_the_solution_of_least_norm_whatever_their_condition(apart, small, monkeypatch):
-    monkeypatch.setattr(linearised, "SMALL", small)
+def nearly_singular(apart):
+    """H, B and C of a singular system, nearly so in one more direction, and a right-hand side out of its range."""
     draw = np.random.default_rng(1)
     H, B = np.diag([1.0, 0.5, 2.0, 0.0, 1.0]), draw.standard_normal((4, 5))
     B[:, 3] = 0.0
     B[3] = B[2] + apart * B[3]
-    C = np.diag([0.0, 0.1, 0.0, 0.0])
-    system = linearised._Symmetric(*map(sp.csr_array, (H, B, C)))
+    return H, B, np.diag([0.0, 0.1, 0.0, 0.0]), draw.standard_normal(9)
+
+
+def by_products(H, B, C):
+    K = np.block([[H, B.T], [B, -C]])
+    return iterative.Iterated(K.__matmul__, abs(K).max(axis=0))
+
+
+@pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-3, 0.0])
+@pytest.mark.parametrize("make", ["dense", "sparse", "products"])
+def test_linear_systems_have_the_solution_of_least_norm_whatever_their_condition(apart, make, monkeypatch):
+    monkeypatch.setattr(direct, "SMALL", 0 if make == "sparse" else 100)
+    H, B, C, rhs = nearly_singular(apart)
+    system = by_products(H, B, C) if make == "products" else direct.Factorised(*map(sp.csr_array, (H, B, C)))
     K, scale = np.block([[H, B.T], [B, -C]]), system.scale
     inverse = scale[:, None] * np.linalg.pinv(scale[:, None] * K * scale, rcond=1e-12) * scale
-    rhs = draw.standard_normal(9)  # not in the range
     expected = inverse @ rhs
-    found = np.concatenate(system.solve(rhs[:5], rhs[5:]))
-    assert np.linalg.norm(found - expected) <= 1e-6 * np.linalg.norm(expected)
+    if make == "products" and apart == 1e-3:
+        with pytest.raises(dj.NotSolved, match="neither MINRES nor LSMR"):
+            system.solve(rhs)
+    else:
+        assert np.linalg.norm(system.solve(rhs) - expected) <= 1e-6 * np.linalg.norm(expected)
+
+
+class Small(sp.linalg.LinearOperator):
+    """A matrix that only shows its products."""
+
+    def __init__(self, matrix):
+        self.matrix = matrix
+        super().__init__(np.float64, matrix.shape)
+
+    def _matvec(self, v):
+        return self.matrix @ v.ravel()
+
+    def _rmatvec(self, v):
+        return self.matrix.T @ v.ravel()
+
+
+@pytest.fixture
+def never_factorised(monkeypatch):
+    """No linear system of a derivative is factorised."""
+    monkeypatch.setattr(linearised, "QUICK", -1.0)
+    monkeypatch.setattr(linearised, "LONGEST", -1.0)
+    monkeypatch.setattr(linearised, "Factorised", None)
+
+
+def linear(name, f):
+    """The linearised conditions of a problem with this φ and bounds, at a point where some rows bind."""
+    (b, c, H, M), parameters, phi = problem_for(name)
+    f = dapd.Quadratic(H, c) if f is None else dj_model(FUNCTIONS[f][1](*FUNCTIONS[f][0]))
+    problem = dapd.Problem(f, M, b, dj_model(phi(np, *parameters)), bounds=(-2.0, 2.0))
+    draw = np.random.default_rng(1)
+    x, w = draw.standard_normal(COLUMNS), 0.4 * draw.standard_normal(ROWS + COLUMNS)
+    return linearised.Conditions(problem).at(x, w, np.full(w.size, 0.3))
+
+
+@pytest.mark.parametrize(("name", "f"), [*((name, None) for name in PHIS), *(("l1", f) for f in list(FUNCTIONS)[:5])])
+def test_products_alone_find_what_the_factorisation_does(name, f, request):
+    draw = np.random.default_rng(0)
+    r, q = draw.standard_normal(COLUMNS), draw.standard_normal(ROWS + COLUMNS)
+    factorised = linear(name, f)
+    expected = [*factorised.solve(r, q), *factorised.solve_transpose(r, q)]
+    request.getfixturevalue("never_factorised")
+    by_products = linear(name, f)
+    for found, right in zip([*by_products.solve(r, q), *by_products.solve_transpose(r, q)], expected, strict=True):
+        assert np.linalg.norm(found - right) <= 1e-7 * np.linalg.norm(right)
+
+
+def test_derivatives_through_products_only_match_central_differences(never_factorised, monkeypatch):
+    monkeypatch.setattr(linearised, "MEMORY", 0)  # nor may entries be found by products
+    (b, c, H, M), _, _ = problem_for("l1")
+    check(
+        lambda b, c, nu, high: jnp.concatenate(
+            dj.solve(dj.Quadratic(Small(H), c), Small(M), b, dj.L1(nu), bounds=(None, high))
+        ),
+        [b, c, 0.3, np.full(COLUMNS, 1.2)],
+    )
+    A = dapd.Kronecker(matrix(np.random.default_rng(2), 3.0, 3, 5), 2)
+    monkeypatch.setattr(convert, "MOST_ENTRIES", 0)
+    check(lambda d, b: dj.solve(dj.LeastSquares(A, d, 0.5), A, b, dj.NonNegative()).x, [TARGETS[:6], B.repeat(2)[:6]])
+
+
+def test_large_sparse_systems_are_factorised_only_if_they_stay_sparse():
+    draw = np.random.default_rng(0)
+    band = sp.diags_array([1.0, 0.3, 0.2], offsets=[0, 1, 2], shape=(2500, 4000), format="csr")
+    spread = sp.csr_array(band + sp.random_array((2500, 4000), density=0.002, rng=draw))
+    right = draw.standard_normal(6500)
+    for M, factorised in ((band, True), (spread, False)):
+        conditions = linearised.Conditions(dapd.Problem(dapd.Quadratic(np.linspace(1, 2, 4000)), M, np.ones(2500)))
+        linear = conditions.at(np.zeros(4000), np.zeros(2500), np.ones(2500))
+        assert (linear.factors is not None) == factorised
+        dx, dw = linear.solve(right[:4000], right[4000:])
+        assert np.allclose(np.linspace(1, 2, 4000) * dx + M.T @ dw, right[:4000], atol=1e-8)
+        assert np.allclose(-M @ dx, right[4000:], atol=1e-8)
+
+
+def test_a_derivative_that_products_do_not_find_is_factorised_or_refused(monkeypatch, torch):
+    (b, c, H, M), _, _ = problem_for("l1")
+
+    def loss(c, failures="raise"):
+        return jnp.sum(dj.solve(dj.Quadratic(H, c), M, b, dj.L1(0.3), failures=failures).x ** 2)
+
+    c, expected = jnp.asarray(c), jax.grad(loss)(jnp.asarray(c))
+    value = loss(c)
+    monkeypatch.setattr(iterative, "LIMIT", 3)
+    monkeypatch.setattr(linearised, "QUICK", -1.0)
+    assert jnp.allclose(jax.grad(loss)(c), expected, rtol=1e-9)
+    monkeypatch.setattr(linearised, "LONGEST", -1.0)
+    assert loss(c) == pytest.approx(float(value), rel=1e-6)  # without Newton steps
+    with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match="neither MINRES nor LSMR solved it"):
+        jax.grad(loss)(c)
+    assert jnp.isnan(jax.grad(loss)(c, "nan")).all()
+    tensor = torch.tensor(np.asarray(c), requires_grad=True)
+    dt = dapd.torch
+    for failures in ("nan", "raise"):
+        total = dt.solve(dt.Quadratic(H, tensor), M, b, dt.L1(0.3), failures=failures).x.sum()
+        if failures == "nan":
+            total.backward()
+            assert torch.isnan(tensor.grad).all()
+        else:
+            with pytest.raises(dt.NotSolved, match="MINRES"):
+                total.backward()
 
 
 def test_failures_raise_with_the_message_or_give_nan():
@@ -331,11 +449,6 @@ def test_options_of_solve_are_kept_and_its_answer_is_made_more_accurate(options,
             ValueError,
             "does not fit M",
         ),
-        (
-            lambda: dj.solve(dj.Quadratic(np.ones(3)), aslinearoperator(np.ones((1, 3))), np.ones(1)),
-            TypeError,
-            "M must be an array or a sparse matrix",
-        ),
         (lambda: dj.solve(dj.Quadratic(np.ones(3)), np.ones((1, 3)), np.ones(1), bounds=3), TypeError, "bounds must"),
         (
             lambda: dj.solve(dj.Quadratic(np.ones(3)), np.ones((1, 3)), np.ones(1), bounds=(np.ones(2), None)),
@@ -367,11 +480,6 @@ def test_without_the_library_the_error_says_what_to_install(name):
     done = run_python(f"import sys; sys.modules['{name}'] = None; import dapd; dapd.{name}")
     assert done.returncode
     assert f"pip install 'dapd[{name}]'" in done.stderr
-
-
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch")
 
 
 def differentiable(torch, *values):

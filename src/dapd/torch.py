@@ -18,10 +18,10 @@ except ModuleNotFoundError as error:
 from dapd.implicit import host
 from dapd.implicit.conditions import residual
 from dapd.implicit.convert import INDICES, Data, check_shapes, data_of, leaves, rebuilt, with_leaves
-from dapd.implicit.host import NotSolved
-from dapd.implicit.options import Settings, check_settings
+from dapd.implicit.options import NotSolved, Settings, check_settings
 from dapd.implicit.records import (
     L1,
+    PRODUCTS,
     Box,
     Conjugate,
     GroupBall,
@@ -36,6 +36,7 @@ from dapd.implicit.records import (
     Stack,
     Zero,
 )
+from dapd.operators.base import Operator
 
 __all__ = [
     "L1",
@@ -90,14 +91,14 @@ def solve(
     ----------
     f : dapd.torch.Quadratic, LeastSquares, Logistic, PseudoHuber or Separable
         With tensors as parameters. A function of `dapd` itself is a constant.
-    M : tensor, array, SciPy sparse matrix or `dapd.torch.Sparse`
+    M : tensor, array, SciPy sparse matrix, `dapd.torch.Sparse`, or any map that `dapd.Problem` takes, as a constant
     b : vector
     phi : dapd.torch.Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack
     bounds : pair (lower, upper), optional
         Of x: numbers or vectors, infinite or None if there is none.
     failures : str
-        What a solve does that does not end with the status `optimal`: "raise" an error with its message, or return
-        "nan", so the others of a batch are not lost.
+        What happens if a solve does not end with the status `optimal`, or its derivative is too large to compute:
+        "raise" an error with its message, or return "nan", so the others of a batch are not lost.
     **options
         Of `dapd.solve`: method, tol (1e-8 by default), tol_absolute, max_iterations, time_limit, engine, direct, seed.
     """
@@ -153,7 +154,7 @@ class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not lo
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        _, ctx.data, *tensors = inputs
+        ctx.settings, ctx.data, *tensors = inputs
         ctx.mark_non_differentiable(output[2])
         ctx.save_for_backward(*output, *tensors)
 
@@ -163,11 +164,12 @@ class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not lo
             raise RuntimeError("dapd.torch.solve has no second derivatives; dapd.jax.solve has")
         x, w, steps, *tensors = ctx.saved_tensors
         wanted = ctx.needs_input_grad[2:]
-        if torch.isnan(x).any():
+        point = [part.cpu().numpy() for part in (x, w, steps)]
+        solve = host.linear_solver(_numbers(ctx.data, tensors), point, ctx.settings, transpose=True)
+        weights = solve(*(slope.cpu().double().numpy() for slope in slopes[:2]))
+        if np.isnan(weights[0]).any():
             lost = (torch.full_like(tensor, torch.nan) for tensor in tensors)
             return None, None, *(nan if want else None for nan, want in zip(lost, wanted, strict=True))
-        linear = host.linearised(_numbers(ctx.data, tensors), *(part.cpu().numpy() for part in (x, w, steps)))
-        weights = linear.solve_transpose(*(slope.cpu().double().numpy() for slope in slopes[:2]))
         with torch.enable_grad():
             inputs = [tensor.detach().requires_grad_(want) for tensor, want in zip(tensors, wanted, strict=True)]
             left = torch.cat(residual(torch, with_leaves(ctx.data, inputs), x, w, steps))
@@ -175,6 +177,22 @@ class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not lo
         by = [tensor for tensor in inputs if tensor.requires_grad]
         gradients = iter(torch.autograd.grad(total, by, allow_unused=True))
         return None, None, *(next(gradients) if want else None for want in wanted)
+
+
+class _Product(torch.autograd.Function):  # type: ignore[misc]
+    """Mv of a map that only has products, in NumPy."""
+
+    @staticmethod
+    def forward(ctx: Any, operator: Operator, v: Any) -> Any:
+        ctx.operator = operator
+        return torch.as_tensor(operator.forward(v.detach().cpu().double().numpy())).to(v)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Any) -> Any:
+        return None, _Product.apply(ctx.operator.transposed(), slope)
+
+
+PRODUCTS["torch"] = _Product.apply
 
 
 def _numbers(data: Data, tensors: Any) -> Data:

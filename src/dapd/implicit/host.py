@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from dapd.arrays import Array
 from dapd.implicit.convert import Data
-from dapd.implicit.linearised import Conditions, Hessian, Linearised, Point
-from dapd.implicit.options import Settings
-from dapd.implicit.records import Sparse
+from dapd.implicit.hessian import Hessian
+from dapd.implicit.linearised import Conditions, Point
+from dapd.implicit.options import NotSolved, Settings
+from dapd.implicit.records import Products, matrix_of
 from dapd.model.problem import Problem
 from dapd.solving.certificate import Certificate, certify
 from dapd.solving.solve import solve
@@ -20,16 +22,12 @@ SMALL = 400  # variables and rows up to which Newton steps from zero are tried
 CONVERGED, NEARLY = 1e-13, 1e-8  # sizes of the last of them, relative to the point
 
 
-class NotSolved(RuntimeError):
-    """The solve did not end with the status `optimal`, so there is nothing to differentiate."""
-
-
 def problem_of(data: Data) -> Problem:
     """The problem with these numbers, to be solved in float64."""
-    M = data.M.model() if isinstance(data.M, Sparse) else data.M
+    M = matrix_of(data.M) if isinstance(data.M, Products) else matrix_of(data.M).astype(np.float64)
     bounds = None if data.lower is None else (data.lower, data.upper)
     # f stays in its own precision, which says how far from semidefinite an H may be by rounding
-    problem = Problem(data.f.model(), M.astype(np.float64), data.b.astype(np.float64), data.phi.model(), bounds=bounds)
+    problem = Problem(data.f.model(), M, data.b.astype(np.float64), data.phi.model(), bounds=bounds)
     if bounds is None or problem.lower is not None:
         return problem
     free = np.full(problem.columns, np.inf)  # a Problem drops such bounds, but their multipliers are expected
@@ -50,12 +48,30 @@ def solution(data: Data, settings: Settings) -> tuple[Array, Array, Array]:
     return x, w, conditions.steps(x, w)
 
 
-def linearised(data: Data, x: Array, w: Array, steps: Array) -> Linearised:
-    """The derivative of the optimality conditions by (x, w)."""
-    return Conditions(problem_of(data), _hessian(data)).at(*(part.astype(np.float64) for part in (x, w, steps)))
+def linear_solver(
+    data: Data, point: Sequence[Array], settings: Settings, *, transpose: bool
+) -> Callable[[Array, Array], Point]:
+    """What solves with the derivative J of the optimality conditions at (x, w) with these prox steps, or with Jᵀ.
+
+    It gives NaN at a point that is NaN, and if the system cannot be solved and the settings say so.
+    """
+    lost = np.full(point[0].shape, np.nan), np.full(point[1].shape, np.nan)
+    if np.isnan(point[0]).any():
+        return lambda r, q: lost
+    linear = Conditions(problem_of(data), _hessian(data)).at(*(part.astype(np.float64) for part in point))
+
+    def solve(r: Array, q: Array) -> Point:
+        try:
+            return linear.solve_transpose(r, q) if transpose else linear.solve(r, q)
+        except NotSolved:
+            if settings.failures == "raise":
+                raise
+            return lost
+
+    return solve
 
 
-def _hessian(data: Data) -> Hessian | None:
+def _hessian(data: Data) -> Callable[[Array], Hessian] | None:
     """That of an f which `dapd` cannot differentiate twice itself."""
     return getattr(data.f, "hessian", None)
 
@@ -90,7 +106,10 @@ def _newton(conditions: Conditions, x: Array, w: Array, count: int) -> Point | N
     """Newton's method on the optimality conditions; None if it has not converged after so many steps."""
     last, steps = np.inf, conditions.steps(x, w)
     for _ in range(count):
-        dx, dw = conditions.at(x, w, steps).newton_step()
+        try:
+            dx, dw = conditions.at(x, w, steps).newton_step()
+        except NotSolved:
+            return None
         x, w = x + dx, w + dw
         step = float(np.linalg.norm(dx) + np.linalg.norm(dw))
         size = float(np.linalg.norm(x) + np.linalg.norm(w))

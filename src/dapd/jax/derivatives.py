@@ -16,6 +16,7 @@ from dapd.implicit.conditions import residual
 from dapd.implicit.convert import Data, check_shapes, data_of
 from dapd.implicit.options import Settings, check_settings
 from dapd.implicit.records import Sparse
+from dapd.jax import products as _products  # noqa: F401  # registers itself
 from dapd.jax.host_calls import on_host
 from dapd.jax.smooth import Smooth
 
@@ -48,14 +49,14 @@ def solve(
     ----------
     f : dapd.jax.Quadratic, LeastSquares, Logistic, PseudoHuber, Separable or Smooth
         With traced arrays as parameters. A function of `dapd` itself is a constant.
-    M : array, sparse matrix or `dapd.jax.Sparse`
+    M : array, sparse matrix, `dapd.jax.Sparse`, or any map that `dapd.Problem` takes, as a constant
     b : vector
     phi : dapd.jax.Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack
     bounds : pair (lower, upper), optional
         Of x: numbers or vectors, infinite or None if there is none.
     failures : str
-        What a solve does that does not end with the status `optimal`: "raise" an error with its message, or return
-        "nan", so the others of a batch are not lost.
+        What happens if a solve does not end with the status `optimal`, or its derivative is too large to compute:
+        "raise" an error with its message, or return "nan", so the others of a batch are not lost.
     **options
         Of `dapd.solve`: method, tol (1e-8 by default), tol_absolute, max_iterations, time_limit, engine, direct, seed.
     """
@@ -116,11 +117,14 @@ def _tangent(settings: Settings, primals: tuple[Data], tangents: tuple[Data]) ->
     moves = jax.tree.leaves(tangents)
     # the solution is the root for all steps, so they count as constant
     point = x, w, lax.stop_gradient(steps)
-    return (x, w, steps), (*_move(tree, tuple(moved), leaves, [moves[k] for k in moved], point), jnp.zeros_like(steps))
+    dx, dw = _move(settings, tree, tuple(moved), leaves, [moves[k] for k in moved], point)
+    return (x, w, steps), (dx, dw, jnp.zeros_like(steps))
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _move(tree: Any, moved: tuple[int, ...], leaves: list[Any], moves: list[Any], point: Any) -> Any:
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _move(
+    settings: Settings, tree: Any, moved: tuple[int, ...], leaves: list[Any], moves: list[Any], point: Any
+) -> Any:
     """How (x, w) moves if these leaves of the data do; compiled, so it is fast outside jit too."""
 
     def conditions(*some: jax.Array) -> jax.Array:
@@ -131,11 +135,11 @@ def _move(tree: Any, moved: tuple[int, ...], leaves: list[Any], moves: list[Any]
     data = jax.tree.unflatten(tree, leaves)
     _, change = jax.jvp(conditions, [leaves[k] for k in moved], moves)
     # one vector: JAX does not transpose a linear solve if only a part of its right-hand side is linear
-    found, size = _linear_solve(data, point, -change), point[0].size
+    found, size = _linear_solve(settings, data, point, -change), point[0].size
     return found[:size], found[size:]
 
 
-def _linear_solve(data: Data, point: Any, rhs: jax.Array) -> Any:
+def _linear_solve(settings: Settings, data: Data, point: Any, rhs: jax.Array) -> Any:
     """J⁻¹ of the right-hand side, J the derivative of the conditions by (x, w)."""
     x, w, steps = point
 
@@ -144,15 +148,14 @@ def _linear_solve(data: Data, point: Any, rhs: jax.Array) -> Any:
         return jnp.concatenate(jax.jvp(lambda x, w: residual(jnp, data, x, w, steps), (x, w), moves)[1])
 
     def by(transpose: bool) -> Callable[[Any, jax.Array], jax.Array]:
-        return lambda _, r: on_host(partial(_solved_linear, transpose), (r.size,), r.dtype, (data, *point), r)[0]
+        call = partial(_solved_linear, settings, transpose)
+        return lambda _, r: on_host(call, (r.size,), r.dtype, (data, *point), r)[0]
 
     return lax.custom_linear_solve(times, rhs, by(False), by(True))
 
 
-def _solved_linear(transpose: bool, data: Data, x: Any, w: Any, steps: Any) -> Callable[[Any], Any]:
+def _solved_linear(settings: Settings, transpose: bool, data: Data, *point: Any) -> Callable[[Any], list[Any]]:
     """What solves with right-hand sides."""
-    if np.isnan(x).any():
-        return lambda rhs: [np.full(rhs.shape, np.nan)]
-    linear = host.linearised(data, x, w, steps)
-    solve = linear.solve_transpose if transpose else linear.solve
-    return lambda rhs: [np.concatenate(solve(rhs[: x.size], rhs[x.size :]))]
+    solve = host.linear_solver(data, point, settings, transpose=transpose)
+    columns = point[0].size
+    return lambda rhs: [np.concatenate(solve(rhs[:columns], rhs[columns:]))]
