@@ -14,7 +14,7 @@ from jax.test_util import check_grads
 
 import dapd
 import dapd.jax as dj
-from dapd.implicit import convert, direct, host, iterative, linearised
+from dapd.implicit import direct, host, linearised
 from instances import COLUMNS, ROWS, dual_pair, hessian, matrix
 
 STEP = 1e-5  # of central differences
@@ -218,136 +218,6 @@ def test_dependent_rows_have_the_derivative_of_independent_ones(sparse, monkeypa
     assert jnp.allclose(once, twice, atol=1e-7)
     slope = jax.grad(lambda b: dj.solve(dj.Quadratic(H, c), np.concatenate([M, M[:1]]), b).y[0])(jnp.append(b, b[0]))
     assert jnp.all(jnp.abs(slope) < 1e3)  # of the multiplier of least norm, not infinite
-
-
-def nearly_singular(apart):
-    """H, B and C of a singular system, nearly so in one more direction, and a right-hand side out of its range."""
-    draw = np.random.default_rng(1)
-    H, B = np.diag([1.0, 0.5, 2.0, 0.0, 1.0]), draw.standard_normal((4, 5))
-    B[:, 3] = 0.0
-    B[3] = B[2] + apart * B[3]
-    return H, B, np.diag([0.0, 0.1, 0.0, 0.0]), draw.standard_normal(9)
-
-
-def by_products(H, B, C):
-    K = np.block([[H, B.T], [B, -C]])
-    return iterative.Iterated(K.__matmul__, abs(K).max(axis=0))
-
-
-@pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-3, 0.0])
-@pytest.mark.parametrize("make", ["dense", "sparse", "products"])
-def test_linear_systems_have_the_solution_of_least_norm_whatever_their_condition(apart, make, monkeypatch):
-    monkeypatch.setattr(direct, "SMALL", 0 if make == "sparse" else 100)
-    H, B, C, rhs = nearly_singular(apart)
-    system = by_products(H, B, C) if make == "products" else direct.Factorised(*map(sp.csr_array, (H, B, C)))
-    K, scale = np.block([[H, B.T], [B, -C]]), system.scale
-    inverse = scale[:, None] * np.linalg.pinv(scale[:, None] * K * scale, rcond=1e-12) * scale
-    expected = inverse @ rhs
-    if make == "products" and apart == 1e-3:
-        with pytest.raises(dj.NotSolved, match="neither MINRES nor LSMR"):
-            system.solve(rhs)
-    else:
-        assert np.linalg.norm(system.solve(rhs) - expected) <= 1e-6 * np.linalg.norm(expected)
-
-
-class Small(sp.linalg.LinearOperator):
-    """A matrix that only shows its products."""
-
-    def __init__(self, matrix):
-        self.matrix = matrix
-        super().__init__(np.float64, matrix.shape)
-
-    def _matvec(self, v):
-        return self.matrix @ v.ravel()
-
-    def _rmatvec(self, v):
-        return self.matrix.T @ v.ravel()
-
-
-@pytest.fixture
-def never_factorised(monkeypatch):
-    """No linear system of a derivative is factorised."""
-    monkeypatch.setattr(linearised, "QUICK", -1.0)
-    monkeypatch.setattr(linearised, "LONGEST", -1.0)
-    monkeypatch.setattr(linearised, "Factorised", None)
-
-
-def linear(name, f):
-    """The linearised conditions of a problem with this φ and bounds, at a point where some rows bind."""
-    (b, c, H, M), parameters, phi = problem_for(name)
-    f = dapd.Quadratic(H, c) if f is None else dj_model(FUNCTIONS[f][1](*FUNCTIONS[f][0]))
-    problem = dapd.Problem(f, M, b, dj_model(phi(np, *parameters)), bounds=(-2.0, 2.0))
-    draw = np.random.default_rng(1)
-    x, w = draw.standard_normal(COLUMNS), 0.4 * draw.standard_normal(ROWS + COLUMNS)
-    return linearised.Conditions(problem).at(x, w, np.full(w.size, 0.3))
-
-
-@pytest.mark.parametrize(("name", "f"), [*((name, None) for name in PHIS), *(("l1", f) for f in list(FUNCTIONS)[:5])])
-def test_products_alone_find_what_the_factorisation_does(name, f, request):
-    draw = np.random.default_rng(0)
-    r, q = draw.standard_normal(COLUMNS), draw.standard_normal(ROWS + COLUMNS)
-    factorised = linear(name, f)
-    expected = [*factorised.solve(r, q), *factorised.solve_transpose(r, q)]
-    request.getfixturevalue("never_factorised")
-    by_products = linear(name, f)
-    for found, right in zip([*by_products.solve(r, q), *by_products.solve_transpose(r, q)], expected, strict=True):
-        assert np.linalg.norm(found - right) <= 1e-7 * np.linalg.norm(right)
-
-
-def test_derivatives_through_products_only_match_central_differences(never_factorised, monkeypatch):
-    monkeypatch.setattr(linearised, "MEMORY", 0)  # nor may entries be found by products
-    (b, c, H, M), _, _ = problem_for("l1")
-    check(
-        lambda b, c, nu, high: jnp.concatenate(
-            dj.solve(dj.Quadratic(Small(H), c), Small(M), b, dj.L1(nu), bounds=(None, high))
-        ),
-        [b, c, 0.3, np.full(COLUMNS, 1.2)],
-    )
-    A = dapd.Kronecker(matrix(np.random.default_rng(2), 3.0, 3, 5), 2)
-    monkeypatch.setattr(convert, "MOST_ENTRIES", 0)
-    check(lambda d, b: dj.solve(dj.LeastSquares(A, d, 0.5), A, b, dj.NonNegative()).x, [TARGETS[:6], B.repeat(2)[:6]])
-
-
-def test_large_sparse_systems_are_factorised_only_if_they_stay_sparse():
-    draw = np.random.default_rng(0)
-    band = sp.diags_array([1.0, 0.3, 0.2], offsets=[0, 1, 2], shape=(2500, 4000), format="csr")
-    spread = sp.csr_array(band + sp.random_array((2500, 4000), density=0.002, rng=draw))
-    right = draw.standard_normal(6500)
-    for M, factorised in ((band, True), (spread, False)):
-        conditions = linearised.Conditions(dapd.Problem(dapd.Quadratic(np.linspace(1, 2, 4000)), M, np.ones(2500)))
-        linear = conditions.at(np.zeros(4000), np.zeros(2500), np.ones(2500))
-        assert (linear.factors is not None) == factorised
-        dx, dw = linear.solve(right[:4000], right[4000:])
-        assert np.allclose(np.linspace(1, 2, 4000) * dx + M.T @ dw, right[:4000], atol=1e-8)
-        assert np.allclose(-M @ dx, right[4000:], atol=1e-8)
-
-
-def test_a_derivative_that_products_do_not_find_is_factorised_or_refused(monkeypatch, torch):
-    (b, c, H, M), _, _ = problem_for("l1")
-
-    def loss(c, failures="raise"):
-        return jnp.sum(dj.solve(dj.Quadratic(H, c), M, b, dj.L1(0.3), failures=failures).x ** 2)
-
-    c, expected = jnp.asarray(c), jax.grad(loss)(jnp.asarray(c))
-    value = loss(c)
-    monkeypatch.setattr(iterative, "LIMIT", 3)
-    monkeypatch.setattr(linearised, "QUICK", -1.0)
-    assert jnp.allclose(jax.grad(loss)(c), expected, rtol=1e-9)
-    monkeypatch.setattr(linearised, "LONGEST", -1.0)
-    assert loss(c) == pytest.approx(float(value), rel=1e-6)  # without Newton steps
-    with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match="neither MINRES nor LSMR solved it"):
-        jax.grad(loss)(c)
-    assert jnp.isnan(jax.grad(loss)(c, "nan")).all()
-    tensor = torch.tensor(np.asarray(c), requires_grad=True)
-    dt = dapd.torch
-    for failures in ("nan", "raise"):
-        total = dt.solve(dt.Quadratic(H, tensor), M, b, dt.L1(0.3), failures=failures).x.sum()
-        if failures == "nan":
-            total.backward()
-            assert torch.isnan(tensor.grad).all()
-        else:
-            with pytest.raises(dt.NotSolved, match="MINRES"):
-                total.backward()
 
 
 def test_failures_raise_with_the_message_or_give_nan():

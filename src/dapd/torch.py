@@ -149,7 +149,7 @@ class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not lo
 
     @staticmethod
     def forward(settings: Settings, data: Data, *tensors: Any) -> Any:
-        found = host.solution(_numbers(data, tensors), settings)
+        (found,) = host.solutions([_numbers(data, tensors)], settings)
         return tuple(torch.as_tensor(part).to(data.b) for part in found)
 
     @staticmethod
@@ -165,7 +165,7 @@ class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not lo
         x, w, steps, *tensors = ctx.saved_tensors
         wanted = ctx.needs_input_grad[2:]
         point = [part.cpu().numpy() for part in (x, w, steps)]
-        solve = host.linear_solver(_numbers(ctx.data, tensors), point, ctx.settings, transpose=True)
+        (solve,) = host.linear_solvers([_numbers(ctx.data, tensors)], [point], ctx.settings, transpose=True)
         weights = solve(*(slope.cpu().double().numpy() for slope in slopes[:2]))
         if np.isnan(weights[0]).any():
             lost = (torch.full_like(tensor, torch.nan) for tensor in tensors)

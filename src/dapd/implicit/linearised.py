@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -32,16 +33,21 @@ class Conditions:
     """The optimality conditions of a problem, with its bounds as rows: what of them does not depend on the point."""
 
     def __init__(self, problem: Problem, hessian: Callable[[Array], Hessian] | None = None) -> None:
-        problem = problem.stacked
-        pieces = pieces_of(problem.phi, problem.rows)
-        if pieces is None:
-            raise TypeError(f"the derivative of the prox of {type(problem.phi).__name__} is not known")
-        self.problem, self.rows = problem, Rows(pieces)
+        self.given, problem = problem, problem.stacked
+        self.problem, self.rows = problem, _rows_of(problem)
         self.M: Matrix = None  # if its entries are known and not too many
         if (entries(problem.M) or 0) <= MEMORY:
             with suppress(NotExplicit):
                 self.M = explicit(problem.M, np.inf)
         self.hessian = hessian_of(problem) if hessian is None else hessian
+
+    def moved(self, problem: Problem) -> Conditions:
+        """Those of a problem that was made of this one by `replaced`, with the same ∇²f and M."""
+        other = copy(self)
+        other.given, other.problem = problem, problem.stacked
+        if other.problem.phi is not self.problem.phi:
+            other.rows = _rows_of(other.problem)
+        return other
 
     def forward(self, x: Array) -> Array:
         """Mx."""
@@ -60,6 +66,13 @@ class Conditions:
         """Their derivative at (x, w)."""
         with single_blas((x.size + w.size) ** 3, MANY):
             return Linearised(self, x, w, steps)
+
+
+def _rows_of(problem: Problem) -> Rows:
+    pieces = pieces_of(problem.phi, problem.rows)
+    if pieces is None:
+        raise TypeError(f"the derivative of the prox of {type(problem.phi).__name__} is not known")
+    return Rows(pieces)
 
 
 class Linearised:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -42,7 +42,7 @@ def solve(
     """Solve min_x max_y f(x) + yᵀMx − bᵀy − φ(y), differentiably, under jit, vmap, grad, jvp and their combinations.
 
     The problem is solved on the host, in float64: by Newton steps if it is small and they suffice, else by
-    `dapd.solve`. Derivatives come from the optimality conditions at the solution: each takes one linear system, and
+    `dapd.solve`; under vmap, all problems together by `dapd.solve_batch`. Derivatives come from the optimality conditions at the solution: each takes one linear system, and
     none goes through the iterations. The results have the dtype of the arguments.
 
     Parameters
@@ -105,7 +105,9 @@ def _check(data: Data) -> None:
 def _solution(settings: Settings, data: Data) -> Any:
     """The point (x, w) and the steps of the prox; w is y, or (y, z) if x has bounds."""
     x, w = data.lengths
-    return on_host(lambda data: host.solution(data, settings), (x, w, w), data.b.dtype, (data,))
+    return on_host(
+        lambda systems: host.solutions([data for (data,) in systems], settings), (x, w, w), data.b.dtype, (data,)
+    )
 
 
 @_solution.defjvp
@@ -148,14 +150,19 @@ def _linear_solve(settings: Settings, data: Data, point: Any, rhs: jax.Array) ->
         return jnp.concatenate(jax.jvp(lambda x, w: residual(jnp, data, x, w, steps), (x, w), moves)[1])
 
     def by(transpose: bool) -> Callable[[Any, jax.Array], jax.Array]:
-        call = partial(_solved_linear, settings, transpose)
+        call = partial(_solvers, settings, transpose)
         return lambda _, r: on_host(call, (r.size,), r.dtype, (data, *point), r)[0]
 
     return lax.custom_linear_solve(times, rhs, by(False), by(True))
 
 
-def _solved_linear(settings: Settings, transpose: bool, data: Data, *point: Any) -> Callable[[Any], list[Any]]:
-    """What solves with right-hand sides."""
-    solve = host.linear_solver(data, point, settings, transpose=transpose)
-    columns = point[0].size
-    return lambda rhs: [np.concatenate(solve(rhs[:columns], rhs[columns:]))]
+def _solvers(settings: Settings, transpose: bool, systems: Sequence[Any]) -> Iterator[Callable[[Any], list[Any]]]:
+    """What solves with right-hand sides, for each system."""
+    datas, points = [data for data, *_ in systems], [point for _, *point in systems]
+    columns = points[0][0].size
+
+    def joined(solve: Callable[[Any, Any], Any], rhs: Any) -> list[Any]:
+        return [np.concatenate(solve(rhs[:columns], rhs[columns:]))]
+
+    for solve in host.linear_solvers(datas, points, settings, transpose=transpose):
+        yield partial(joined, solve)

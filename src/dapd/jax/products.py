@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,10 +19,12 @@ _product = Primitive("dapd_product")
 
 
 def _call(v: Any, *, operator: Operator) -> Any:
-    def one(v: Any) -> Any:
-        return on_host(lambda: lambda v: [operator.forward(v.astype(float))], operator.shape[:1], v.dtype, (), v)[0]
+    def products(systems: Sequence[Any]) -> list[Any]:
+        return [lambda v: [operator.forward(v.astype(float))]]
 
-    return one(v) if v.ndim == 1 else jax.vmap(lambda v: _call(v, operator=operator))(v)
+    if v.ndim > 1:
+        return jax.vmap(partial(_call, operator=operator))(v)
+    return on_host(products, operator.shape[:1], v.dtype, (), v)[0]
 
 
 def _batched(args: Any, axes: Any, *, operator: Operator) -> Any:
