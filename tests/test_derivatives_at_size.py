@@ -202,3 +202,24 @@ def test_vmap_makes_one_batch_and_one_system_per_problem(batches, monkeypatch):
     (slopes,) = jax.vmap(transposed)(jnp.ones((4, 3, COLUMNS)))
     assert slopes.shape == (4, 3, 4)
     assert len(made) == 3
+
+
+def test_an_empty_batch_has_an_empty_derivative():
+    none = jnp.zeros((0, 4))
+    assert jax.vmap(jax.grad(lambda b: portfolio(b, 0.1).sum()))(none).shape == (0, 4)
+
+
+def test_a_batch_of_tensors_is_solved_at_once_and_as_one_by_one(torch, batches):
+    dt, draw = dapd.torch, np.random.default_rng(0)
+    M = torch.tensor(matrix(draw, 5.0), requires_grad=True)
+    c = torch.tensor(draw.standard_normal((4, COLUMNS)), requires_grad=True)
+
+    def loss(c):
+        return (dt.solve(dt.Quadratic(np.ones(COLUMNS), c), M, np.zeros(ROWS), dt.L1(0.1)).x ** 3).sum()
+
+    together = torch.autograd.grad(loss(c), (M, c))
+    assert [len(batch) for batch in batches] == [4]
+    assert len({id(problem.M) for problem in batches[0]}) == 1
+    alone = torch.autograd.grad(sum(loss(own) for own in c), (M, c))
+    assert len(batches) == 1
+    assert all(torch.allclose(one, other, rtol=1e-8, atol=1e-10) for one, other in zip(together, alone, strict=True))

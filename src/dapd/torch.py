@@ -85,13 +85,13 @@ def solve(
 
     A tensor with one dimension more than its argument can have is a batch: b of shape (batch, rows), c and d of shape
     (batch, …), M, H and A of shape (batch, rows, columns), lower, upper, nu and radius of shape (batch, …). The others
-    are shared, and the results have the batch as their first dimension.
+    are shared, and the results have the batch as their first dimension. `dapd.solve_batch` solves it.
 
     Parameters
     ----------
     f : dapd.torch.Quadratic, LeastSquares, Logistic, PseudoHuber or Separable
         With tensors as parameters. A function of `dapd` itself is a constant.
-    M : tensor, array, SciPy sparse matrix, `dapd.torch.Sparse`, or any map that `dapd.Problem` takes, as a constant
+    M : tensor, array, sparse matrix or `dapd.torch.Sparse`; as a constant, any other map that `dapd.Problem` takes
     b : vector
     phi : dapd.torch.Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack
     bounds : pair (lower, upper), optional
@@ -105,16 +105,24 @@ def solve(
     settings = check_settings(failures, options)
     data = _tensors(data_of(f, M, b, phi, bounds))
     parts = leaves(data)
-    sizes = {tensor.shape[0] for tensor, rank in parts if tensor.ndim == rank + 1}
+    stacked = [tensor.ndim == rank + 1 for tensor, rank in parts]
+    sizes = {tensor.shape[0] for (tensor, _), many in zip(parts, stacked, strict=True) if many}
     if len(sizes) > 1:
         raise ValueError(f"the arguments are batches of different sizes, {sorted(sizes)}")
-    if not sizes:
-        return _one(settings, data)
-    many = [
-        _one(settings, with_leaves(data, [tensor[k] if tensor.ndim == rank + 1 else tensor for tensor, rank in parts]))
-        for k in range(sizes.pop())
-    ]
-    return Solution(*(torch.stack(several) for several in zip(*many, strict=True)))
+    tensors = [tensor for tensor, _ in parts]
+    arrays = [tensor.detach().cpu().numpy() for tensor in tensors]
+
+    def member(k: int, values: list[Any]) -> Data:
+        own = [value[k] if many else value for value, many in zip(values, stacked, strict=True)]
+        return with_leaves(data, own)  # type: ignore[no-any-return]
+
+    count = sizes.pop() if sizes else 1
+    members = [member(k, tensors) for k in range(count)]
+    for own in members:
+        check_shapes(own)
+    points = host.solutions([member(k, arrays) for k in range(count)], settings)
+    many = [_one(settings, own, point) for own, point in zip(members, points, strict=True)]
+    return Solution(*(torch.stack(several) for several in zip(*many, strict=True))) if any(stacked) else many[0]
 
 
 def _tensors(data: Data) -> Data:
@@ -137,24 +145,22 @@ def _tensors(data: Data) -> Data:
     return rebuilt(data, tensor)  # type: ignore[no-any-return]
 
 
-def _one(settings: Settings, data: Data) -> Solution:
-    check_shapes(data)
-    x, w, _ = _Solve.apply(settings, data, *(tensor for tensor, _ in leaves(data)))
+def _one(settings: Settings, data: Data, point: Any) -> Solution:
+    x, w, _ = _Solve.apply(settings, data, point, *(tensor for tensor, _ in leaves(data)))
     rows = data.b.shape[0]
     return Solution(x, w[:rows], w[rows:] if data.lower is not None else torch.zeros_like(x))
 
 
 class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not look into torch
-    """The point (x, w) and the steps of the prox; w is y, or (y, z) if x has bounds."""
+    """The point (x, w) and the steps of the prox, which are known already; w is y, or (y, z) if x has bounds."""
 
     @staticmethod
-    def forward(settings: Settings, data: Data, *tensors: Any) -> Any:
-        (found,) = host.solutions([_numbers(data, tensors)], settings)
-        return tuple(torch.as_tensor(part).to(data.b) for part in found)
+    def forward(settings: Settings, data: Data, point: Any, *tensors: Any) -> Any:
+        return tuple(torch.as_tensor(part).to(data.b) for part in point)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.settings, ctx.data, *tensors = inputs
+        ctx.settings, ctx.data, _, *tensors = inputs
         ctx.mark_non_differentiable(output[2])
         ctx.save_for_backward(*output, *tensors)
 
@@ -163,20 +169,20 @@ class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not lo
         if torch.is_grad_enabled():  # by create_graph=True; the result would silently count as constant
             raise RuntimeError("dapd.torch.solve has no second derivatives; dapd.jax.solve has")
         x, w, steps, *tensors = ctx.saved_tensors
-        wanted = ctx.needs_input_grad[2:]
+        wanted = ctx.needs_input_grad[3:]
         point = [part.cpu().numpy() for part in (x, w, steps)]
         (solve,) = host.linear_solvers([_numbers(ctx.data, tensors)], [point], ctx.settings, transpose=True)
         weights = solve(*(slope.cpu().double().numpy() for slope in slopes[:2]))
         if np.isnan(weights[0]).any():
             lost = (torch.full_like(tensor, torch.nan) for tensor in tensors)
-            return None, None, *(nan if want else None for nan, want in zip(lost, wanted, strict=True))
+            return None, None, None, *(nan if want else None for nan, want in zip(lost, wanted, strict=True))
         with torch.enable_grad():
             inputs = [tensor.detach().requires_grad_(want) for tensor, want in zip(tensors, wanted, strict=True)]
             left = torch.cat(residual(torch, with_leaves(ctx.data, inputs), x, w, steps))
             total = -(left @ torch.cat([torch.as_tensor(part).to(x) for part in weights]))
         by = [tensor for tensor in inputs if tensor.requires_grad]
         gradients = iter(torch.autograd.grad(total, by, allow_unused=True))
-        return None, None, *(next(gradients) if want else None for want in wanted)
+        return None, None, None, *(next(gradients) if want else None for want in wanted)
 
 
 class _Product(torch.autograd.Function):  # type: ignore[misc]

@@ -42,14 +42,15 @@ def solve(
     """Solve min_x max_y f(x) + yᵀMx − bᵀy − φ(y), differentiably, under jit, vmap, grad, jvp and their combinations.
 
     The problem is solved on the host, in float64: by Newton steps if it is small and they suffice, else by
-    `dapd.solve`; under vmap, all problems together by `dapd.solve_batch`. Derivatives come from the optimality conditions at the solution: each takes one linear system, and
-    none goes through the iterations. The results have the dtype of the arguments.
+    `dapd.solve`; under vmap, all problems at once by `dapd.solve_batch`. Derivatives come from the optimality
+    conditions at the solution: each takes one linear system, and none goes through the iterations. The results have
+    the dtype of the arguments.
 
     Parameters
     ----------
     f : dapd.jax.Quadratic, LeastSquares, Logistic, PseudoHuber, Separable or Smooth
         With traced arrays as parameters. A function of `dapd` itself is a constant.
-    M : array, sparse matrix, `dapd.jax.Sparse`, or any map that `dapd.Problem` takes, as a constant
+    M : array, sparse matrix or `dapd.jax.Sparse`; as a constant, any other map that `dapd.Problem` takes
     b : vector
     phi : dapd.jax.Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack
     bounds : pair (lower, upper), optional
@@ -159,10 +160,10 @@ def _linear_solve(settings: Settings, data: Data, point: Any, rhs: jax.Array) ->
 def _solvers(settings: Settings, transpose: bool, systems: Sequence[Any]) -> Iterator[Callable[[Any], list[Any]]]:
     """What solves with right-hand sides, for each system."""
     datas, points = [data for data, *_ in systems], [point for _, *point in systems]
-    columns = points[0][0].size
 
-    def joined(solve: Callable[[Any, Any], Any], rhs: Any) -> list[Any]:
+    def joined(solve: Callable[[Any, Any], Any], columns: int, rhs: Any) -> list[Any]:
         return [np.concatenate(solve(rhs[:columns], rhs[columns:]))]
 
-    for solve in host.linear_solvers(datas, points, settings, transpose=transpose):
-        yield partial(joined, solve)
+    solvers = host.linear_solvers(datas, points, settings, transpose=transpose)
+    for solve, (x, *_) in zip(solvers, points, strict=True):
+        yield partial(joined, solve, x.size)
