@@ -18,10 +18,10 @@ except ModuleNotFoundError as error:
 from dapd.implicit import host
 from dapd.implicit.conditions import residual
 from dapd.implicit.convert import INDICES, Data, check_shapes, data_of, leaves, rebuilt, with_leaves
-from dapd.implicit.host import NotSolved
-from dapd.implicit.options import SolveOptions, check_options
+from dapd.implicit.options import NotSolved, SolveOptions, check_options
 from dapd.implicit.records import (
     L1,
+    PRODUCTS,
     Box,
     Conjugate,
     GroupBall,
@@ -36,6 +36,7 @@ from dapd.implicit.records import (
     Stack,
     Zero,
 )
+from dapd.operators.base import Operator
 
 __all__ = [
     "L1",
@@ -84,36 +85,44 @@ def solve(
 
     A tensor with one dimension more than its argument can have is a batch: b of shape (batch, rows), c and d of shape
     (batch, …), M, H and A of shape (batch, rows, columns), lower, upper, nu and radius of shape (batch, …). The others
-    are shared, and the results have the batch as their first dimension.
+    are shared, and the results have the batch as their first dimension. `dapd.solve_batch` solves it.
 
     Parameters
     ----------
     f : dapd.torch.Quadratic, LeastSquares, Logistic, PseudoHuber or Separable
         With tensors as parameters. A function of `dapd` itself is a constant.
-    M : tensor, array, SciPy sparse matrix or `dapd.torch.Sparse`
+    M : tensor, array, sparse matrix or `dapd.torch.Sparse`; as a constant, any other map that `dapd.Problem` takes
     b : vector
     phi : dapd.torch.Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack
     bounds : pair (lower, upper), optional
         Of x: numbers or vectors, infinite or None if there is none.
     failures : str
-        What a solve does that does not end with the status `optimal`: "raise" an error with its message, or return
-        "nan", so the others of a batch are not lost.
+        What happens if a solve does not end with the status `optimal`, or its derivative is too large to compute:
+        "raise" an error with its message, or return "nan", so the others of a batch are not lost.
     **options
         Of `dapd.solve`: method, tol (1e-8 by default), tol_absolute, max_iterations, time_limit, engine, direct, seed.
     """
     settings = check_options(failures, options)
     data = _tensors(data_of(f, M, b, phi, bounds))
     parts = leaves(data)
-    sizes = {tensor.shape[0] for tensor, rank in parts if tensor.ndim == rank + 1}
+    stacked = [tensor.ndim == rank + 1 for tensor, rank in parts]
+    sizes = {tensor.shape[0] for (tensor, _), many in zip(parts, stacked, strict=True) if many}
     if len(sizes) > 1:
         raise ValueError(f"the arguments are batches of different sizes, {sorted(sizes)}")
-    if not sizes:
-        return _one(settings, data)
-    many = [
-        _one(settings, with_leaves(data, [tensor[k] if tensor.ndim == rank + 1 else tensor for tensor, rank in parts]))
-        for k in range(sizes.pop())
-    ]
-    return Solution(*(torch.stack(several) for several in zip(*many, strict=True)))
+    tensors = [tensor for tensor, _ in parts]
+    arrays = [tensor.detach().cpu().numpy() for tensor in tensors]
+
+    def member(k: int, values: list[Any]) -> Data:
+        own = [value[k] if many else value for value, many in zip(values, stacked, strict=True)]
+        return with_leaves(data, own)  # type: ignore[no-any-return]
+
+    count = sizes.pop() if sizes else 1
+    members = [member(k, tensors) for k in range(count)]
+    for own in members:
+        check_shapes(own)
+    points = host.solutions([member(k, arrays) for k in range(count)], settings)
+    many = [_one(settings, own, point) for own, point in zip(members, points, strict=True)]
+    return Solution(*(torch.stack(several) for several in zip(*many, strict=True))) if any(stacked) else many[0]
 
 
 def _tensors(data: Data) -> Data:
@@ -136,24 +145,22 @@ def _tensors(data: Data) -> Data:
     return rebuilt(data, tensor)  # type: ignore[no-any-return]
 
 
-def _one(settings: SolveOptions, data: Data) -> Solution:
-    check_shapes(data)
-    x, w, _ = _Solve.apply(settings, data, *(tensor for tensor, _ in leaves(data)))
+def _one(settings: SolveOptions, data: Data, point: Any) -> Solution:
+    x, w, _ = _Solve.apply(settings, data, point, *(tensor for tensor, _ in leaves(data)))
     rows = data.b.shape[0]
     return Solution(x, w[:rows], w[rows:] if data.lower is not None else torch.zeros_like(x))
 
 
 class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not look into torch
-    """The point (x, w) and the steps of the prox; w is y, or (y, z) if x has bounds."""
+    """The point (x, w) and the steps of the prox, which are known already; w is y, or (y, z) if x has bounds."""
 
     @staticmethod
-    def forward(settings: SolveOptions, data: Data, *tensors: Any) -> Any:
-        found = host.solution(_numbers(data, tensors), settings)
-        return tuple(torch.as_tensor(part).to(data.b) for part in found)
+    def forward(settings: SolveOptions, data: Data, point: Any, *tensors: Any) -> Any:
+        return tuple(torch.as_tensor(part).to(data.b) for part in point)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        _, ctx.data, *tensors = inputs
+        ctx.settings, ctx.data, _, *tensors = inputs
         ctx.mark_non_differentiable(output[2])
         ctx.save_for_backward(*output, *tensors)
 
@@ -162,19 +169,36 @@ class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not lo
         if torch.is_grad_enabled():  # by create_graph=True; the result would silently count as constant
             raise RuntimeError("dapd.torch.solve has no second derivatives; dapd.jax.solve has")
         x, w, steps, *tensors = ctx.saved_tensors
-        wanted = ctx.needs_input_grad[2:]
-        if torch.isnan(x).any():
+        wanted = ctx.needs_input_grad[3:]
+        point = [part.cpu().numpy() for part in (x, w, steps)]
+        (solve,) = host.linear_solvers([_numbers(ctx.data, tensors)], [point], ctx.settings, transpose=True)
+        weights = solve(*(slope.cpu().double().numpy() for slope in slopes[:2]))
+        if np.isnan(weights[0]).any():
             lost = (torch.full_like(tensor, torch.nan) for tensor in tensors)
-            return None, None, *(nan if want else None for nan, want in zip(lost, wanted, strict=True))
-        linear = host.linearised(_numbers(ctx.data, tensors), *(part.cpu().numpy() for part in (x, w, steps)))
-        weights = linear.solve_transpose(*(slope.cpu().double().numpy() for slope in slopes[:2]))
+            return None, None, None, *(nan if want else None for nan, want in zip(lost, wanted, strict=True))
         with torch.enable_grad():
             inputs = [tensor.detach().requires_grad_(want) for tensor, want in zip(tensors, wanted, strict=True)]
             left = torch.cat(residual(torch, with_leaves(ctx.data, inputs), x, w, steps))
             total = -(left @ torch.cat([torch.as_tensor(part).to(x) for part in weights]))
         by = [tensor for tensor in inputs if tensor.requires_grad]
         gradients = iter(torch.autograd.grad(total, by, allow_unused=True))
-        return None, None, *(next(gradients) if want else None for want in wanted)
+        return None, None, None, *(next(gradients) if want else None for want in wanted)
+
+
+class _Product(torch.autograd.Function):  # type: ignore[misc]
+    """Mv of a map that only has products, in NumPy."""
+
+    @staticmethod
+    def forward(ctx: Any, operator: Operator, v: Any) -> Any:
+        ctx.operator = operator
+        return torch.as_tensor(operator.forward(v.detach().cpu().double().numpy())).to(v)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Any) -> Any:
+        return None, _Product.apply(ctx.operator.transposed(), slope)
+
+
+PRODUCTS["torch"] = _Product.apply
 
 
 def _numbers(data: Data, tensors: Any) -> Data:

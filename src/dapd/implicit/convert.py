@@ -7,13 +7,16 @@ from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
 from dapd.implicit import records
-from dapd.implicit.records import FunctionRecord, ParameterRecord, PhiRecord, Sparse
+from dapd.implicit.records import FunctionRecord, ParameterRecord, PhiRecord, Products, Sparse
 from dapd.model import composed, proximal, smooth
+from dapd.operators import explicit as stored
 from dapd.operators.base import Operator
-from dapd.second_order.matrices import NotExplicit, explicit
+from dapd.operators.convert import as_operator
+from dapd.second_order.matrices import NotExplicit, entries, explicit
 
 # a subclass may compute something else, so it is not among them
 RECORDS: dict[type, type] = {
@@ -26,6 +29,7 @@ RECORDS: dict[type, type] = {
     for name in names
 }
 
+MOST_ENTRIES = 10_000_000  # of a structured map that is written out
 INDICES = 99  # stands for the rank of an array of whole numbers
 # of arrays that are no vectors; a vector may be a number
 RANKS = {"M": 2, "H": 2, "A": 2, "ridge": 0, "e": 0, "rows": INDICES, "columns": INDICES}
@@ -35,7 +39,7 @@ class Data(NamedTuple):
     """All that the solution depends on."""
 
     f: FunctionRecord
-    M: Any  # an array or `Sparse`
+    M: Any  # an array, `Sparse` or `Products`
     b: Array
     phi: PhiRecord
     lower: Any  # of x; None if it has no bounds, else a number or a vector, as `upper`
@@ -72,19 +76,21 @@ def data_of(f: Any, M: Any, b: Any, phi: Any, bounds: Any) -> Data:
 
 
 def matrix(name: str, M: Any) -> Any:
-    """M as an array or as `Sparse`."""
+    """M as an array, as `Sparse`, or as `Products` if its entries are unknown or too many."""
     if isinstance(M, Operator):
         try:
+            if (entries(M) or 0) > MOST_ENTRIES and not isinstance(M, (stored.Dense, stored.Sparse)):
+                return Products(M)
             M = explicit(M)
-        except NotExplicit as error:
-            raise TypeError(f"{name} must be an array or a sparse matrix here: {error}") from None
+        except NotExplicit:
+            return Products(M)
     if sp.issparse(M):
         return Sparse.of(M)
-    if hasattr(M, "matvec"):
-        raise TypeError(
-            f"{name} must be an array or a sparse matrix here: the entries of {type(M).__name__} are unknown"
-        )
-    return M
+    if not hasattr(M, "matvec"):
+        return M
+    if name == "H":  # it is symmetric, so it need not have a transpose of its own
+        M = LinearOperator(M.shape, matvec=M.matvec, rmatvec=M.matvec, dtype=M.dtype)
+    return Products(as_operator(M, name=name))
 
 
 def record(thing: Any) -> Any:

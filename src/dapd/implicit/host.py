@@ -2,65 +2,131 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from dapd.arguments import bounds_of, vector
 from dapd.arrays import Array
-from dapd.implicit.convert import Data
-from dapd.implicit.linearised import Conditions, Hessian, Linearised, Point
-from dapd.implicit.options import SolveOptions
-from dapd.implicit.records import Sparse
+from dapd.batch import solve_batch
+from dapd.implicit.convert import Data, leaves
+from dapd.implicit.hessian import Hessian
+from dapd.implicit.linearised import Conditions, Point
+from dapd.implicit.options import NotSolved, SolveOptions
+from dapd.implicit.records import Products, Quadratic, matrix_of
+from dapd.model import smooth
 from dapd.model.problem import Problem
 from dapd.solving.certificate import Certificate, certify
+from dapd.solving.result import Result
 from dapd.solving.solve import solve
 
 FROM_ZERO, POLISHES = 12, 4  # Newton steps at most
-SMALL = 400  # variables and rows up to which Newton steps from zero are tried
+NEWTON_SIZE = 400  # variables and rows up to which Newton steps from zero are tried
+TOGETHER = {"tol", "tol_absolute", "max_iterations", "time_limit", "engine", "direct"}  # options of `solve_batch`
 CONVERGED, NEARLY = 1e-13, 1e-8  # sizes of the last of them, relative to the point
-
-
-class NotSolved(RuntimeError):
-    """The solve did not end with the status `optimal`, so there is nothing to differentiate."""
 
 
 def problem_of(data: Data) -> Problem:
     """The problem with these numbers, to be solved in float64."""
-    M = data.M.model() if isinstance(data.M, Sparse) else data.M
+    M = matrix_of(data.M) if isinstance(data.M, Products) else matrix_of(data.M).astype(np.float64)
     bounds = None if data.lower is None else (data.lower, data.upper)
     # f stays in its own precision, which says how far from semidefinite an H may be by rounding
-    problem = Problem(data.f.model(), M.astype(np.float64), data.b.astype(np.float64), data.phi.model(), bounds=bounds)
+    problem = Problem(data.f.model(), M, data.b.astype(np.float64), data.phi.model(), bounds=bounds)
     if bounds is None or problem.lower is not None:
         return problem
     free = np.full(problem.columns, np.inf)  # a Problem drops such bounds, but their multipliers are expected
     return problem.replaced(limits=(-free, free))
 
 
-def solution(data: Data, settings: SolveOptions) -> tuple[Array, Array, Array]:
-    """The point (x, w) and prox steps that suit it, or NaN if the solve fails and the settings say so."""
-    problem = problem_of(data)
-    conditions = Conditions(problem, _hessian(data))
-    try:
-        x, w = _solution(problem, conditions, dict(settings.options))
-    except NotSolved:
-        if settings.failures == "raise":
-            raise
-        x, w = (np.full(n, np.nan) for n in data.lengths)
-        return x, w, w
-    return x, w, conditions.steps(x, w)
+def solutions(datas: Sequence[Data], settings: SolveOptions) -> Iterator[tuple[Array, Array, Array]]:
+    """Of each: the point (x, w) and prox steps that suit it, or NaN if the solve fails and the settings say so."""
+    many, options = list(_conditions(datas)), dict(settings.options)
+    results: Iterable[Result | None] = [None] * len(many)
+    if len(many) > 1 and options.keys() <= TOGETHER and _hessian(datas[0]) is None:
+        results = solve_batch([conditions.given for conditions in many], **options)
+    for conditions, result, data in zip(many, results, datas, strict=True):
+        try:
+            x, w = _alone(conditions, options) if result is None else _closer(conditions, result)
+        except NotSolved:
+            if settings.failures == "raise":
+                raise
+            x, w = (np.full(n, np.nan) for n in data.lengths)
+            yield x, w, w
+        else:
+            yield x, w, conditions.steps(x, w)
 
 
-def linearised(data: Data, x: Array, w: Array, steps: Array) -> Linearised:
-    """The derivative of the optimality conditions by (x, w)."""
-    return Conditions(problem_of(data), _hessian(data)).at(*(part.astype(np.float64) for part in (x, w, steps)))
+def linear_solvers(
+    datas: Sequence[Data], points: Sequence[Sequence[Array]], settings: SolveOptions, *, transpose: bool
+) -> Iterator[Callable[[Array, Array], Point]]:
+    """What solves with the derivative J of the optimality conditions at (x, w) with given prox steps, or with Jᵀ.
+
+    It gives NaN at a point that is NaN, and if the system cannot be solved and the settings say so.
+    """
+    for conditions, point in zip(_conditions(datas), points, strict=True):
+        yield _linear_solver(conditions, point, settings, transpose)
 
 
-def _hessian(data: Data) -> Hessian | None:
+def _linear_solver(
+    conditions: Conditions, point: Sequence[Array], settings: SolveOptions, transpose: bool
+) -> Callable[[Array, Array], Point]:
+    lost = np.full(point[0].shape, np.nan), np.full(point[1].shape, np.nan)
+    if np.isnan(point[0]).any():
+        return lambda r, q: lost
+    linear = conditions.at(*(part.astype(np.float64) for part in point))
+
+    def solve(r: Array, q: Array) -> Point:
+        try:
+            return linear.solve_transpose(r, q) if transpose else linear.solve(r, q)
+        except NotSolved:
+            if settings.failures == "raise":
+                raise
+            return lost
+
+    return solve
+
+
+def _conditions(datas: Iterable[Data]) -> Iterator[Conditions]:
+    """The optimality conditions of each; what consecutive ones share is set up once."""
+    first: tuple[Data, Conditions] | None = None
+    for data in datas:
+        if first is not None and _is_family(first[0], data):
+            yield first[1].moved(_replaced(first[1].given, first[0], data))
+        else:
+            first = data, Conditions(problem_of(data), _hessian(data))
+            yield first[1]
+
+
+def _is_family(first: Data, other: Data) -> bool:
+    """Whether both differ at most in b, the c of a Quadratic, and the bounds: the other arrays are the same objects."""
+    f, g = first.f, other.f
+    if isinstance(f, Quadratic) and isinstance(g, Quadratic) and f.c is not None and g.c is not None:
+        f, g = replace(f, c=None), replace(g, c=None)
+    same = [(first.M, other.M), (first.phi, other.phi), (f, g)]
+    return all(type(one) is type(two) for one, two in same) and all(
+        one is two for pair in same for (one, _), (two, _) in zip(*map(leaves, pair), strict=True)
+    )
+
+
+def _replaced(problem: Problem, first: Data, data: Data) -> Problem:
+    """The problem with the other b, c and bounds of `data`, checked."""
+    f, limits = problem.f, None
+    if isinstance(f, smooth.Quadratic) and isinstance(data.f, Quadratic):
+        f = f.with_c(f.c if data.f.c is None else data.f.c)
+    if data.lower is not first.lower or data.upper is not first.upper:
+        free = np.full(problem.columns, np.inf)
+        limits = bounds_of((data.lower, data.upper), problem.columns) or (-free, free)
+    return problem.replaced(f=f, b=vector("b", data.b.astype(np.float64), problem.rows), limits=limits)
+
+
+def _hessian(data: Data) -> Callable[[Array], Hessian] | None:
     """That of an f which `dapd` cannot differentiate twice itself."""
     return getattr(data.f, "hessian", None)
 
 
-def _solution(problem: Problem, conditions: Conditions, options: dict[str, Any]) -> Point:
+def _alone(conditions: Conditions, options: dict[str, Any]) -> Point:
     """The point (x, w): by Newton steps from zero if they get there, else by `dapd.solve` and Newton steps from there.
 
     Raises
@@ -68,18 +134,25 @@ def _solution(problem: Problem, conditions: Conditions, options: dict[str, Any])
     NotSolved
         If the solve is not optimal, with its message.
     """
+    problem = conditions.given
     tolerances = options.get("tol") or 0.0, options.get("tol_absolute") or 0.0
-    if options.keys() <= {"tol", "tol_absolute"} and problem.columns + problem.stacked.rows <= SMALL:
+    if options.keys() <= {"tol", "tol_absolute"} and problem.columns + problem.stacked.rows <= NEWTON_SIZE:
         found = _newton(conditions, np.zeros(problem.columns), np.zeros(problem.stacked.rows), FROM_ZERO)
         if found is not None and _certificate(problem, *found).meets(*tolerances):
             return found
-    result = solve(problem, **options)
+    return _closer(conditions, solve(problem, **options))
+
+
+def _closer(conditions: Conditions, result: Result) -> Point:
+    """The point (x, w) of a result after some Newton steps, if those help; raise if the result is not optimal."""
     if not result.converged:
         raise NotSolved(f"the solve ended with the status {result.status}: {result.message}")
     x, y, z = (np.asarray(part, np.float64) for part in (result.x, result.y, result.z))
-    w = y if problem.lower is None else np.concatenate([y, z])
-    closer = _newton(conditions, x, w, POLISHES)
-    return closer if closer is not None and _certificate(problem, *closer).error < result.certificate.error else (x, w)
+    w = y if conditions.given.lower is None else np.concatenate([y, z])
+    found = _newton(conditions, x, w, POLISHES)
+    if found is None or _certificate(conditions.given, *found).error >= result.certificate.error:
+        return x, w
+    return found
 
 
 def _certificate(problem: Problem, x: Array, w: Array) -> Certificate:
@@ -90,7 +163,10 @@ def _newton(conditions: Conditions, x: Array, w: Array, count: int) -> Point | N
     """Newton's method on the optimality conditions; None if it has not converged after so many steps."""
     last, steps = np.inf, conditions.steps(x, w)
     for _ in range(count):
-        dx, dw = conditions.at(x, w, steps).newton_step()
+        try:
+            dx, dw = conditions.at(x, w, steps).newton_step()
+        except NotSolved:
+            return None
         x, w = x + dx, w + dw
         step = float(np.linalg.norm(dx) + np.linalg.norm(dw))
         size = float(np.linalg.norm(x) + np.linalg.norm(w))

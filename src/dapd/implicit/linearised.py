@@ -3,43 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from copy import copy
 from typing import Any
 
 import numpy as np
-import qdldl
-import scipy.linalg
 import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
+from dapd.implicit.direct import Factorised, seconds_of
+from dapd.implicit.hessian import Hessian, hessian_of, squares
+from dapd.implicit.iterative import Iterated
+from dapd.implicit.options import NotSolved
 from dapd.model.lowered import pieces_of
 from dapd.model.problem import Problem
-from dapd.model.terms import Terms
-from dapd.second_order.curvature import Curvature
-from dapd.second_order.matrices import Matrix, explicit
+from dapd.second_order.choose import MEMORY
+from dapd.second_order.matrices import Matrix, NotExplicit, TooExpensive, entries, explicit
 from dapd.second_order.rows import ProxRows
 from dapd.solving.rows import balanced_step
 
 Point = tuple[Array, Array]  # x, and y or (y, z)
-Hessian = Callable[[Array], Array]
 
-SHIFT = 1e-9  # of the eigenvalues of the scaled system, which may be singular
-REFINEMENTS = 20
-ACCURATE, INCONSISTENT = 1e-15, 1e-7  # relative residuals, at which to stop, and which mean that there is no solution
-DENSE_SIZE = 100  # systems up to this size are factorised as dense ones
+QUICK, LONGEST = 1.0, 100.0  # seconds of a factorisation that is made at once, and of one that is made if products fail
+FLAT = 1e-10  # part of the greatest entry of ∇²f's diagonal below which another one does not count for the scaling
 
 
 class Conditions:
     """The optimality conditions of a problem, with its bounds as rows: what of them does not depend on the point."""
 
-    def __init__(self, problem: Problem, hessian: Hessian | None = None) -> None:
-        problem = problem.stacked
-        pieces = pieces_of(problem.phi, problem.rows)
-        if pieces is None:
-            raise TypeError(f"the derivative of the prox of {type(problem.phi).__name__} is not known")
-        self.problem, self.rows = problem, ProxRows(pieces)
-        self.M = explicit(problem.M, np.inf)
-        self.hessian = _hessian_of(problem) if hessian is None else hessian
+    def __init__(self, problem: Problem, hessian: Callable[[Array], Hessian] | None = None) -> None:
+        self.given, problem = problem, problem.stacked
+        self.problem, self.rows = problem, _rows_of(problem)
+        self.M: Matrix = None  # if its entries are known and not too many
+        if (entries(problem.M) or 0) <= MEMORY:
+            with suppress(NotExplicit):
+                self.M = explicit(problem.M, np.inf)
+        self.hessian = hessian_of(problem) if hessian is None else hessian
+
+    def moved(self, problem: Problem) -> Conditions:
+        """Those of a problem that was made of this one by `replaced`, with the same ∇²f and M."""
+        other = copy(self)
+        other.given, other.problem = problem, problem.stacked
+        if other.problem.phi is not self.problem.phi:
+            other.rows = _rows_of(other.problem)
+        return other
+
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        return self.problem.M.forward(x) if self.M is None else self.M @ x
+
+    def adjoint(self, w: Array) -> Array:
+        """Mᵀw."""
+        return self.problem.M.adjoint(w) if self.M is None else self.M.T @ w
 
     def steps(self, x: Array, w: Array) -> Array:
         """The prox steps at which w and Mx − b count alike near (x, w), equal in the rows of a group."""
@@ -50,6 +66,13 @@ class Conditions:
         """Their derivative at (x, w)."""
         with single_blas((x.size + w.size) ** 3, MANY):
             return Linearised(self, x, w, steps)
+
+
+def _rows_of(problem: Problem) -> ProxRows:
+    pieces = pieces_of(problem.phi, problem.rows)
+    if pieces is None:
+        raise TypeError(f"the derivative of the prox of {type(problem.phi).__name__} is not known")
+    return ProxRows(pieces)
 
 
 class Linearised:
@@ -65,26 +88,74 @@ class Linearised:
     """
 
     def __init__(self, conditions: Conditions, x: Array, w: Array, steps: Array) -> None:
-        problem, self.M, self.steps = conditions.problem, conditions.M, steps
-        v = w + steps * (self.M @ x - problem.b)
-        self.slope = problem.f.grad(x) + self.M.T @ w
+        problem, self.conditions, self.steps = conditions.problem, conditions, steps
+        v = w + steps * (conditions.forward(x) - problem.b)
+        self.slope = problem.f.grad(x) + conditions.adjoint(w)
         self.shift = conditions.rows.prox(v, steps) - w
         self.D = _ProxDerivative(conditions.rows, v, steps)
-        self.system = _Symmetric(conditions.hessian(x), *self.D.coupling(self.M, steps))
+        self.hessian = conditions.hessian(x)
+        self.factors = self._factorised(QUICK)
 
     def newton_step(self) -> Point:
         """The step to the root of the linearised conditions."""
         return self.solve(-self.slope, self.shift)
 
     def solve(self, r: Array, q: Array) -> Point:
-        """J⁻¹(r, q); if J is singular, from the least-squares solution of least norm of the symmetric system."""
-        dx, u = self.system.solve(r - self.M.T @ q, -(self.D.times(q) / self.steps)[self.D.active])
+        """J⁻¹(r, q); if J is singular, from the least-squares solution of least norm of the symmetric system.
+
+        Raises
+        ------
+        NotSolved
+            If the system is too large to factorise, and products do not solve it.
+        """
+        dx, u = self._symmetric(r - self.conditions.adjoint(q), -(self.D.times(q) / self.steps)[self.D.active])
         return dx, q + self.D.spread(u)
 
     def solve_transpose(self, r: Array, q: Array) -> Point:
         """J⁻ᵀ(r, q)."""
-        dx, u = self.system.solve(r, self.D.times(q)[self.D.active])
-        return dx, q - self.M @ dx - self.D.spread(u) / self.steps
+        dx, u = self._symmetric(r, self.D.times(q)[self.D.active])
+        return dx, q - self.conditions.forward(dx) - self.D.spread(u) / self.steps
+
+    def _symmetric(self, r: Array, q: Array) -> Point:
+        """The solution of the symmetric system."""
+        rhs, columns = np.concatenate([r, q]), r.size
+        if self.factors is None:
+            try:
+                found = self._iterated().solve(rhs)
+                return found[:columns], found[columns:]
+            except NotSolved:
+                self.factors = self._factorised(LONGEST)
+                if self.factors is None:
+                    raise
+        found = self.factors.solve(rhs)
+        return found[:columns], found[columns:]
+
+    def _factorised(self, seconds: float) -> Factorised | None:
+        """The factorised system; None if that takes longer, or the entries are not known."""
+        if self.conditions.M is None:
+            return None
+        try:
+            parts = self.hessian.entries(seconds), *self.D.coupling(self.conditions.M, self.steps)
+        except (NotExplicit, TooExpensive):
+            return None
+        return Factorised(*parts) if seconds_of(*parts, seconds) <= seconds else None
+
+    def _iterated(self) -> Iterated:
+        """The system by its products, scaled by the diagonals of ∇²f and of its Schur complement."""
+        D, columns, steps = self.D, self.slope.size, self.steps[self.D.active]
+
+        def times(v: Array) -> Array:
+            dx, u = v[:columns], v[columns:]
+            pulled = self.conditions.adjoint(D.spread(u))
+            image = D.times(self.conditions.forward(dx))[D.active]
+            return np.concatenate([self.hessian.times(dx) + pulled, image - D.bent(u) / steps])
+
+        curved = self.hessian.sizes
+        greatest = float(curved.max(initial=0.0)) or 1.0
+        curved = np.where(curved > FLAT * greatest, curved, greatest)
+        across = D.across[D.active]
+        rows = across**2 * squares(self.conditions.problem.M, 1 / curved)[D.active] + (across - across**2) / steps
+        return Iterated(times, np.concatenate([curved, rows]))
 
 
 class _ProxDerivative:
@@ -112,99 +183,29 @@ class _ProxDerivative:
         whole[self.active] = u
         return self.times(whole)
 
+    def bent(self, u: Array) -> Array:
+        """D(I − D)u, made regular in the directions that D maps to zero; from and to the active rows."""
+        once = self.spread(u)
+        found = once - self.times(once)
+        if self.units is not None:
+            whole = np.zeros(self.across.size)
+            whole[self.active] = u
+            found = found + self.units @ (self.lost * (self.units.T @ whole))
+        return found[self.active]
+
     def coupling(self, M: Matrix, steps: Array) -> tuple[Matrix, Matrix]:
-        """DM and S⁻¹D(I − D) of the active rows, the latter made regular in the directions that D maps to zero."""
+        """DM and S⁻¹D(I − D) of the active rows, the latter made regular in the directions that D maps to zero.
+
+        Raises
+        ------
+        TooExpensive
+            If the groups are so large that D, which has a dense block for each, has too many entries.
+        """
         if self.units is None:
             return M[self.active], sp.csr_array((self.active.size,) * 2)
         units = self.units[self.active]
+        if float(units.count_nonzero(axis=0).astype(np.float64) @ units.count_nonzero(axis=0)) > MEMORY:
+            raise TooExpensive("the entries of the derivative of the prox")
         D = sp.diags_array(self.across[self.active]) + units @ sp.diags_array(self.extra) @ units.T
         regular = D - D @ D + units @ sp.diags_array(self.lost) @ units.T
         return D @ M[self.active], sp.csr_array(sp.diags_array(1 / steps[self.active]) @ regular)
-
-
-def _hessian_of(problem: Problem) -> Callable[[Array], Matrix]:
-    """∇²f as a function of x."""
-    terms = problem.f.lowered()
-    if terms is None:
-        raise TypeError(f"the Hessian of {type(problem.f).__name__} is not known")
-    whole = isinstance(terms, Terms)
-    sizes = [problem.columns] if whole else [block.stop - block.start for block in problem.blocks or []]
-    curvature = Curvature(terms, sizes)
-    P = sp.diags_array(curvature.P, format="csr") if curvature.P.ndim == 1 else curvature.P
-
-    def at(x: Array) -> Matrix:
-        if not curvature.rows:
-            return P
-        A, weights = curvature.A, curvature.curvatures(curvature.image(x))
-        return A.T @ (sp.diags_array(weights) @ A if sp.issparse(A) else weights[:, None] * A) + P
-
-    if not curvature.quadratic:
-        return at
-    constant = at(np.zeros(problem.columns))
-    return lambda x: constant
-
-
-class _Symmetric:
-    """[H Bᵀ; B −C] with positive semidefinite H and C, possibly singular.
-
-    The factorised matrix is that with H + δI and C + δI, which is quasidefinite. Refinement makes up for δ. The null
-    space of the matrix is a product of one in x and one in u, so refinement from zero gives the solution of least norm.
-    """
-
-    def __init__(self, H: Matrix, B: Matrix, C: Matrix) -> None:
-        self.columns = H.shape[0]
-        size = self.columns + B.shape[0]
-        sparse = all(map(sp.issparse, (H, B, C))) and size > DENSE_SIZE
-        if sparse:
-            K = sp.block_array([[H, B.T], [B, -C]], format="csc")
-            greatest = abs(K).max(axis=0).toarray().ravel()
-        else:
-            H, B, C = (part.toarray() if sp.issparse(part) else part for part in (H, B, C))
-            K = np.block([[H, B.T], [B, -C]])
-            greatest = abs(K).max(axis=0, initial=0.0)
-        self.scale = 1 / np.sqrt(np.where(greatest > 0, greatest, 1.0))
-        self.signs = np.concatenate([np.ones(self.columns), -np.ones(size - self.columns)])
-        if sparse:
-            around = sp.diags_array(self.scale)
-            self.K = sp.csc_array(around @ K @ around)
-            self._solve: Callable[[Array], Array] = qdldl.Solver(
-                sp.csc_matrix(self.K + SHIFT * sp.diags_array(self.signs))
-            ).solve
-        else:
-            self.K = self.scale[:, None] * K * self.scale
-            factors = scipy.linalg.lu_factor(self.K + SHIFT * np.diag(self.signs), check_finite=False)
-            self._solve = lambda r: scipy.linalg.lu_solve(factors, r, check_finite=False)
-
-    def solve(self, r: Array, q: Array) -> Point:
-        """The solution of least norm, of the least-squares problem if there is none (in scaled variables)."""
-        rhs = self.scale * np.concatenate([r, q])
-        found, left = self._refined(rhs)
-        if left > INCONSISTENT * np.linalg.norm(rhs):
-            for _ in range(3):  # again, for what rounding leaves
-                rhs = rhs - self._null_part(rhs)
-            found, _ = self._refined(rhs)
-        found = self.scale * found
-        return found[: self.columns], found[self.columns :]
-
-    def _null_part(self, rhs: Array) -> Array:
-        """The part in the null space, on which the factorised matrix is ±δ; elsewhere each pass divides by λ/δ."""
-        for _ in range(4):
-            rhs = SHIFT * self.signs * self._solve(rhs)
-        return rhs
-
-    def _refined(self, rhs: Array) -> tuple[Array, float]:
-        """The solution from zero on, and the norm of what is left of the right-hand side."""
-        found, left = np.zeros(rhs.size), rhs
-        norm = size = float(np.linalg.norm(rhs))
-        for _ in range(REFINEMENTS):
-            if norm <= ACCURATE * size:
-                break
-            more = found + self._solve(left)
-            left = rhs - self.K @ more
-            last, norm = norm, float(np.linalg.norm(left))
-            if not norm < last:
-                return found, last
-            found = more
-            if norm > 0.5 * last:
-                break
-        return found, norm

@@ -12,6 +12,10 @@ FAILURES = ("raise", "nan")
 TOL = 1e-8
 
 
+class NotSolved(RuntimeError):
+    """There is no solution with the status `optimal`, or no accurate derivative of it."""
+
+
 class SolveOptions(NamedTuple):
     """Checked options."""
 

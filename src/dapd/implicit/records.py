@@ -7,16 +7,18 @@ compute with the functions of `xp`, jax.numpy or torch, so that library can diff
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
 
 from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.model import composed, proximal, smooth
+from dapd.operators.base import Operator
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +49,39 @@ class Sparse(ParameterRecord):
         return sp.csr_array((self.values, (self.rows, self.columns)), shape=self.shape)
 
 
+@dataclass(frozen=True, eq=False)
+class Products(ParameterRecord):
+    """A constant linear map that only has products, computed in NumPy."""
+
+    fixed = ("operator",)
+    operator: Operator
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.operator.shape
+
+
+# by the name of the library: what computes operator.forward(v) in NumPy, for a v of that library
+PRODUCTS: dict[str, Callable[[Operator, Any], Any]] = {}
+
+
 def times(M: Any, x: Array) -> Array:
     """Mx."""
+    if isinstance(M, Products):
+        return _product(M.operator, x)
     return sums(M.values * x[M.columns], M.rows, M.shape[0]) if isinstance(M, Sparse) else M @ x
 
 
 def times_transpose(M: Any, y: Array) -> Array:
     """Mᵀy."""
+    if isinstance(M, Products):
+        return _product(M.operator.transposed(), y)
     return sums(M.values * y[M.rows], M.columns, M.shape[1]) if isinstance(M, Sparse) else y @ M
+
+
+def _product(operator: Operator, v: Any) -> Any:
+    return PRODUCTS["torch" if hasattr(v, "new_zeros") else "jax"](operator, v)
 
 
 def sums(v: Array, owner: Any, count: int) -> Array:
@@ -64,7 +91,10 @@ def sums(v: Array, owner: Any, count: int) -> Array:
     return v.__array_namespace__().zeros(count, v.dtype).at[owner].add(v)
 
 
-def _matrix(M: Any) -> Any:
+def matrix_of(M: Any) -> Any:
+    """M as the classes of `dapd` take it."""
+    if isinstance(M, Products):
+        return M.operator
     return M.model() if isinstance(M, Sparse) else M
 
 
@@ -99,6 +129,8 @@ class Quadratic(FunctionRecord):
         """½(H + Hᵀ)x − c."""
         if self.H is None:
             curved = 0 * x
+        elif isinstance(self.H, Products):
+            curved = times(self.H, x)
         elif not isinstance(self.H, Sparse) and self.H.ndim == 1:
             curved = self.H * x
         else:
@@ -107,7 +139,11 @@ class Quadratic(FunctionRecord):
 
     def model(self) -> smooth.Function:
         """With its eigenvalues."""
-        H = _matrix(self.H)
+        if isinstance(self.H, Products):
+            return smooth.Quadratic(
+                LinearOperator(self.H.shape, matvec=self.H.operator.forward, dtype=np.float64), self.c
+            )
+        H = matrix_of(self.H)
         return smooth.Quadratic(H if H is None or H.ndim == 1 else 0.5 * (H + H.T), self.c)
 
 
@@ -125,7 +161,7 @@ class LeastSquares(FunctionRecord):
 
     def model(self) -> smooth.Function:
         """With its singular values."""
-        return smooth.LeastSquares(_matrix(self.A), self.d, float(self.ridge))
+        return smooth.LeastSquares(matrix_of(self.A), self.d, float(self.ridge))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +179,7 @@ class Logistic(FunctionRecord):
 
     def model(self) -> smooth.Function:
         """With its constants."""
-        return smooth.Logistic(_matrix(self.A), self.labels, float(self.ridge))
+        return smooth.Logistic(matrix_of(self.A), self.labels, float(self.ridge))
 
 
 @dataclass(frozen=True, eq=False)

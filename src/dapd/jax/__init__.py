@@ -8,7 +8,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError("dapd.jax needs JAX, which is not installed; try: pip install 'dapd[jax]'") from None
 
 from dapd.engines.jax_mesh import load_shards
-from dapd.implicit.host import NotSolved
+from dapd.implicit.options import NotSolved
 from dapd.implicit.records import (
     L1,
     Box,

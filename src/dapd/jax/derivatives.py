@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from dapd.implicit.conditions import residual
 from dapd.implicit.convert import Data, check_shapes, data_of
 from dapd.implicit.options import SolveOptions, check_options
 from dapd.implicit.records import Sparse
+from dapd.jax import products as _products  # noqa: F401  # registers itself
 from dapd.jax.host_calls import call_host
 from dapd.jax.smooth import Smooth
 
@@ -41,21 +42,22 @@ def solve(
     """Solve min_x max_y f(x) + yᵀMx − bᵀy − φ(y), differentiably, under jit, vmap, grad, jvp and their combinations.
 
     The problem is solved on the host, in float64: by Newton steps if it is small and they suffice, else by
-    `dapd.solve`. Derivatives come from the optimality conditions at the solution: each takes one linear system, and
-    none goes through the iterations. The results have the dtype of the arguments.
+    `dapd.solve`; under vmap, all problems at once by `dapd.solve_batch`. Derivatives come from the optimality
+    conditions at the solution: each takes one linear system, and none goes through the iterations. The results have
+    the dtype of the arguments.
 
     Parameters
     ----------
     f : dapd.jax.Quadratic, LeastSquares, Logistic, PseudoHuber, Separable or Smooth
         With traced arrays as parameters. A function of `dapd` itself is a constant.
-    M : array, sparse matrix or `dapd.jax.Sparse`
+    M : array, sparse matrix or `dapd.jax.Sparse`; as a constant, any other map that `dapd.Problem` takes
     b : vector
     phi : dapd.jax.Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack
     bounds : pair (lower, upper), optional
         Of x: numbers or vectors, infinite or None if there is none.
     failures : str
-        What a solve does that does not end with the status `optimal`: "raise" an error with its message, or return
-        "nan", so the others of a batch are not lost.
+        What happens if a solve does not end with the status `optimal`, or its derivative is too large to compute:
+        "raise" an error with its message, or return "nan", so the others of a batch are not lost.
     **options
         Of `dapd.solve`: method, tol (1e-8 by default), tol_absolute, max_iterations, time_limit, engine, direct, seed.
     """
@@ -104,7 +106,9 @@ def _check(data: Data) -> None:
 def _solution(settings: SolveOptions, data: Data) -> Any:
     """The point (x, w) and the steps of the prox; w is y, or (y, z) if x has bounds."""
     x, w = data.lengths
-    return call_host(lambda data: host.solution(data, settings), (x, w, w), data.b.dtype, (data,))
+    return call_host(
+        lambda systems: host.solutions([data for (data,) in systems], settings), (x, w, w), data.b.dtype, (data,)
+    )
 
 
 @_solution.defjvp
@@ -116,11 +120,14 @@ def _tangent(settings: SolveOptions, primals: tuple[Data], tangents: tuple[Data]
     moves = jax.tree.leaves(tangents)
     # the solution is the root for all steps, so they count as constant
     point = x, w, lax.stop_gradient(steps)
-    return (x, w, steps), (*_move(tree, tuple(moved), leaves, [moves[k] for k in moved], point), jnp.zeros_like(steps))
+    dx, dw = _move(settings, tree, tuple(moved), leaves, [moves[k] for k in moved], point)
+    return (x, w, steps), (dx, dw, jnp.zeros_like(steps))
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _move(tree: Any, moved: tuple[int, ...], leaves: list[Any], moves: list[Any], point: Any) -> Any:
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _move(
+    settings: SolveOptions, tree: Any, moved: tuple[int, ...], leaves: list[Any], moves: list[Any], point: Any
+) -> Any:
     """How (x, w) moves if these leaves of the data do; compiled, so it is fast outside jit too."""
 
     def conditions(*some: jax.Array) -> jax.Array:
@@ -131,11 +138,11 @@ def _move(tree: Any, moved: tuple[int, ...], leaves: list[Any], moves: list[Any]
     data = jax.tree.unflatten(tree, leaves)
     _, change = jax.jvp(conditions, [leaves[k] for k in moved], moves)
     # one vector: JAX does not transpose a linear solve if only a part of its right-hand side is linear
-    found, size = _linear_solve(data, point, -change), point[0].size
+    found, size = _linear_solve(settings, data, point, -change), point[0].size
     return found[:size], found[size:]
 
 
-def _linear_solve(data: Data, point: Any, rhs: jax.Array) -> Any:
+def _linear_solve(settings: SolveOptions, data: Data, point: Any, rhs: jax.Array) -> Any:
     """J⁻¹ of the right-hand side, J the derivative of the conditions by (x, w)."""
     x, w, steps = point
 
@@ -144,15 +151,19 @@ def _linear_solve(data: Data, point: Any, rhs: jax.Array) -> Any:
         return jnp.concatenate(jax.jvp(lambda x, w: residual(jnp, data, x, w, steps), (x, w), moves)[1])
 
     def by(transpose: bool) -> Callable[[Any, jax.Array], jax.Array]:
-        return lambda _, r: call_host(partial(_solved_linear, transpose), (r.size,), r.dtype, (data, *point), r)[0]
+        call = partial(_solvers, settings, transpose)
+        return lambda _, r: call_host(call, (r.size,), r.dtype, (data, *point), r)[0]
 
     return lax.custom_linear_solve(times, rhs, by(False), by(True))
 
 
-def _solved_linear(transpose: bool, data: Data, x: Any, w: Any, steps: Any) -> Callable[[Any], Any]:
-    """What solves with right-hand sides."""
-    if np.isnan(x).any():
-        return lambda rhs: [np.full(rhs.shape, np.nan)]
-    linear = host.linearised(data, x, w, steps)
-    solve = linear.solve_transpose if transpose else linear.solve
-    return lambda rhs: [np.concatenate(solve(rhs[: x.size], rhs[x.size :]))]
+def _solvers(settings: SolveOptions, transpose: bool, systems: Sequence[Any]) -> Iterator[Callable[[Any], list[Any]]]:
+    """What solves with right-hand sides, for each system."""
+    datas, points = [data for data, *_ in systems], [point for _, *point in systems]
+
+    def joined(solve: Callable[[Any, Any], Any], columns: int, rhs: Any) -> list[Any]:
+        return [np.concatenate(solve(rhs[:columns], rhs[columns:]))]
+
+    solvers = host.linear_solvers(datas, points, settings, transpose=transpose)
+    for solve, (x, *_) in zip(solvers, points, strict=True):
+        yield partial(joined, solve, x.size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -12,41 +12,53 @@ from jax import lax
 
 
 def call_host(
-    call: Callable[..., Any], lengths: Sequence[int], dtype: Any, system: tuple[Any, ...], rhs: Any = None
+    call: Callable[[Sequence[Any]], Iterable[Any]],
+    lengths: Sequence[int],
+    dtype: Any,
+    system: tuple[Any, ...],
+    rhs: Any = None,
 ) -> Any:
-    """call(*system), or call(*system)(rhs), in NumPy: vectors of the given lengths.
+    """What call([system]) gives, or does with rhs, in NumPy: vectors of the given lengths.
 
-    In a batch, each `system` is set up once for all right-hand sides that share it. If nothing is traced, `call` is
-    called at once, so its errors arrive as they are.
+    In a batch, `call` gets all different systems at once, which share the arrays that are not batched. What it gives
+    for a system is used for all of its right-hand sides. If nothing is traced, `call` is called at once, so its errors
+    arrive as they are.
     """
     leaves, tree = jax.tree.flatten((system, rhs))
     of_system = len(jax.tree.leaves(system))
     ranks = [leaf.ndim for leaf in leaves]
     wide = [leaf.dtype == jnp.float64 for leaf in leaves]
 
-    def one(arrays: Sequence[Any], made: Any = None) -> tuple[Any, list[Any]]:
-        own, right = jax.tree.unflatten(tree, arrays)
-        made = call(*own) if made is None else made
-        answer = made if rhs is None else made(right)
-        return made, [np.asarray(part, dtype) for part in answer]
-
     def many(*words: Any) -> Any:
         arrays = [_from_words(word) if long else np.asarray(word) for word, long in zip(words, wide, strict=True)]
         leading = [array.shape[: array.ndim - rank] for array, rank in zip(arrays, ranks, strict=True)]
         batch = np.broadcast_shapes(*leading)
+        views: dict[Any, Any] = {}
+
+        def at(index: tuple[int, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
+            """The system and the right-hand side there, and what tells this system from others."""
+            keys = [(k, *(min(i, n - 1) for i, n in zip(index, lead, strict=True))) for k, lead in enumerate(leading)]
+            own = [views.setdefault(key, array[key[1:]]) for key, array in zip(keys, arrays, strict=True)]
+            return *jax.tree.unflatten(tree, own), tuple(keys[:of_system])
+
+        users: dict[Any, list[Any]] = {}
+        systems = []
+        for index in np.ndindex(batch):
+            own, right, key = at(index)
+            if key not in users:
+                systems.append(own)
+            users.setdefault(key, []).append((index, right))
         out = [np.empty((*batch, n), dtype) for n in lengths]
-        made, last = None, None
-        for at in np.ndindex(batch):
-            places = [tuple(min(i, n - 1) for i, n in zip(at, lead, strict=True)) for lead in leading]
-            if places[:of_system] != last:
-                made, last = None, places[:of_system]
-            made, answer = one([array[place] for array, place in zip(arrays, places, strict=True)], made)
-            for part, value in zip(out, answer, strict=True):
-                part[at] = value
+        for made, own_users in zip(call(systems), users.values(), strict=True):
+            for index, right in own_users:
+                for part, value in zip(out, made if rhs is None else made(right), strict=True):
+                    part[index] = value
         return tuple(part[..., None].view(np.uint32) for part in out)
 
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-        return tuple(map(jnp.asarray, one([np.asarray(leaf) for leaf in leaves])[1]))
+        own, right = jax.tree.unflatten(tree, [np.asarray(leaf) for leaf in leaves])
+        (made,) = call([own])
+        return tuple(jnp.asarray(np.asarray(part, dtype)) for part in (made if rhs is None else made(right)))
     count = np.dtype(dtype).itemsize // 4
     shapes = tuple(jax.ShapeDtypeStruct((n, count), np.uint32) for n in lengths)
     given = [_to_words(leaf) if long else leaf for leaf, long in zip(leaves, wide, strict=True)]

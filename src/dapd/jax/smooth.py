@@ -12,8 +12,11 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.implicit import records
+from dapd.implicit.hessian import Hessian
 from dapd.implicit.records import FunctionRecord, ParameterRecord
 from dapd.model import smooth
+from dapd.second_order.choose import MEMORY
+from dapd.second_order.matrices import TooExpensive
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +44,7 @@ class Smooth(FunctionRecord):
 
     def model(self) -> smooth.Function:
         """In float64, whatever the user's configuration is."""
-        value, grad, _ = _compiled(self.fun)
+        value, grad = _compiled(self.fun)
 
         def ask(call: Any, x: Array) -> Any:
             with jax.enable_x64(True):
@@ -49,16 +52,50 @@ class Smooth(FunctionRecord):
 
         return smooth.Smooth(lambda x: float(ask(value, x)), lambda x: ask(grad, x), self.mu, self.L)
 
-    def hessian(self, x: Array) -> Array:
-        """∇²f(x) with all its entries."""
+    def hessian(self, x: Array) -> Hessian:
+        """∇²f(x)."""
+        return _OfFunction(self, x)
+
+
+@dataclass(frozen=True)
+class _OfFunction(Hessian):
+    """∇²f(x), by JAX."""
+
+    f: Smooth
+    x: Array
+
+    @property
+    def columns(self) -> int:
+        """The length of x."""
+        return int(self.x.size)
+
+    def times(self, d: Array) -> Array:
+        """By a derivative of the gradient, without the entries."""
         with jax.enable_x64(True):
-            return np.asarray(_compiled(self.fun)[2](x, self.theta))
+            return np.asarray(_second(self.f.fun)[0](self.x, self.f.theta, d))
+
+    def entries(self, seconds: float) -> Array:
+        """All of them."""
+        if self.columns**2 > MEMORY:
+            raise TooExpensive("the entries of the Hessian")
+        with jax.enable_x64(True):
+            return np.asarray(_second(self.f.fun)[1](self.x, self.f.theta))
 
 
 @cache
-def _compiled(fun: Callable[[Any, Any], Any]) -> tuple[Any, Any, Any]:
-    """The function, its gradient and its Hessian."""
-    return jax.jit(fun), jax.jit(jax.grad(fun)), jax.jit(jax.hessian(fun))
+def _compiled(fun: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    """The function and its gradient."""
+    return jax.jit(fun), jax.jit(jax.grad(fun))
+
+
+@cache
+def _second(fun: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    """The Hessian's product with a vector, and the Hessian."""
+
+    def times(x: Any, theta: Any, d: Any) -> Any:
+        return jax.jvp(lambda x: jax.grad(fun)(x, theta), (x,), (d,))[1]
+
+    return jax.jit(times), jax.jit(jax.hessian(fun))
 
 
 def _register(kind: Any) -> None:
