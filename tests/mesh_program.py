@@ -9,7 +9,7 @@ import sys
 
 task, devices, *several = sys.argv[1:]
 process, processes, port = map(int, several) if several else (0, 1, 0)
-fast = "" if task == "program" else "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+fast = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices} {fast}"
 
 import jax  # noqa: E402
