@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 matplotlib.use("Agg")
+# what the tests compile runs for a moment, so it is compiled quickly; only LLVM's part of it changes
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 if threading.current_thread() is threading.main_thread():
     # a shell that starts the tests in the background lets them ignore Ctrl-C, and those that send one would not end
     signal.signal(signal.SIGINT, signal.default_int_handler)
