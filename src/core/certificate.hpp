@@ -12,31 +12,25 @@ struct RowsAt {
   const double *Mx, *b, *y, *sizes, *duals, *entries;
 };
 
-// A sum whose rounding errors are added up beside it (Neumaier 1974), so they do not grow with the number of terms.
-class Sum {
- public:
-  Sum& operator+=(double term) {
-    const double next = sum_ + term;
-    lost_ += std::abs(sum_) >= std::abs(term) ? (sum_ - next) + term : (term - next) + sum_;
-    sum_ = next;
-    return *this;
-  }
-  operator double() const { return std::isfinite(sum_) ? sum_ + lost_ : sum_; }
-
- private:
-  double sum_ = 0, lost_ = 0;
-};
-
-struct RowSums {
-  Sum squares;                  // Σ (y − prox(y + r))²
-  double feasibility = 0;       // the greatest error of a row, relative to its size
-  double primal = 0, dual = 0;  // greatest distances from dom φ* and from dom φ
-  Sum conjugate, value;         // φ* and φ at the nearest points there
-  Sum product, sizes;           // bᵀq and Σ |b_i q_i|, q the nearest point of dom φ
-};
-
 // As std::max, but a NaN stays.
 inline double greater(double a, double b) { return b <= a ? a : b; }
+
+struct RowSums {
+  double squares = 0;           // Σ (y − prox(y + r))²
+  double feasibility = 0;       // the greatest error of a row, relative to its size
+  double primal = 0, dual = 0;  // greatest distances from dom φ* and from dom φ
+  double conjugate = 0, value = 0;  // φ* and φ at the nearest points there
+  double product = 0, sizes = 0;    // bᵀq and Σ |b_i q_i|, q the nearest point of dom φ
+
+  RowSums& operator+=(const RowSums& other) {
+    squares += other.squares;
+    feasibility = greater(feasibility, other.feasibility);
+    primal = greater(primal, other.primal), dual = greater(dual, other.dual);
+    conjugate += other.conjugate, value += other.value;
+    product += other.product, sizes += other.sizes;
+    return *this;
+  }
+};
 
 // sup{uz : low ≤ u ≤ high}; infinite bounds cost nothing if z is zero.
 inline double support(double z, double low, double high) { return z > 0 ? high * z : z < 0 ? low * z : 0.0; }
@@ -76,14 +70,28 @@ void add_rows(const Phi<double>& phi, const RowsAt& at, Index start, Index stop,
   }
 }
 
+// Halves are added, not row to row, so rounding errors grow with the logarithm of the number of rows.
+template <std::uint8_t code>
+RowSums sum_rows(const Phi<double>& phi, const RowsAt& at, Index start, Index stop) {
+  constexpr Index FEW = 128;
+  RowSums sums;
+  if (stop - start <= FEW) {
+    add_rows<code>(phi, at, start, stop, sums);
+    return sums;
+  }
+  const Index middle = start + (stop - start) / 2;
+  sums = sum_rows<code>(phi, at, start, middle);
+  return sums += sum_rows<code>(phi, at, middle, stop);
+}
+
 inline RowSums certify_rows(const Phi<double>& phi, const RowsAt& at) {
   RowSums sums;
   for (Index i = 0, end; i < phi.rows; i = end) {
     end = phi.one_code ? phi.rows : same_code(phi.code, i, phi.rows);
     switch (phi.code[phi.one_code ? 0 : i]) {
-      case CLIP: add_rows<CLIP>(phi, at, i, end, sums); break;
-      case SHRINK: add_rows<SHRINK>(phi, at, i, end, sums); break;
-      default: add_rows<KEEP>(phi, at, i, end, sums);
+      case CLIP: sums += sum_rows<CLIP>(phi, at, i, end); break;
+      case SHRINK: sums += sum_rows<SHRINK>(phi, at, i, end); break;
+      default: sums += sum_rows<KEEP>(phi, at, i, end);
     }
   }
   return sums;
