@@ -34,6 +34,7 @@ from dapd.spectrum.estimate import Spectrum
 TRIAL = 0.1  # seconds of such a prediction from which it comes later, if factorisations will probably fill in
 EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost
 COMPARED = 0.5  # seconds of another way from which it pays off to find out whether second-order steps are faster
+UNCERTAIN = 2.5  # times what is usual: what second-order steps may take, whose number varies more than Clarabel's
 FORESIGHT = 5.0  # seconds of Clarabel that are predicted closely: to count the entries of a factor takes time too
 AWAY = 1e3  # times the size of the start, from which x has run away, so a proof need not hold for much larger x
 CHECKING = 0.25  # part of the time that may go into checks of whether iterates run away along a ray
@@ -174,20 +175,20 @@ class Possible:
             self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.1, limit / 10))
             if use_direct:
                 self.waiting[Direct.name] = lambda: Direct(
-                    search, limit if first.certain else min(max(1.0, 0.5 * limit), FORESIGHT)
+                    search, limit if first.certain else min(max(1.0, limit), FORESIGHT)
                 )
 
     def first(self) -> list[Way]:
         """The one that solved the last problem; if there is none, all of them, the most promising first."""
         known = self.search.kept.get("way")
-        if known is None and not self.search.repeated and self._would_fill_in():
+        if known is None and not self.search.repeated and self.would_fill_in():
             self.on_trial, known = True, FirstOrder.name
         if known not in self.waiting:
             return self.rest()
         way = self.waiting.pop(known)()
         return [way] if math.isfinite(way.predict()) else self.rest()
 
-    def _would_fill_in(self) -> bool:
+    def would_fill_in(self) -> bool:
         """Whether it would take long to find out what factorisations cost, which is probably too much."""
         M = self.search.problem.M.sparse() if self.examining > TRIAL and len(self.waiting) > 1 else None
         return M is not None and filled_seconds(M) > self.examining
@@ -212,7 +213,11 @@ class Possible:
             for way in ways:
                 if isinstance(way, SecondOrder) and not way.is_set_up:
                     way.set_up(within=best.predict() / FACTORISATIONS)
-        return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.predict())
+        sure = min((way.predict() for way in ways if isinstance(way, Direct)), default=math.inf)
+        for way in ways:
+            if isinstance(way, SecondOrder) and sure < UNCERTAIN * way.predict():
+                way.doubt = UNCERTAIN
+        return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.expected())
 
     def remember(self, solved: Way | None) -> None:
         """Note what to try first next time: what solved the problem, or after a cold start second-order steps."""

@@ -87,8 +87,10 @@ def explain(
     blocks = compare_blocks(stacked, spectrum, engine, math.inf)
     search = Search(stacked, settings.tolerances, 1, deadline, blocks.spectrum)
     with np.errstate(all="ignore"):
-        ways = Possible(search, engine, direct).rest()
-        chosen = _first(ways)
+        possible = Possible(search, engine, direct)
+        on_trial = possible.would_fill_in()
+        ways = possible.rest()
+        chosen = next(way for way in ways if isinstance(way, FirstOrder)) if on_trial else _first(ways)
         prospects = [
             *_of_ways(ways, engine, direct),
             *_of_theorems(stacked, blocks.spectrum, max(settings.tolerances), ways),
@@ -109,7 +111,7 @@ def explain(
 def _first(ways: list[Way]) -> Way:
     """The way that `auto` makes progress with first: second-order steps are set up when they seem fastest."""
     while True:
-        way = min(ways, key=lambda one: one.predict())
+        way = min(ways, key=lambda one: one.expected())
         if not isinstance(way, SecondOrder) or way.is_set_up:
             return way
         way.set_up()

@@ -48,6 +48,7 @@ class Way:
         self.spent, self.patience = 0.0, SOON  # seconds, and how many may be spent in any case
         self.left_at = math.inf  # the error when another way took over
         self.progress: list[tuple[float, float]] = []  # seconds spent, and how many times too large the error was
+        self.doubt = 1.0  # times its prediction: what it may well take if another way is more certain
         self.why = ""
         self.pieces: Iterator[Advance] | None = None
 
@@ -91,7 +92,7 @@ class Way:
         if math.isinf(self.predict()):
             return math.inf
         if self.spent <= min(self.patience, max(AT_ONCE, OVERRUN * self.predict())):
-            return self.search.slowdown * self.predict()
+            return self.search.slowdown * self.doubt * self.predict()
         return min(max(self.predict() - self.spent, OVERRUN * self.spent), CAUTION * self.left())
 
     def renew(self) -> None:
