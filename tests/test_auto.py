@@ -350,6 +350,23 @@ def test_first_order_steps_begin_if_factorisations_would_probably_fill_in(monkey
     assert filled_seconds(M) > 100
 
 
+@pytest.mark.skipif(not direct.is_installed(), reason="Clarabel is not installed")
+def test_clarabel_begins_only_when_its_cost_is_known():
+    rng = np.random.default_rng(0)
+    problem = dapd.Problem(
+        dapd.Quadratic(np.ones(9), np.arange(9.0)), rng.random((6, 9)), np.ones(6), dapd.NonNegative()
+    )
+    search = Search(problem, (1e-6, 0.0), 1000, math.inf, None)
+    search.judge(np.zeros(9), np.zeros(6))
+    way = Direct(search, 1e-6)  # seconds within which it was not worth a closer look
+    guesses = [way.predict()]
+    while way.advance() is not None and not search.iterations:
+        guesses.append(way.predict())  # others may go on now
+    assert len(guesses) > 2
+    assert guesses[1] == 8 * guesses[0]
+    assert search.done
+
+
 def test_a_way_that_has_ended_is_not_tried_again():
     problem = dapd.Problem(dapd.Quadratic(np.ones(9), np.arange(9.0)), np.eye(6, 9), np.ones(6), dapd.NonNegative())
     search = Search(problem, (1e-9, 0.0), 1000, math.inf, None)

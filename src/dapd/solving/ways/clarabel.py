@@ -15,6 +15,7 @@ from dapd.solving.search import Search
 from dapd.solving.ways.base import Advance, Moved, Way
 
 TRIVIAL = 5e-3  # seconds that are not worth a closer prediction
+AHEAD, FAR_AHEAD = 8, 1e5  # times as many seconds are looked ahead before such a way begins, up to so many
 UNKNOWN = 10  # times the limit: what a way is thought to take that was not examined because it would take longer
 
 
@@ -63,9 +64,14 @@ class Direct(Way):
         return 1.0 + error if error else 0.0
 
     def start(self) -> Iterator[Advance]:
-        """One call."""
+        """One call, as soon as it is known how long that takes."""
         search = self.search
         self.form = self.form or conic(search.problem)
+        while self.seconds == math.inf and self.limit < FAR_AHEAD:
+            self.limit *= AHEAD
+            found = direct.predict(search.problem, self.limit, form=self.form)
+            self.seconds, self.by_columns = (None, False) if found is None else found
+            yield partial(Moved, None, None)
         if self.form is None:
             self.seconds = None
             return
