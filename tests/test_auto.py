@@ -367,6 +367,12 @@ def test_clarabel_begins_only_when_its_cost_is_known():
     assert search.done
 
 
+def test_a_wrong_L_is_no_error_about_x0():
+    f = dapd.Smooth(lambda x: 50 * x @ x, lambda x: 100 * x, mu=1.0, L=1.0)
+    problem = dapd.Problem(f, np.random.default_rng(0).standard_normal((20, 60)), np.ones(20))
+    assert dapd.solve(problem, max_iterations=5_000).status != "optimal"
+
+
 def test_a_way_that_has_ended_is_not_tried_again():
     problem = dapd.Problem(dapd.Quadratic(np.ones(9), np.arange(9.0)), np.eye(6, 9), np.ones(6), dapd.NonNegative())
     search = Search(problem, (1e-9, 0.0), 1000, math.inf, None)

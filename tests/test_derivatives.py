@@ -409,3 +409,13 @@ def test_torch_example_of_the_documentation_runs(torch):
     page = (Path(__file__).parent.parent / "docs" / "derivatives.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
     exec(compile(block, "example", "exec"), {"__name__": "example"})
+
+
+def test_a_loss_that_is_linear_in_x_has_second_derivatives():
+    def first(H):
+        return dapd.jax.solve(dapd.jax.Quadratic(H, np.ones(3)), np.ones((1, 3)), np.ones(1), tol=1e-12).x[0]
+
+    H, step = np.arange(1.0, 4.0), 1e-4
+    found = jax.hessian(first)(H)
+    expected = [(jax.grad(first)(H + step * v) - jax.grad(first)(H - step * v)) / (2 * step) for v in np.eye(3)]
+    np.testing.assert_allclose(found, np.array(expected), atol=1e-5)

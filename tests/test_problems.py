@@ -431,6 +431,7 @@ WRONG = [
     (lambda: problems.flow(EDGES, SUPPLY, cost=np.ones(2)), "cost has 2 entries for 6 edges"),
     (lambda: problems.transport(np.ones(3), [1], [1], 1), "cost must be a matrix"),
     (lambda: problems.transport(np.ones((2, 2)), [1, 1], [1, 2], 1), "the same sum"),
+    (lambda: problems.transport(np.ones((2, 2)), [1, 1], [1, 1 + 1e-8], 1), "differ by 1e-08; divide each by its sum"),
     (lambda: problems.consensus([dapd.PseudoHuber(1.0)] * 4, EDGES), "size= must say"),
     (lambda: problems.chebyshev_centre([1.0], [1.0]), "C must be a matrix"),
     (lambda: problems.geometric_median([1.0]), "one row per point"),
@@ -459,3 +460,9 @@ def test_wrong_arguments_are_named(k):
 def test_errors_of_qp_name_its_own_arguments(given, message):
     with pytest.raises(ValueError, match=message):
         dapd.problems.qp(*given)
+
+
+def test_a_qp_may_have_a_matrix_without_rows():
+    none = np.zeros(0)
+    result = dapd.solve(problems.qp(np.eye(2), [-1.0, -3.0], np.zeros((0, 2)), none, none, ub=2.0))
+    np.testing.assert_allclose(result.x, [1.0, 2.0], atol=1e-6)

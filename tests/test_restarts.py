@@ -164,6 +164,17 @@ def test_a_linear_f_needs_no_leap(seed):
     assert run(problem, most=20_000)[-1].error <= 1e-6
 
 
+@pytest.mark.parametrize("scale", [1e3, 1.0, 1e-4])
+def test_a_linear_f_may_have_any_unit(scale):
+    # zero is feasible, so only the costs say how far x should move
+    f = dapd.Quadratic(None, scale * np.array([1.0, 0.0, 1.0]))
+    bounds = np.array([-np.inf, -2.0, -np.inf]), np.array([np.inf, np.inf, 1.0])
+    problem = dapd.Problem(f, np.eye(1, 3), [2.0], dapd.NonNegative(), bounds=bounds).stacked
+    last = run(problem)[-1]
+    assert last.error <= 1e-6
+    np.testing.assert_allclose(last.x, [2.0, 0.0, 1.0], atol=1e-4)
+
+
 def test_theorem_constants_get_their_share():
     problem = quadratic_problem(dapd.Box(-0.5, 0.7), kappa=100.0, ratio=20.0)
     spectrum = dapd.estimate_spectrum(problem.M)

@@ -87,7 +87,11 @@ def transport(cost: Any, source: Any, target: Any, weight: float) -> Problem:
         raise ValueError(f"cost must be a matrix, found shape {C.shape}")
     source, target = vector("source", source, C.shape[0]), vector("target", target, C.shape[1])
     if abs(source.sum() - target.sum()) > 1e-9 * max(source.sum(), target.sum()):
-        raise ValueError(f"source and target must have the same sum, found {source.sum():g} and {target.sum():g}")
+        sums = source.sum(), target.sum()
+        raise ValueError(
+            f"source and target must have the same sum, found {sums[0]:g} and {sums[1]:g}, which differ by "
+            f"{abs(sums[0] - sums[1]):.1g}; divide each by its sum"
+        )
     f = Quadratic(np.full(C.size, number("weight", weight, least=0.0)), -C.ravel())
     rows = sp.kron(sp.eye_array(C.shape[0]), np.ones((1, C.shape[1])))
     columns = sp.kron(np.ones((1, C.shape[0])), sp.eye_array(C.shape[1]))

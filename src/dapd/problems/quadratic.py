@@ -57,7 +57,7 @@ def qp(P: Any, q: Any, A: Any = None, l: Any = None, u: Any = None, lb: Any = No
 
 
 def _limit(name: str, value: Any, absent: float, size: int, what: str) -> Any:
-    given = bound(name, absent if value is None else value)
+    given = bound(name, absent if value is None or np.size(value) == size == 0 else value)
     if np.ndim(given) and np.size(given) != size:
         raise ValueError(f"{name} has {np.size(given)} entries, expected {size}, the number of {what}")
     return given

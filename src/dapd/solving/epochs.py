@@ -21,6 +21,7 @@ from dapd.model.problem import Problem
 
 LENGTH = 3.0  # epochs of a guess last so many Π
 SHORTEST = 20  # iterations of an epoch, and between two looks at a point
+ENDLESS = 1e100  # entries of a point from which its method has diverged, since they will soon be too large to square
 PROBES = 3  # gradients for a first estimate of an unknown L
 LEAP = 8.0  # factor of such an L
 BLOWN_UP = 1e3  # growth of the error in an epoch from which an L that is not known is called too small
@@ -81,11 +82,11 @@ class Bench:
         self.unit = self.L or self._unit(x, y)
 
     def judge(self, x: Array, y: Array) -> float:
-        """The error of a point; inf if it is not a number."""
+        """The error of a point; inf if it is not a number, or far away."""
         with np.errstate(all="ignore"):
             # who judges a point of a device calls it inf if it is not finite, since to ask first would be one more wait
-            finite = on_device(x) or (bool(np.isfinite(x).all()) and bool(np.isfinite(on_host(y)).all()))
-            error = float(self._judge(x, y)) if finite else math.inf
+            near = on_device(x) or all(bool((abs(on_host(part)) < ENDLESS).all()) for part in (x, y))  # false for NaN
+            error = float(self._judge(x, y)) if near else math.inf
         return math.inf if math.isnan(error) else error
 
     @property
@@ -127,12 +128,12 @@ class Bench:
         return found
 
     def _unit(self, x: Array, y: Array) -> float:
-        """The curvature at which a linear f moves x about as far as the constraints are away."""
+        """The curvature at which a linear f moves x about as far as the constraints are away, or by 1 if they hold."""
         problem, x, y = self.problem, on_host(x), on_host(y)
         away = float(np.linalg.norm(y - ask.prox(problem.phi, y + problem.M.forward(x) - problem.b, 1.0)))
         slope = float(np.linalg.norm(self.gradient(x)))
         self.asked[1] += 1
-        return self.s_max * (slope / away if slope and away else 1.0)
+        return self.s_max * (slope / (away or 1.0) or 1.0)
 
     def learn_L(self, L: float) -> None:
         """Replace an estimate of L that turned out too small."""

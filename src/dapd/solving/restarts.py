@@ -366,6 +366,8 @@ class _Proximal(_Track):
                 mu, s = bench.constants(Guess(max(guess.mu, MODERATE.mu), max(guess.s, MODERATE.s)))
                 delta = s * s / math.sqrt((bench.L + mu) * (bench.mu + mu))
             at, length = yield from self._step(at, weaker * mu, weaker * delta, LOOSENESS * (number + 1) ** -SUMMABLE)
+            if math.isinf(at.error):  # only wrong constants of the user's own f can do that
+                at, moved_at = bench.best, math.inf
             length = length / math.sqrt(weaker)
             if length * math.e > before:
                 weaker = max(WEAKEST, weaker / WEAKENING)

@@ -17,6 +17,7 @@ from dapd.solving.search import Search
 AT_ONCE = 0.02  # seconds that a way may take in any case,
 SOON = 0.3  # and if it was not predicted to take less
 OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
+STUCK = 8.0  # and this much longer if its error does not fall
 CAUTION = 2.0  # times what is left as progress says: most errors fall more slowly later on
 
 
@@ -87,13 +88,16 @@ class Way:
     def expected(self) -> float:
         """Seconds that this way takes in all, as predicted, and after a while those that are left.
 
-        What is left is the rest of the prediction, or twice what was spent if that is more, or what progress says.
+        What is left is the rest of the prediction, or twice what was spent if that is more (eight times without any
+        progress), or what progress says.
         """
         if math.isinf(self.predict()):
             return math.inf
         if self.spent <= min(self.patience, max(AT_ONCE, OVERRUN * self.predict())):
             return self.search.slowdown * self.doubt * self.predict()
-        return min(max(self.predict() - self.spent, OVERRUN * self.spent), CAUTION * self.left())
+        left = self.left()
+        more = (OVERRUN if left < math.inf else STUCK) * self.spent
+        return min(max(self.predict() - self.spent, more), CAUTION * left)
 
     def renew(self) -> None:
         """Start anew from a much better point that another way has found."""
