@@ -102,12 +102,11 @@ def as_matrix(M: Operator) -> Dense | Sparse:
         case Identity():
             return Sparse(M.sparse().astype(M.dtype))
         case BlockDiagonal():
-            return Sparse(sp.csr_array(sp.block_diag(M.matrices, format="csr")))
+            return Sparse(M.formed())
         case Kronecker():
             entries = M.A.size * (M.shape[1] // M.A.shape[1] if M.B is None else M.B.size)
             if entries <= FORMED:
-                B = sp.eye_array(M.shape[1] // M.A.shape[1], dtype=M.dtype) if M.B is None else M.B
-                return Sparse(sp.csr_array(sp.kron(M.A, B, format="csr")))
+                return Sparse(M.formed())
             raise ValueError(
                 f"M has a Kronecker product whose A is {M.A.shape[0]} × {M.A.shape[1]}, which the devices of mesh "
                 f"cannot divide evenly, and its {entries:,} entries are too many to form it; append zero columns (or "

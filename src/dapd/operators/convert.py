@@ -62,9 +62,8 @@ def as_operator(M: Any, *, name: str = "M", empty: bool = False) -> Operator:
 def as_sparse(name: str, M: Any, *, empty: bool = False) -> Any:
     """Return M as a checked CSR array, without a copy if it is one already."""
     _shape(name, M.shape, empty=empty)
-    if (
-        getattr(M, "format", "") in ("csr", "csc") and M.indices.size
-    ):  # SciPy does not check them, and products would read elsewhere
+    # SciPy does not check indices, and products would read elsewhere
+    if getattr(M, "format", "") in ("csr", "csc") and M.indices.size:
         least, most, last = M.indices.min(), M.indices.max(), M.shape[M.format == "csr"] - 1
         if least < 0 or most > last:
             raise ValueError(f"{name}.indices must lie in 0 … {last}, found {least} … {most}")

@@ -56,6 +56,12 @@ class Kronecker(Operator):
         Y = self.A.T @ y.reshape(self.A.shape[0], -1)
         return (Y if self.B is None else Y @ self.B).ravel()
 
+    def formed(self) -> Any:
+        """The matrix as CSR."""
+        B = sp.eye_array(self.shape[0] // self.A.shape[0], dtype=self.dtype) if self.B is None else sp.csr_array(self.B)
+        # without the format, blocks would be stored with their zeros
+        return sp.csr_array(sp.kron(sp.csr_array(self.A), B, format="csr"))
+
     def lowered(self) -> tuple[Any, ...]:
         """("kronecker", A, B or None, rows and columns of B)."""
         p, q = self.A.shape
@@ -154,6 +160,10 @@ class BlockDiagonal(Operator):
         """A few blocks at a time, to avoid a copy of all of M."""
         together = max(1, SHEET // self.matrices[0].size)
         return (slice(k, k + together) for k in range(0, len(self.matrices), together))
+
+    def formed(self) -> Any:
+        """The matrix as CSR."""
+        return sp.csr_array(sp.block_diag(self.matrices, format="csr"))
 
     def dense(self) -> Array:
         """The matrix with its zeros."""

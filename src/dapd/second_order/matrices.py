@@ -56,12 +56,10 @@ def explicit(M: Operator, seconds: float = 0.0) -> Matrix:
         known = isinstance(sparse, sp.csr_array) and sparse.dtype == np.float64
         return sparse if known else sp.csr_array(sparse, dtype=np.float64)
     if isinstance(M, Kronecker):
-        B = sp.eye_array(M.shape[0] // M.A.shape[0]) if M.B is None else sp.csr_array(M.B)
-        # without the format, blocks would be stored with their zeros
-        whole = sp.csr_array(sp.kron(sp.csr_array(M.A), B, format="csr"), dtype=np.float64)
+        whole = sp.csr_array(M.formed(), dtype=np.float64)
         return whole.toarray() if whole.nnz > DENSE * whole.shape[0] * whole.shape[1] else whole
     if isinstance(M, BlockDiagonal):
-        return sp.csr_array(sp.block_diag(M.matrices, format="csr"), dtype=np.float64)
+        return sp.csr_array(M.formed(), dtype=np.float64)
     return _probed(M, seconds) if M.probes else np.asarray(M.dense(), np.float64)
 
 

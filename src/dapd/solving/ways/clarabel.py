@@ -15,8 +15,8 @@ from dapd.solving.search import Search
 from dapd.solving.ways.base import Advance, Moved, Way
 
 TRIVIAL = 5e-3  # seconds that are not worth a closer prediction
-AHEAD, FAR_AHEAD = 8, 1e5  # times as many seconds are looked ahead before such a way begins, up to so many
 UNKNOWN = 10  # times the limit: what a way is thought to take that was not examined because it would take longer
+AHEAD, FAR_AHEAD = 8, 1e5  # times the limit that is looked ahead before such a way begins, and the most seconds
 
 
 class Direct(Way):
