@@ -210,13 +210,13 @@ class Possible:
                 way.insist(first=self.search.repeated)  # what it sets up, later solves use again
         best = min(ways, key=lambda way: way.predict())
         if best.predict() > COMPARED:
+            within = best.predict() / FACTORISATIONS
+            sure = min((way.predict() for way in ways if isinstance(way, Direct)), default=math.inf)
             for way in ways:
-                if isinstance(way, SecondOrder) and not way.is_set_up:
-                    way.set_up(within=best.predict() / FACTORISATIONS)
-        sure = min((way.predict() for way in ways if isinstance(way, Direct)), default=math.inf)
-        for way in ways:
-            if isinstance(way, SecondOrder) and sure < UNCERTAIN * way.predict():
-                way.doubt = UNCERTAIN
+                if isinstance(way, SecondOrder):
+                    if not way.is_set_up:
+                        way.set_up(within=within)
+                    way.doubt = UNCERTAIN if sure < UNCERTAIN * way.predict() else 1.0
         return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.expected())
 
     def remember(self, solved: Way | None) -> None:
