@@ -169,16 +169,17 @@ def test_the_callers_precision_is_left_alone():
 
 
 def test_other_guesses_do_not_compile_again():
-    from dapd.engines.jax import compiled
+    from dapd.engines.jax import several_steps
+    from dapd.engines.jax_program import looping
     from dapd.methods.y_dapd import step
 
     problem = quadratic_problem(PHIS["zero"])
     for s_min in (0.1, 0.11, 0.12):
         dapd.solve(problem, "y-dapd", engine="jax", spectrum=dapd.Spectrum(1.0, s_min), tol=0, max_iterations=10)
-    before = compiled(step)._cache_size()
+    before = looping(several_steps(step), None)._cache_size()
     for s_min in (0.13, 0.14):
         dapd.solve(problem, "y-dapd", engine="jax", spectrum=dapd.Spectrum(1.0, s_min), tol=0, max_iterations=10)
-    assert compiled(step)._cache_size() == before
+    assert looping(several_steps(step), None)._cache_size() == before
 
 
 @pytest.mark.parametrize("engine", ["python", "jax"])

@@ -52,7 +52,16 @@ def on_host(v: Array) -> Array:
     if isinstance(v, np.ndarray):
         return v
     if getattr(v, "is_fully_addressable", True) or v.is_fully_replicated:
-        return np.asarray(v)
+        return np.asarray(_in_pinned_memory(v))
     from jax.experimental import multihost_utils
 
     return np.asarray(multihost_utils.process_allgather(v, tiled=True))
+
+
+def _in_pinned_memory(v: Array) -> Array:
+    """`v` in memory of the host that a GPU writes to directly, which is several times faster; itself if it is there."""
+    if not on_device(v) or {device.platform for device in v.devices()} != {"gpu"}:
+        return v
+    import jax
+
+    return jax.device_put(v, v.sharding.with_memory_kind("pinned_host"))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from dapd.arguments import near_miss
+from dapd.arrays import on_device
 from dapd.engines.native import FusedDualStep, NativeRunner, variants
 from dapd.engines.native_blocks import BlockRunner
 from dapd.engines.protocol import NotNative, Runner
@@ -60,6 +62,16 @@ def _import_jax() -> Any:
         return importlib.import_module("jax")
     except ImportError:
         raise ImportError(WITHOUT_JAX) from None
+
+
+def in_one_program(function: Callable[..., Any], *args: Any) -> Any:
+    """function(*args), compiled if the first of them is on a device: it would run one operation after another."""
+    if not on_device(args[0]):
+        return function(*args)
+    from dapd.engines.jax_program import plain
+
+    with precision("jax"):
+        return plain(function)(*args)
 
 
 def bind(method: Method, engine: str = "auto") -> Runner:

@@ -23,6 +23,7 @@ from dapd.engines.jax_maps import place_map, pytree
 from dapd.engines.jax_mesh import mesh_map
 from dapd.engines.jax_mesh_map import FlatMap, MeshMap, Sections
 from dapd.engines.jax_mesh_phi import sections_of_phi
+from dapd.engines.jax_program import Packed, looping, number, one_gpu, telling
 from dapd.engines.protocol import NotNative, check_same
 from dapd.methods.base import Method
 from dapd.model.problem import Problem
@@ -43,6 +44,11 @@ class Placed:
     f: Any
     phi: Any
     b: Array
+
+    @property
+    def gpu(self) -> Any:
+        """The one GPU that it is on; None if it is elsewhere."""
+        return one_gpu(self.b)
 
 
 def place(problem: Problem, dtype: Any = None) -> Placed:
@@ -68,6 +74,15 @@ def for_steps(problem: Problem) -> Placed:
         return _in_sections(placed, problem)
     if layout() is not None or problem.rows + problem.columns < LONG_VECTORS:
         return placed
+    key = "for steps"
+    if key not in problem.memory:
+        problem.memory[key] = _with_single_numbers(placed, problem)
+    found: Placed = problem.memory[key]
+    return found
+
+
+def _with_single_numbers(placed: Placed, problem: Problem) -> Placed:
+    """The problem with b or the diagonal of f as one number if all entries are the same."""
     with jax.enable_x64(True):
         if is_constant(problem.b):
             placed = replace(placed, b=placed.b[0])
@@ -135,15 +150,15 @@ class Oracle:
 
 
 @functools.cache
-def compiled(update: Callable[..., Any]) -> Callable[..., Any]:
+def several_steps(update: Callable[..., Any]) -> Callable[..., Any]:
     """`steps` steps of a method: a function of the placed problem, the parameters, the state and their number."""
 
-    def chunk(placed: Placed, p: Any, state: Any, steps: Any) -> Any:
-        oracle = Oracle(placed)
+    def chunk(placed: Placed, packed: Packed, state: Any, steps: Any) -> Any:
+        oracle, p = Oracle(placed), packed.record()
         jax.eval_shape(lambda s: update(p, oracle, s), state)
         return loop(steps, lambda s: update(p, Oracle(placed), s), state, unroll=not oracle.loops)
 
-    return jax.jit(chunk)
+    return chunk
 
 
 def loop(count: Any, body: Callable[[Any], Any], carry: Any, *, unroll: bool = True) -> Any:
@@ -161,9 +176,13 @@ def loop(count: Any, body: Callable[[Any], Any], carry: Any, *, unroll: bool = T
 
 
 @functools.cache
-def compiled_first(first: Callable[..., Any]) -> Callable[..., Any]:
-    """The first state, whether it takes a product with Mᵀ, and the parameters on the device."""
-    return jax.jit(lambda placed, p, x, y: (first(p, Oracle(placed), x, divided(placed, y)), jnp.any(y != 0), p))
+def first_state(first: Callable[..., Any]) -> Callable[..., Any]:
+    """The first state, and whether it takes a product with Mᵀ."""
+
+    def begin(placed: Placed, packed: Packed, x: Array, y: Array) -> Any:
+        return first(packed.record(), Oracle(placed), x, divided(placed, y)), jnp.any(y != 0)
+
+    return begin
 
 
 in_one_piece = jax.jit(lambda M, y: M.joined(y))
@@ -210,6 +229,7 @@ class JaxRunner:
         problem = method.problem
         self.method, self.dtype = method, problem.dtype
         self.placed = for_steps(problem)
+        self.gpu = place(problem).gpu
         self.counts = DeviceCounts()
         self.pace = 32.0  # steps per pulse
         self.warm: set[type] = set()  # methods that have been compiled
@@ -255,8 +275,9 @@ class JaxRunner:
         method = self.method
         with jax.enable_x64(True):
             x, y = put(method.x0, self.dtype, dual=False), put(method.y0, self.dtype, dual=True)
-            first = compiled_first(type(method).first)
-            self._state, product, self._parameters = first(self.placed, method.parameters, x, y)
+            self._parameters = Packed.of(method.parameters, self.dtype, self.gpu)
+            first = telling(first_state(type(method).first), 1, self.gpu)
+            self._state, product = first(self.placed, self._parameters, x, y)
             self.counts.later(product)
 
     @property
@@ -276,13 +297,13 @@ class JaxRunner:
 
         Steps that take less than a pulse may go on while the host does something else.
         """
-        run, p, done = compiled(type(self.method).update), self._parameters, 0
+        run, p, done = looping(several_steps(type(self.method).update), self.gpu), self._parameters, 0
         with jax.enable_x64(True):
             while done < steps and (perf_counter() < deadline or not done):
                 pulse = max(1, int(self.pace))  # the same in all processes, as their clock is
                 some = min(steps - done, pulse)
                 began = perf_counter()
-                state = run(self.placed, p, self._state, some)
+                state = run(self.placed, p, self._state, number(some, self.gpu))
                 if some == pulse:
                     self._wait(state, began, some)
                 self._state, done = state, done + some

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
@@ -37,9 +38,10 @@ def pytree(*static: str) -> Callable[[type[T]], type[T]]:
     def register(cls: type[T]) -> type[T]:
         made = dataclass(frozen=True)(cls)
         data = [field.name for field in fields(made) if field.name not in static]  # type: ignore[arg-type]
+        leaves_of, own_of = _getter(data), _getter(static)
 
         def flatten(value: T) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-            return tuple(getattr(value, name) for name in data), tuple(getattr(value, name) for name in static)
+            return leaves_of(value), own_of(value)
 
         def unflatten(own: tuple[Any, ...], leaves: Iterable[Any]) -> T:
             return made(**dict(zip(static, own, strict=True)), **dict(zip(data, leaves, strict=True)))
@@ -49,6 +51,13 @@ def pytree(*static: str) -> Callable[[type[T]], type[T]]:
         return made
 
     return register
+
+
+def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that gives these attributes, quickly, since every call of a program asks for them."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda value: tuple(getattr(value, name) for name in names)
 
 
 def product(a: Array, b: Array) -> Array:

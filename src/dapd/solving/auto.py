@@ -92,18 +92,17 @@ def solve_auto(
             look = search.complete(search.point)
             good_enough = satisfied(look.certificate, *asked.tolerances)
             value = search.judging.objective(look.x, look.y, satisfied=good_enough)
-            look = look._replace(x=owned(look.x), y=owned(look.y))
+            x, (y, z) = owned(look.x), split_dual(problem, look.y)
     seconds = perf_counter() - search.began
     if ended.reason == TOO_LATE:
         setup_time, seconds = setup_time + seconds, 0.0
-    y, z = split_dual(problem, look.y)
     chosen = ended.way or compared[0]
     possible.remember(chosen if ended.status is Status.optimal else None)
     note = [f"Chose {chosen.title}: {chosen.why}." if chosen.why else f"Chose {chosen.title}.", blocks.sentence]
     if options["shared_sample"]:
         note.append(NO_BLOCKS)
     return Result(
-        x=look.x,
+        x=x,
         y=y,
         z=z,
         status=ended.status,

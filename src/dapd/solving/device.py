@@ -28,6 +28,8 @@ class Look(NamedTuple):
 class Judge(Protocol):
     """Measures points of a problem, or of a transformed one whose points it takes back first."""
 
+    knows_distance: bool  # whether its certificates may have one
+
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
         """A point of the given problem in the variables of the transformed one."""
 
@@ -49,6 +51,8 @@ class Judge(Protocol):
 
 class OnHost:
     """Judges by NumPy."""
+
+    knows_distance = True
 
     def __init__(self, problem: Problem, transform: Presolve | None) -> None:
         self.problem, self.transform = problem, transform

@@ -25,6 +25,8 @@ ENDLESS = 1e100  # entries of a point from which its method has diverged, since 
 PROBES = 3  # gradients for a first estimate of an unknown L
 LEAP = 8.0  # factor of such an L
 BLOWN_UP = 1e3  # growth of the error in an epoch from which an L that is not known is called too small
+STRAIGHT = 0.05  # relative difference of two moves that go straight on
+FAST = 0.1  # of the fastest such move: slower ones stay where they are
 
 
 class Judged(NamedTuple):
@@ -213,3 +215,17 @@ class Bench:
             self.learn_L(2 * seen)
             return True
         return False
+
+
+def straight_moves(first: Array, second: Array, third: Array) -> tuple[Array, Any]:
+    """How far the fastest entries move that go straight through three points, and the greatest such move."""
+    before, after = second - first, third - second
+    straight = after * (abs(after - before) <= STRAIGHT * abs(after))
+    speeds = abs(straight)
+    fastest = speeds.max(initial=0.0)
+    return straight * (speeds >= FAST * fastest), fastest
+
+
+def moved(v: Array, move: Array, steps: float) -> Array:
+    """The point after so many moves."""
+    return v + steps * move

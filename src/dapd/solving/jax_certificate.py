@@ -31,6 +31,11 @@ class Measured:
     columns: Array
     unit: Array
 
+    @property
+    def gpu(self) -> Any:
+        """The one GPU that it is on; None if it is elsewhere."""
+        return self.placed.gpu
+
 
 forward = jax.jit(lambda M, x: M.forward(x))
 adjoint = jax.jit(lambda M, y: M.adjoint(y))
@@ -71,14 +76,12 @@ def _balanced_step(measured: Measured, x: Array, y: Array, Mx: Array) -> Balance
     return BalancedStep(rows, duals, duals / rows)
 
 
-@jax.jit
 def proximal_step(placed: Placed, *step: Any) -> tuple[Array, Array]:
     """`proximal.step_of` there."""
     y, squares = step_of(Oracles(placed.f.grad, placed.phi.prox, placed.M, placed.b), *step)
     return y, jnp.stack(squares)
 
 
-@jax.jit
 def look_at(measured: Measured, factors: tuple[Array, Array], x: Array, y: Array) -> tuple[Array, Array, Array]:
     """The point (columns·x, rows·y) and its numbers, infinite if it is not finite."""
     x, y = ((factor * v).astype(v.dtype) for factor, v in zip(factors, (x, y), strict=True))
@@ -101,7 +104,6 @@ def difference(
     return factors[0] * (now[0] - before[0]), factors[1] * (now[1] - before[1])
 
 
-@jax.jit
 def objective_of(measured: Measured, x: Array, y: Array) -> Array:
     """F(x) + φ*(Mx − b), the same at the nearest point at which φ* is finite, and whether that is the same point."""
     x, y = x.astype(np.float64), y.astype(np.float64)
@@ -117,7 +119,6 @@ def objective_of(measured: Measured, x: Array, y: Array) -> Array:
     return jnp.stack([value + phi.conjugate(image), value + nearby, inside.astype(np.float64)])
 
 
-@jax.jit
 def may_be_ray(problem: Placed, bounds: tuple[Array, Array], d: Array) -> Array:
     """Whether −bᵀd − φ∞(d) exceeds the supremum of −(Mᵀd)ᵀx, if products that are small count as zero."""
     d = problem.phi.project_recession(d[: problem.b.size].astype(np.float64))
@@ -130,7 +131,6 @@ def may_be_ray(problem: Placed, bounds: tuple[Array, Array], d: Array) -> Array:
     return (gain > 0) & (_greatest(jnp.where(endless, image, 0.0)) <= WORTH_CHECKING * sizes)
 
 
-@jax.jit
 def may_descend(problem: Placed, bounds: tuple[Array, Array], steepness: Array, x: Array, v: Array) -> Array:
     """Whether ∇f(x)ᵀv + φ*∞(Mv) is negative, if products that are small count as zero."""
     x, v = x.astype(np.float64), v.astype(np.float64)

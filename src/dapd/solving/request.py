@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dapd.arrays import Array, owned
+from dapd.arrays import Array, on_host, owned
 from dapd.blas import single_blas
 from dapd.clock import perf_counter
 from dapd.engines import precision
@@ -57,10 +57,9 @@ def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: 
         status, look = loop.run(shown)
         good_enough = satisfied(look.certificate, *asked.tolerances)
         value = loop.judging.objective(look.x, look.y, satisfied=good_enough)
-        look = look._replace(x=owned(look.x), y=owned(look.y))
-    y, z = split_dual(problem, look.y)
+        x, (y, z) = owned(look.x), split_dual(problem, look.y)
     return Result(
-        x=look.x,
+        x=x,
         y=y,
         z=z,
         status=status,
@@ -138,7 +137,7 @@ def satisfied(certificate: Certificate, tol: float, tol_absolute: float) -> bool
 
 
 def split_dual(problem: Problem, dual: Array) -> tuple[Array, Array]:
-    """The multipliers of the rows of M and those of the bounds."""
-    if problem.lower is None:
-        return dual, np.zeros(problem.columns, problem.dtype)
-    return dual[: problem.rows].copy(), dual[problem.rows :].copy()
+    """The multipliers of the rows of M and those of the bounds, both copies."""
+    dual = on_host(dual)
+    z = np.zeros(problem.columns, problem.dtype) if problem.lower is None else dual[problem.rows :].copy()
+    return dual[: problem.rows].copy(), z

@@ -14,10 +14,11 @@ import numpy as np
 
 from dapd.arguments import named
 from dapd.arrays import Array
+from dapd.engines import in_one_program
 from dapd.engines.protocol import Engine
 from dapd.methods.base import Method
 from dapd.model.problem import Problem
-from dapd.solving.epochs import SHORTEST, Bench, EpochProgress, Guess, Judged
+from dapd.solving.epochs import SHORTEST, Bench, EpochProgress, Guess, Judged, moved, straight_moves
 from dapd.solving.proximal import accuracy, parameters
 
 LONG, LONGER = 1000, 4  # iterations that an epoch may last in any case, and relative to those so far
@@ -28,8 +29,6 @@ BETTER = 1.2  # times the rate from which another guess replaces one that is goo
 FARTHER = 10.0  # times the best error at which a guess goes back to the best point
 CONSTANT, STILL = 1e-3, 0.02  # change of the error, as a logarithm, that starts a leap, and that does not end it
 LEAP_NEAR = 0.1  # errors up to which a leap may start; larger ones may stay constant because they are relative
-STRAIGHT = 0.05  # relative difference of two moves that go straight on
-FAST = 0.1  # of the fastest such move: slower ones stay where they are
 LEAPS = 8  # without a better point, after which there are no more until there is one
 FEWEST_MOVES, FARTHEST = 8, 2.0**20  # such moves in one leap
 FIRST_GUESS = Guess(mu=0.0, s=math.log(0.3))
@@ -98,8 +97,8 @@ def restarts(
     allowed : function without arguments
         How many iterations there may be in all; it may change from one call to the next.
     """
-    zero = np.zeros(problem.columns), np.zeros(problem.rows)
-    bench = Bench(problem, judge, s_max, zero if start is None else start, engine, deadline, tol, allowed)
+    start = start or (np.zeros(problem.columns), np.zeros(problem.rows))
+    bench = Bench(problem, judge, s_max, start, engine, deadline, tol, allowed)
     lowest = Guess(
         math.log(bench.mu / bench.L) if bench.mu > 0 else LOWEST,
         math.log(s_min / bench.s_max) if s_min else LOWEST,
@@ -234,17 +233,14 @@ class _Guesses(_Track):
             if bench.over:
                 return None
             pieces.append(bench.advance(SHORTEST))
-        start, moves = pieces[-1], list[Array]()
-        for k in (0, 1):
-            first, second = pieces[1][k] - pieces[0][k], pieces[2][k] - pieces[1][k]
-            straight = second * (abs(second - first) <= STRAIGHT * abs(second))
-            speeds = abs(straight)
-            moves.append(straight * (speeds >= FAST * speeds.max(initial=0.0)))
-        if not any(bool((move != 0).any()) for move in moves):
+        start = pieces[-1]
+        moves = [in_one_program(straight_moves, *(piece[k] for piece in pieces)) for k in (0, 1)]
+        if not any(bool(speed) for _, speed in moves):
             return None
         found, reached, step, growing = start, 0.0, 1.0, True
         while step >= 1 and not bench.over:
-            tried = bench.keep(*(v + (reached + step) * move for v, move in zip(start[:2], moves, strict=True)))
+            along = (in_one_program(moved, v, move, reached + step) for v, (move, _) in zip(start, moves, strict=False))
+            tried = bench.keep(*along)
             fell = _reduction(start, tried)
             if fell > -STILL:
                 found, reached = tried, reached + step

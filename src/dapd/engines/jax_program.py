@@ -1,0 +1,81 @@
+"""How programs are compiled for a GPU: loops that it runs by itself, and numbers that the host need not fetch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import SingleDeviceSharding
+
+from dapd.arrays import Array
+from dapd.engines.jax_maps import pytree
+
+IN_GRAPHS = {"xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUSTOM_CALL,WHILE,CONDITIONAL"}
+
+
+plain = functools.cache(jax.jit)
+
+
+def one_gpu(v: Array) -> Any:
+    """The NVIDIA GPU that an array lies on; None if it lies elsewhere, or on several devices."""
+    (device, *others) = v.devices()
+    return None if others or not device.device_kind.startswith("NVIDIA") else device
+
+
+@functools.cache
+def looping(function: Callable[..., Any], device: Any) -> Callable[..., Any]:
+    """A program whose loops a GPU runs by itself, instead of asking the host after each turn."""
+    return jax.jit(function, compiler_options=None if device is None else IN_GRAPHS)
+
+
+@functools.cache
+def telling(function: Callable[..., Any], others: int, device: Any) -> Callable[..., Any]:
+    """A program whose last result, after `others`, the host reads.
+
+    A GPU writes it to the host's memory, since it takes long to fetch it.
+    """
+    if device is None:
+        return jax.jit(function)
+    there = SingleDeviceSharding(device, memory_kind="pinned_host")
+    return jax.jit(function, out_shardings=(*[None] * others, there) if others else there)
+
+
+def told(function: Callable[..., Any], problem: Any, *args: Any, others: int = 0) -> Any:
+    """The results for a problem on the device, the last one as a NumPy array."""
+    results = telling(function, others, problem.gpu)(problem, *args)
+    return (*results[:-1], np.asarray(results[-1])) if others else np.asarray(results)
+
+
+@functools.lru_cache(256)
+def number(value: int, device: Any) -> Any:
+    """An integer for a program; on a GPU it is kept there."""
+    return value if device is None else jax.device_put(np.int64(value), device)
+
+
+@pytree("tree", "places")
+class Packed:
+    """The parameters of a method, all numbers in one array, since each transfer to a GPU takes long."""
+
+    numbers: Array
+    others: tuple[Any, ...]
+    tree: Any
+    places: tuple[int, ...]  # of the others
+
+    @classmethod
+    def of(cls, parameters: Any, dtype: Any, device: Any) -> Packed:
+        """Pack them for steps in this precision, on a GPU if one is given."""
+        leaves, tree = jax.tree.flatten(parameters)
+        places = tuple(k for k, leaf in enumerate(leaves) if not isinstance(leaf, float))
+        numbers = np.array([leaf for leaf in leaves if isinstance(leaf, float)], dtype)
+        others = tuple(leaves[k] for k in places)
+        return cls(numbers if device is None else jax.device_put(numbers, device), others, tree, places)
+
+    def record(self) -> Any:
+        """The parameters, each by itself, within a program."""
+        leaves = [self.numbers[k] for k in range(self.numbers.size)]
+        for place, other in zip(self.places, self.others, strict=True):
+            leaves.insert(place, other)
+        return jax.tree.unflatten(self.tree, leaves)
