@@ -200,10 +200,10 @@ def test_iterates_are_the_papers(name, function, shared):
     problem = make(function, form, rng)
     start = {"x0": rng.standard_normal(40), "y0": rng.standard_normal(ROWS)}
     method = dapd.METHODS[name].from_theory(problem, seed=5, shared_sample=shared, **start)
-    expected = LITERAL[name](method, 2000)
+    expected = LITERAL[name](method, 1000)
     state = method.run(method.init(), 300)
     spent = method.oracle.counts.copy()
-    plain = method.point(method.run(copy_of(state), 1700))
+    plain = method.point(method.run(copy_of(state), 700))
     for core in CORES.values():
         method.oracle.reset()
         runner = native(method, 300, core)
@@ -211,7 +211,7 @@ def test_iterates_are_the_papers(name, function, shared):
         assert runner.counts.gradients == spent[1]
         products = runner.counts.block_products
         assert products == spent[0] if name != "y-sbc-dapd" else products <= spent[0]
-        runner.advance(1700)
+        runner.advance(700)
         for found, by_python, wanted in zip(runner.point(), plain, expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
             np.testing.assert_allclose(by_python, wanted, rtol=1e-9, atol=1e-9)
@@ -274,7 +274,7 @@ def test_float32_keeps_its_digits_native_and_plain(name):
         problem.f, problem.M.dense().astype(np.float32), problem.b.astype(np.float32), blocks=problem.blocks
     )
     method = dapd.METHODS[name].from_theory(single, spectrum=spectrum, seed=0)
-    points = [method.point(method.run(method.init(), 40_000))]
+    points = [method.point(method.run(method.init(), 12_000))]  # past several refreshes
     for x, y in points + [native(method, 40_000, core).point() for core in CORES.values()]:
         assert x.dtype == y.dtype == np.float32
         assert np.linalg.norm(x - problem.x_star) <= 1e-4 * np.linalg.norm(problem.x_star)
