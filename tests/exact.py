@@ -1,4 +1,4 @@
-"""The same problems in 300-digit decimal arithmetic, so rounding does not hide whether a theorem holds.
+"""The same problems in 120-digit decimal arithmetic, so rounding does not hide whether a theorem holds.
 
 A method's `step` uses + − * and its oracle alone, so it runs on arrays of Decimals as it is.
 """
@@ -10,8 +10,8 @@ import numpy as np
 
 from dapd.theory import SaddlePoint
 
-DIGITS = 300
-NUDGE = Decimal(10) ** (20 - DIGITS)
+DIGITS = 120
+NUDGE = Decimal(10) ** (20 - DIGITS)  # what is smaller may be rounding
 
 
 def decimals(value):

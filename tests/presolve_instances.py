@@ -64,17 +64,12 @@ COUPLINGS = list(couplings(np.random.default_rng(0)))
 
 
 def minimiser(f, slope):
-    """argmin f(x) + slopeᵀx by Newton with differences of gradients."""
-    x = np.zeros(COLUMNS)
-    for _ in range(200):
-        g = f.grad(x) + slope
-        if np.linalg.norm(g) <= 1e-15 * np.linalg.norm(slope):
-            break
-        step = 1e-6 * np.eye(COLUMNS)
-        H = np.array([(f.grad(x + h) - f.grad(x - h)) / 2e-6 for h in step])
-        direction = -np.linalg.solve((H + H.T) / 2, g)
-        length = 1.0
-        while length > 1e-8 and np.linalg.norm(f.grad(x + length * direction) + slope) > np.linalg.norm(g):
+    """argmin f(x) + slopeᵀx by Newton with differences of gradients, until rounding keeps it from getting closer."""
+    x, length = np.zeros(COLUMNS), 1.0
+    while length > 1e-8 and np.linalg.norm(g := f.grad(x) + slope) > 1e-15 * np.linalg.norm(slope):
+        H = np.array([(f.grad(x + h) - f.grad(x - h)) / 2e-6 for h in 1e-6 * np.eye(COLUMNS)])
+        direction, length = -np.linalg.solve((H + H.T) / 2, g), 1.0
+        while length > 1e-8 and np.linalg.norm(f.grad(x + length * direction) + slope) >= np.linalg.norm(g):
             length /= 2
         x = x + length * direction
     return x

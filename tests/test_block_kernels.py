@@ -78,7 +78,7 @@ def test_draws_are_uniform_and_independent():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("form", ["dense", "sparse", "mixed"])
 @pytest.mark.parametrize("rows", [1, 3, 8, 15, 16, 17, 31, 40, 100, 700])
-def test_steps_are_the_plain_ones_for_every_shape_of_a_block(rows, form, dtype, core):
+def test_steps_are_the_plain_ones_for_every_shape_of_a_block(rows, form, dtype):
     """Short and long columns, and every number of columns left over."""
     rng = np.random.default_rng(rows)
     blocks = [slice(int(a), int(b)) for a, b in itertools.pairwise(np.cumsum([0, 1, 2, 3, 4, 5, 8, 9, 13, 23]))]
@@ -91,7 +91,8 @@ def test_steps_are_the_plain_ones_for_every_shape_of_a_block(rows, form, dtype, 
     for name in NAMES:
         method = dapd.METHODS[name].from_theory(problem, spectrum=dapd.Spectrum(4.0, 0.5, 3.0), seed=5, **start)
         wanted = method.run(method.init(), 60)
-        assert_same_state(native(method, 60, core).state, wanted, 1e-12 if dtype == np.float64 else 2e-4)
+        for core in CORES.values():
+            assert_same_state(native(method, 60, core).state, wanted, 1e-12 if dtype == np.float64 else 2e-4)
 
 
 def every_function(rng):
@@ -199,10 +200,10 @@ def test_iterates_are_the_papers(name, function, shared):
     problem = make(function, form, rng)
     start = {"x0": rng.standard_normal(40), "y0": rng.standard_normal(ROWS)}
     method = dapd.METHODS[name].from_theory(problem, seed=5, shared_sample=shared, **start)
-    expected = LITERAL[name](method, 2000)
+    expected = LITERAL[name](method, 1000)
     state = method.run(method.init(), 300)
     spent = method.oracle.counts.copy()
-    plain = method.point(method.run(copy_of(state), 1700))
+    plain = method.point(method.run(copy_of(state), 700))
     for core in CORES.values():
         method.oracle.reset()
         runner = native(method, 300, core)
@@ -210,7 +211,7 @@ def test_iterates_are_the_papers(name, function, shared):
         assert runner.counts.gradients == spent[1]
         products = runner.counts.block_products
         assert products == spent[0] if name != "y-sbc-dapd" else products <= spent[0]
-        runner.advance(1700)
+        runner.advance(700)
         for found, by_python, wanted in zip(runner.point(), plain, expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
             np.testing.assert_allclose(by_python, wanted, rtol=1e-9, atol=1e-9)
@@ -251,10 +252,10 @@ def test_iterates_do_not_depend_on_chunks_or_threads(name, core):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_maintained_products_do_not_drift_in_ten_million_iterations(name):
+def test_maintained_products_do_not_drift_in_a_million_iterations(name):
     problem, spectrum, _ = instance("huber", 10.0, 3.0, N=4)
     method = dapd.METHODS[name].from_theory(problem, spectrum=spectrum, seed=0)
-    state = native(method, 10_000_000 - 1, best()).state  # the last iteration before a refresh: drift at its greatest
+    state = native(method, 1_000_000 - 1, best()).state  # the last iteration before a refresh: drift at its greatest
     p, M, x = method.parameters, problem.M.dense(), method.point(state)[0]
     if name == "y-sbc-dapd":
         kept, exact = state.forward, M @ (x - p.t * problem.f.grad(x))
@@ -273,23 +274,23 @@ def test_float32_keeps_its_digits_native_and_plain(name):
         problem.f, problem.M.dense().astype(np.float32), problem.b.astype(np.float32), blocks=problem.blocks
     )
     method = dapd.METHODS[name].from_theory(single, spectrum=spectrum, seed=0)
-    points = [method.point(method.run(method.init(), 40_000))]
+    points = [method.point(method.run(method.init(), 12_000))]  # past several refreshes
     for x, y in points + [native(method, 40_000, core).point() for core in CORES.values()]:
         assert x.dtype == y.dtype == np.float32
         assert np.linalg.norm(x - problem.x_star) <= 1e-4 * np.linalg.norm(problem.x_star)
 
 
-def test_a_hundred_million_block_products_keep_memory_flat():
+def test_ten_million_block_products_keep_memory_flat():
     problem = dapd.Problem(dapd.PseudoHuber(0.5), np.eye(2, 6), [1.0, 2.0], blocks=3)
     runner = native(dapd.METHODS["x-sbc-dapd"].from_theory(problem, seed=0), 1_000, best())
     tracemalloc.start()
     before = resident()
     for _ in range(50):
-        runner.advance(500_000)
+        runner.advance(50_000)
     grown = resident() - before
     traced = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert runner.counts.block_products >= 100_000_000
+    assert runner.counts.block_products >= 10_000_000
     assert grown < 2_000_000
     assert traced < 100_000
 

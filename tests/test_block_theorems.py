@@ -11,7 +11,7 @@ from dapd import theory
 from dapd.methods.block import Draw, copy_of
 
 CONDITIONS = list(itertools.product([1.5, 10.0, 1e2, 1e3, 1e5], [1.5, 10.0, 1e2, 1e3]))
-STRIDE, CHECKS = 4, 200
+STRIDE, CHECKS = 4, 100
 
 
 def outcomes(name, N):
@@ -58,7 +58,7 @@ def test_expected_lyapunov_decreases_by_theorem_rate(name, sharp, case):
     first = psi(name, p, at, s)
     draws = list(outcomes(name, N))
     checked = 0
-    while checked < (CHECKS // 4 if sharp else CHECKS):
+    while checked < (CHECKS // 2 if sharp else CHECKS):
         for _ in range(STRIDE - 1):
             cls.update(p, o, s, draws[rng.integers(len(draws))][1])
         before = psi(name, p, at, s)

@@ -99,19 +99,16 @@ def check(solution, parameters):
     moves = [jnp.asarray(draw.standard_normal(p.shape)) for p in parameters]
     weights = jnp.asarray(draw.standard_normal(jax.eval_shape(solution, *parameters).shape))
 
-    @jax.jit  # all at once, since compiling takes longest
-    def evaluate(parameters, moves):
-        value, slope = jax.jvp(solution, parameters, moves)
-        return value, slope, jax.vjp(solution, *parameters)[1](weights)
-
+    forward = jax.jit(lambda parameters, moves: jax.jvp(solution, parameters, moves))
+    gradients = jax.jit(lambda parameters: jax.vjp(solution, *parameters)[1](weights))(parameters)
     slopes = []
     for k, move in enumerate(moves):
         only = [d * (j == k) for j, d in enumerate(moves)]
         ahead, behind = (
-            evaluate([p + step * d for p, d in zip(parameters, only, strict=True)], only)[0] for step in (STEP, -STEP)
+            forward([p + step * d for p, d in zip(parameters, only, strict=True)], only)[0] for step in (STEP, -STEP)
         )
         expected = (ahead - behind) / (2 * STEP)
-        _, slope, gradients = evaluate(parameters, only)
+        _, slope = forward(parameters, only)
         assert jnp.linalg.norm(slope - expected) <= 1e-5 * jnp.linalg.norm(expected) + 1e-8, k
         assert jnp.vdot(weights, slope) == pytest.approx(float(jnp.vdot(gradients[k], move)), rel=1e-8, abs=1e-10)
         slopes.append(slope)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-ROWS, COLUMNS, ALLOWED = 25, 500_000, 12
+ROWS, COLUMNS, ALLOWED = 25, 250_000, 12
 SCRIPT = """
 import gc
 import sys

@@ -434,9 +434,16 @@ def test_two_runs_with_one_seed_give_identical_tables_verdicts_and_pictures(tmp_
 RUNS = [Run("qp-inequality", method, seed, 2_000) for seed in (0, 1) for method in ("papc", "x-dapd", "y-dapd")]
 
 
-def test_runs_with_the_same_seed_are_identical_for_any_number_of_jobs(tmp_path):
-    first = complete(RUNS, tmp_path / "one", jobs=1)
-    again = complete(RUNS, tmp_path / "two", jobs=2)
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """The folder and the records of RUNS by one process, and the progress that was told."""
+    folder, told = tmp_path_factory.mktemp("stored"), []
+    return folder, complete(RUNS, folder, jobs=1, show=told.append), told
+
+
+def test_runs_with_the_same_seed_are_identical_for_any_number_of_jobs(stored, tmp_path):
+    _, first, _ = stored
+    again = complete(RUNS, tmp_path, jobs=2)
     assert list(first) == list(again) == RUNS
     for run in RUNS:
         assert first[run].error == again[run].error
@@ -444,16 +451,15 @@ def test_runs_with_the_same_seed_are_identical_for_any_number_of_jobs(tmp_path):
     assert first[RUNS[0]].error != first[RUNS[3]].error
 
 
-def test_finished_runs_are_not_repeated_and_progress_is_reported(tmp_path):
-    told = []
-    complete(RUNS[:3], tmp_path, jobs=1, show=told.append)
-    stamps = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    assert told[-1].runs_done == told[-1].runs == 3
+def test_finished_runs_are_not_repeated_and_progress_is_reported(stored):
+    folder, _, told = stored
+    stamps = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert told[-1].runs_done == told[-1].runs == len(stamps) == 6
     assert told[-1].done == pytest.approx(told[-1].total)
     assert [step.done for step in told] == sorted(step.done for step in told)
-    complete(RUNS[:4] * 2, tmp_path, jobs=1)
-    assert len(list(tmp_path.iterdir())) == 4
-    assert all((tmp_path / name).stat().st_mtime_ns == stamp for name, stamp in stamps.items())
+    complete([*RUNS, Run("qp-inequality", "papc", 2, 10)] * 2, folder, jobs=1)
+    assert len(list(folder.iterdir())) == 7
+    assert all((folder / name).stat().st_mtime_ns == stamp for name, stamp in stamps.items())
     assert os.environ.get("OMP_NUM_THREADS") == THREADS_BEFORE
 
 

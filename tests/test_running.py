@@ -166,9 +166,9 @@ def resident():
 
 
 def long_step():
-    """A step of CAPD takes five thousand passes over M."""
-    M = np.random.default_rng(0).standard_normal((300, 600))
-    return dapd.Problem(dapd.PseudoHuber(0.1), M, np.ones(300), spectrum=dapd.Spectrum(50.0, 0.01))
+    """A step of CAPD takes a thousand passes over M."""
+    M = np.random.default_rng(0).standard_normal((600, 1_200))
+    return dapd.Problem(dapd.PseudoHuber(0.1), M, np.ones(600), spectrum=dapd.Spectrum(70.0, 0.07))
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import dapd
 from dapd import theory
 from dapd.methods import apapc, papc, x_dapd, y_dapd
-from exact import DIGITS, ExactProblem, decimals
+from exact import NUDGE, ExactProblem, decimals
 from instances import hessian, matrix
 
 ROWS, COLUMNS, STEPS = 4, 5, 300
@@ -108,5 +108,5 @@ def decreases(method, problem, eigenvalues, singular, x, y):
         state = module.step(p, problem, state)
         before, psi = psi, p.lyapunov(problem.saddle, **arguments(p, state))
         assert 0 <= psi <= shrink * before
-        if psi < Decimal(10) ** -DIGITS:  # the solution is exact to the last digit
+        if psi < NUDGE:
             break

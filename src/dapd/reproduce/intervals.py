@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
-import scipy.stats
+from scipy.special import stdtrit  # Student's quantiles without scipy.stats, which is slow to import
 
 from dapd.reproduce.catalogue import Table
 from dapd.reproduce.published import INTERVALS
@@ -55,7 +55,7 @@ def log_interval(errors: Sequence[float]) -> ErrorInterval | None:
     if len(errors) < FEWEST or not np.isfinite(errors).all():
         return None
     logs = np.log10(np.maximum(errors, 1e-300))
-    half = scipy.stats.t.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / math.sqrt(len(logs))
+    half = stdtrit(len(logs) - 1, 0.975) * logs.std(ddof=1) / math.sqrt(len(logs))
     return ErrorInterval(float(10 ** (logs.mean() - half)), float(10 ** (logs.mean() + half)))
 
 

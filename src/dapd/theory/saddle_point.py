@@ -12,13 +12,12 @@ class SaddlePoint:
 
     def __init__(self, problem: Any, x: Array, y: Array) -> None:
         self.problem, self.x, self.y = problem, x, y
-        self._grad = problem.f.grad(x)
+        self._value, self._grad = problem.f.value(x), problem.f.grad(x)
         self._slope = problem.M.forward(x) - problem.b  # g* ∈ ∂φ(y*)
 
     def bregman_f(self, x: Array) -> Any:
         """D_f(x, x*)."""
-        f = self.problem.f
-        return f.value(x) - f.value(self.x) - self._grad @ (x - self.x)
+        return self.problem.f.value(x) - self._value - self._grad @ (x - self.x)
 
     def bregman_phi(self, y: Array) -> Any:
         """D_φ(y, y*)."""
