@@ -1,7 +1,9 @@
-// The rows' part of the certificate of solving/certificate.py, in one pass, for φ that is a sum over rows.
+// The sums of the certificate of solving/certificate.py, over rows and over columns, each in one pass, for φ that is a
+// sum over rows.
 #pragma once
 
 #include <limits>
+#include <type_traits>
 
 #include "phi.hpp"
 
@@ -12,15 +14,25 @@ struct RowsAt {
   const double *Mx, *b, *y, *sizes, *duals, *entries;
 };
 
-// As std::max, but a NaN stays.
-inline double greater(double a, double b) { return b <= a ? a : b; }
+// What is known of the columns: a point, ∇f there, Mᵀy, and the sizes of the data.
+struct ColumnsAt {
+  const double *x, *gradient, *Mty, *sizes;
+};
 
+// As std::max and std::abs, but for vectors too, and a NaN stays.
+template <class E>
+E greater(E a, E b) { return b <= a ? a : b; }
+template <class E>
+E magnitude(E v) { return v < E{} ? -v : v; }
+
+// Sums and maxima over rows: of numbers, or lane by lane of vectors.
+template <class E>
 struct RowSums {
-  double squares = 0;           // Σ (y − prox(y + r))²
-  double feasibility = 0;       // the greatest error of a row, relative to its size
-  double primal = 0, dual = 0;  // greatest distances from dom φ* and from dom φ
-  double conjugate = 0, value = 0;  // φ* and φ at the nearest points there
-  double product = 0, sizes = 0;    // bᵀq and Σ |b_i q_i|, q the nearest point of dom φ
+  E squares{};                  // Σ (y − prox(y + r))²
+  E feasibility{};              // the greatest error of a row, relative to its size
+  E primal{}, dual{};           // greatest distances from dom φ* and from dom φ
+  E conjugate{}, value{};       // φ* and φ at the nearest points there
+  E product{}, sizes{};         // bᵀq and Σ |b_i q_i|, q the nearest point of dom φ
 
   RowSums& operator+=(const RowSums& other) {
     squares += other.squares;
@@ -30,71 +42,122 @@ struct RowSums {
     product += other.product, sizes += other.sizes;
     return *this;
   }
+  RowSums<double> lane(int k) const
+    requires(!std::is_same_v<E, double>)
+  {
+    return {squares[k], feasibility[k], primal[k], dual[k], conjugate[k], value[k], product[k], sizes[k]};
+  }
+};
+
+// The same over columns.
+template <class E>
+struct ColumnSums {
+  E squares{};              // Σ (∇f + Mᵀy)²
+  E greatest{}, worst{};    // of |∇f + Mᵀy|, and of the same relative to its size
+  E product{}, products{};  // xᵀ∇f and Σ |x_j ∇f_j|
+
+  ColumnSums& operator+=(const ColumnSums& other) {
+    squares += other.squares;
+    greatest = greater(greatest, other.greatest), worst = greater(worst, other.worst);
+    product += other.product, products += other.products;
+    return *this;
+  }
+  ColumnSums<double> lane(int k) const
+    requires(!std::is_same_v<E, double>)
+  {
+    return {squares[k], greatest[k], worst[k], product[k], products[k]};
+  }
 };
 
 // sup{uz : low ≤ u ≤ high}; infinite bounds cost nothing if z is zero.
-inline double support(double z, double low, double high) { return z > 0 ? high * z : z < 0 ? low * z : 0.0; }
+template <class E>
+E support(E z, E low, E high) { return z > E{} ? high * z : (z < E{} ? low * z : E{}); }
 
 // z, moved to where `support` is finite.
-inline double supported(double z, double low, double high) {
-  constexpr double INFINITE = std::numeric_limits<double>::infinity();
-  return clipped(z, low == -INFINITE ? 0.0 : -INFINITE, high == INFINITE ? 0.0 : INFINITE);
+template <class E>
+E supported(E z, E low, E high) {
+  const E infinite = E{} + std::numeric_limits<double>::infinity();
+  return clipped(z, low == -infinite ? E{} : -infinite, high == infinite ? E{} : infinite);
 }
 
-template <std::uint8_t code>
-void add_rows(const Phi<double>& phi, const RowsAt& at, Index start, Index stop, RowSums& sums) {
+template <std::uint8_t code, class E, class At>
+void add_row(const Phi<double>& phi, const RowsAt& rows, At at, RowSums<E>& sums) {
   constexpr double ROUNDING = std::numeric_limits<double>::epsilon();
-  for (Index i = start; i < stop; ++i) {
-    const double low = phi.lower[phi.one_lower ? 0 : i], high = phi.upper[phi.one_upper ? 0 : i];
-    const double r = at.Mx[i] - at.b[i], y = at.y[i], size = at.sizes[i] + at.entries[i], dual = at.duals[i] + std::abs(y);
-    const double step = dual / size;
-    const double fixed = prox_row(code, y + r, low, high, 1.0), p = prox_row(code, y + step * r, low, high, step);
-    double near = y, image = 0.0;  // of KEEP: dom φ* is 0
-    if constexpr (code == CLIP) {
-      near = clipped(y, low, high);
-      image = supported(r, low, high);
-      sums.conjugate += support(image, low, high);
-    } else if constexpr (code == SHRINK) {
-      near = supported(y, low, high);
-      image = clipped(r, low, high);
-      sums.value += support(near, low, high);
-    }
-    const double away = std::abs(y - p) + ROUNDING * std::abs(y), product = at.b[i] * near;
-    // a size that overflowed would hide an error: then the sum says so
-    sums.squares += std::isfinite(size) ? (y - fixed) * (y - fixed) : std::numeric_limits<double>::infinity();
-    sums.feasibility = greater(sums.feasibility, away / std::min(dual, step * size));
-    sums.primal = greater(sums.primal, std::abs(r - image));
-    sums.dual = greater(sums.dual, std::abs(y - near));
-    sums.product += product;
-    sums.sizes += std::abs(product);
+  const E low = phi.one_lower ? E{} + phi.lower[0] : at(phi.lower), high = phi.one_upper ? E{} + phi.upper[0] : at(phi.upper);
+  const E b = at(rows.b), r = at(rows.Mx) - b, y = at(rows.y);
+  const E size = at(rows.sizes) + at(rows.entries), dual = at(rows.duals) + magnitude(y), step = dual / size;
+  E fixed = y + r, p = y + step * r, near = y, image{};  // of KEEP: dom φ* is 0
+  if constexpr (code == CLIP) {
+    fixed = clipped(fixed, low, high), p = clipped(p, low, high), near = clipped(y, low, high);
+    image = supported(r, low, high);
+    sums.conjugate += support(image, low, high);
+  } else if constexpr (code == SHRINK) {
+    fixed = shrunk(fixed, low, high), p = shrunk(p, step * low, step * high), near = supported(y, low, high);
+    image = clipped(r, low, high);
+    sums.value += support(near, low, high);
   }
+  const E away = magnitude(y - p) + ROUNDING * magnitude(y), product = b * near, least = step * size;
+  // a size that overflowed would hide an error: then the sum says so
+  sums.squares += size - size == E{} ? (y - fixed) * (y - fixed) : E{} + std::numeric_limits<double>::infinity();
+  sums.feasibility = greater(sums.feasibility, away / (dual < least ? dual : least));
+  sums.primal = greater(sums.primal, magnitude(r - image));
+  sums.dual = greater(sums.dual, magnitude(y - near));
+  sums.product += product;
+  sums.sizes += magnitude(product);
 }
 
-// Halves are added, not row to row, so rounding errors grow with the logarithm of the number of rows.
-template <std::uint8_t code>
-RowSums sum_rows(const Phi<double>& phi, const RowsAt& at, Index start, Index stop) {
+template <class E, class At>
+void add_column(const ColumnsAt& columns, At at, ColumnSums<E>& sums) {
+  const E gradient = at(columns.gradient), Mty = at(columns.Mty), slope = magnitude(gradient + Mty);
+  const E size = at(columns.sizes) + magnitude(gradient) + magnitude(Mty), product = at(columns.x) * gradient;
+  // as above
+  sums.squares += size - size == E{} ? slope * slope : E{} + std::numeric_limits<double>::infinity();
+  sums.greatest = greater(sums.greatest, slope);
+  sums.worst = greater(sums.worst, slope / size);
+  sums.product += product;
+  sums.products += magnitude(product);
+}
+
+// The sums over start ≤ i < stop. Halves are added, not entry to entry, so rounding errors grow with the logarithm of
+// their number.
+template <template <class> class Sums, class Add>
+Sums<double> summed(Index start, Index stop, const Add& add) {
   constexpr Index FEW = 128;
-  RowSums sums;
-  if (stop - start <= FEW) {
-    add_rows<code>(phi, at, start, stop, sums);
-    return sums;
+  if (stop - start > FEW) {
+    const Index middle = start + (stop - start) / 2;
+    Sums<double> sums = summed<Sums>(start, middle, add);
+    return sums += summed<Sums>(middle, stop, add);
   }
-  const Index middle = start + (stop - start) / 2;
-  sums = sum_rows<code>(phi, at, start, middle);
-  return sums += sum_rows<code>(phi, at, middle, stop);
+  constexpr int WIDTH = LANES<double>;
+  Sums<Vec<double>> together;
+  Sums<double> sums;
+  Index i = start;
+  for (; i + WIDTH <= stop; i += WIDTH) add([i](const double* p) { return load<double>(p + i); }, together);
+  for (; i < stop; ++i) add([i](const double* p) { return p[i]; }, sums);
+  for (int k = 0; k < WIDTH; ++k) sums += together.lane(k);
+  return sums;
 }
 
-inline RowSums certify_rows(const Phi<double>& phi, const RowsAt& at) {
-  RowSums sums;
+template <std::uint8_t code>
+RowSums<double> rows_of(const Phi<double>& phi, const RowsAt& rows, Index start, Index stop) {
+  return summed<RowSums>(start, stop, [&](auto at, auto& sums) { add_row<code>(phi, rows, at, sums); });
+}
+
+inline RowSums<double> certify_rows(const Phi<double>& phi, const RowsAt& rows) {
+  RowSums<double> sums;
   for (Index i = 0, end; i < phi.rows; i = end) {
     end = phi.one_code ? phi.rows : same_code(phi.code, i, phi.rows);
     switch (phi.code[phi.one_code ? 0 : i]) {
-      case CLIP: sums += sum_rows<CLIP>(phi, at, i, end); break;
-      case SHRINK: sums += sum_rows<SHRINK>(phi, at, i, end); break;
-      default: sums += sum_rows<KEEP>(phi, at, i, end);
+      case CLIP: sums += rows_of<CLIP>(phi, rows, i, end); break;
+      case SHRINK: sums += rows_of<SHRINK>(phi, rows, i, end); break;
+      default: sums += rows_of<KEEP>(phi, rows, i, end);
     }
   }
   return sums;
+}
+
+inline ColumnSums<double> certify_columns(const ColumnsAt& columns, Index count) {
+  return summed<ColumnSums>(0, count, [&](auto at, auto& sums) { add_column(columns, at, sums); });
 }
 
 }  // namespace dapd

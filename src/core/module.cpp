@@ -353,19 +353,34 @@ double meeting(int threads, Index times) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() / static_cast<double>(times);
 }
 
+// The data of vectors of one length.
+std::vector<const double*> data_of_all(const std::vector<Array>& vectors, Index length) {
+  std::vector<const double*> at;
+  for (const Array& vector : vectors) {
+    if (static_cast<Index>(vector.size()) != length) throw std::invalid_argument("a vector of another length");
+    at.push_back(data_of<double>(vector));
+  }
+  return at;
+}
+
 // The sums of `RowSums`, in its order, from a table of φ and vectors as in `RowsAt`.
 std::vector<double> rows_of_certificate(nb::tuple table, std::vector<Array> vectors) {
   Keeper keep;
   const auto rows = static_cast<Index>(vectors.at(0).size());
   const Phi<double> phi = make_phi<double>(keep, table, rows);
-  std::vector<const double*> at;
-  for (const Array& vector : vectors) {
-    if (static_cast<Index>(vector.size()) != rows) throw std::invalid_argument("a vector of another length");
-    at.push_back(data_of<double>(vector));
-  }
+  const auto at = data_of_all(vectors, rows);
   nb::gil_scoped_release released;
-  const RowSums s = certify_rows(phi, {at.at(0), at.at(1), at.at(2), at.at(3), at.at(4), at.at(5)});
+  const auto s = certify_rows(phi, {at.at(0), at.at(1), at.at(2), at.at(3), at.at(4), at.at(5)});
   return {s.squares, s.feasibility, s.primal, s.dual, s.conjugate, s.value, s.product, s.sizes};
+}
+
+// The sums of `ColumnSums`, in its order, from vectors as in `ColumnsAt`.
+std::vector<double> columns_of_certificate(std::vector<Array> vectors) {
+  const auto columns = static_cast<Index>(vectors.at(0).size());
+  const auto at = data_of_all(vectors, columns);
+  nb::gil_scoped_release released;
+  const auto s = certify_columns({at.at(0), at.at(1), at.at(2), at.at(3)}, columns);
+  return {s.squares, s.greatest, s.worst, s.product, s.products};
 }
 
 // Entries and flops of LDLᵀ for a symmetric pattern, and whether all of them were counted.
@@ -388,6 +403,7 @@ NB_MODULE(DAPD_MODULE, module) {
   module.def("meeting", &dapd::meeting);
   module.def("symbolic_cost", &dapd::symbolic_cost);
   module.def("rows_of_certificate", &dapd::rows_of_certificate);
+  module.def("columns_of_certificate", &dapd::columns_of_certificate);
   module.def("use_blas", [](nb::capsule dgemm, nb::capsule sgemm) {
     dapd::dgemm = reinterpret_cast<dapd::Dgemm>(dgemm.data());
     dapd::sgemm = reinterpret_cast<dapd::Sgemm>(sgemm.data());

@@ -21,7 +21,7 @@ from dapd.model.problem import Problem
 from dapd.second_order.choose import MEMORY
 from dapd.second_order.matrices import Matrix, NotExplicit, TooExpensive, entries, explicit
 from dapd.second_order.rows import ProxRows
-from dapd.solving.rows import balanced_step
+from dapd.solving.sums import balanced_step
 
 Point = tuple[Array, Array]  # x, and y or (y, z)
 

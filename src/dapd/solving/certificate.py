@@ -11,8 +11,7 @@ from dapd.arrays import EPSILON, Array, namespace
 from dapd.model import ask
 from dapd.model.problem import Problem
 from dapd.solving.distance import Evaluated, distance
-from dapd.solving.measure import measure_sum, pieces
-from dapd.solving.rows import RowSums, balanced_step, measure_rows
+from dapd.solving.sums import ColumnSums, RowSums, balanced_step, measure_columns, measure_rows
 from dapd.spectrum.estimate import Spectrum
 
 
@@ -112,31 +111,30 @@ def certify(
     grad = np.asarray(ask.gradient(problem.f, x), np.float64)
     Mx = problem.M.forward(x)
     rows = measure_rows(problem, x, y, Mx)
-    slopes = measure_sum(grad, problem.M.adjoint(y), problem.sizes.columns)
-    gap, gap_error = _gap(problem, x, grad, rows)
+    columns = measure_columns(problem, x, grad, problem.M.adjoint(y))
+    gap, gap_error = _gap(problem, rows, columns)
     bound = math.inf
     if with_distance:
-        bound = distance(problem, Evaluated(x, y, grad, Mx - problem.b, slopes.norm), spectrum)
+        bound = distance(problem, Evaluated(x, y, grad, Mx - problem.b, columns.norm), spectrum)
     return Certificate(
-        stationarity=slopes.norm,
+        stationarity=columns.norm,
         feasibility=rows.feasibility,
         gap=gap,
-        stationarity_error=slopes.worst,
+        stationarity_error=columns.worst,
         feasibility_error=rows.error,
         gap_error=gap_error,
         primal=rows.primal,
-        dual=max(slopes.greatest, rows.dual),
+        dual=max(columns.greatest, rows.dual),
         distance=bound,
     )
 
 
-def _gap(problem: Problem, x: Array, grad: Array, rows: RowSums) -> tuple[float, float]:
+def _gap(problem: Problem, rows: RowSums, columns: ColumnSums) -> tuple[float, float]:
     """|P − D| with the rounding of its terms, and the same relative to them; nan if φ or φ* has no value."""
-    gap = abs(rows.conjugate + rows.value + rows.product + float(x @ grad))
+    gap = abs(rows.conjugate + rows.value + rows.product + columns.product)
     if not math.isfinite(gap):
         return math.nan, math.nan
-    work = sum(float(abs(x[piece]) @ abs(grad[piece])) for piece in pieces(x.size))
-    size = abs(rows.conjugate) + abs(rows.value) + rows.sizes + work
+    size = abs(rows.conjugate) + abs(rows.value) + rows.sizes + columns.sizes
     gap += EPSILON * size  # another order of summation would give another last digit
     return gap, gap / (size + problem.sizes.unit)
 

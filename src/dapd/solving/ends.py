@@ -170,6 +170,11 @@ def _farkas(problem: Problem, x: Array, d: Array) -> Checked:
             explained += float(np.where(e > noise, e, 0.0) @ (1 + abs(x[piece])))
         if not gain > DOUBT * explained:
             return Checked(False, image, gain, explained, nothing, nothing)
+    else:  # a supremum is at least the value at x, which is often enough to see the same
+        ends = np.where(image < 0, problem.upper, problem.lower)
+        most = gain + float(image @ np.where(np.isinf(ends), 0.0, np.clip(x, problem.lower, problem.upper)))
+        if not most > 0:
+            return Checked(False, nothing, most, 0.0, nothing, nothing)
     entries = M.row_sizes(x)
     rows = problem.sizes.rows + (abs(M.forward(x)) if entries is None else entries)
     rounding = SLIGHT * float(abs(d) @ rows)

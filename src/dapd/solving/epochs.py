@@ -18,6 +18,7 @@ from dapd.methods.x_dapd import XDAPD
 from dapd.methods.y_dapd import YDAPD
 from dapd.model import ask
 from dapd.model.problem import Problem
+from dapd.solving.measure import greatest
 
 LENGTH = 3.0  # epochs of a guess last so many Π
 SHORTEST = 20  # iterations of an epoch, and between two looks at a point
@@ -87,7 +88,7 @@ class Bench:
         """The error of a point; inf if it is not a number, or far away."""
         with np.errstate(all="ignore"):
             # who judges a point of a device calls it inf if it is not finite, since to ask first would be one more wait
-            near = on_device(x) or all(bool((abs(on_host(part)) < ENDLESS).all()) for part in (x, y))  # false for NaN
+            near = on_device(x) or all(greatest(on_host(part)) < ENDLESS for part in (x, y))  # false for NaN
             error = float(self._judge(x, y)) if near else math.inf
         return math.inf if math.isnan(error) else error
 

@@ -15,7 +15,7 @@ from dapd.arrays import EPSILON, Array
 from dapd.engines.jax import Placed
 from dapd.engines.jax_maps import pytree
 from dapd.solving.proximal import Oracles, step_of
-from dapd.solving.rows import BalancedStep
+from dapd.solving.sums import BalancedStep
 
 WORTH_CHECKING = 0.1  # part of the sizes of their terms up to which products may be left for a direction to be checked
 SLACK = 64  # roundings within which a residual counts as one at which φ* is finite

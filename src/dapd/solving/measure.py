@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dnrm2
@@ -12,28 +11,6 @@ from scipy.linalg.blas import dnrm2
 from dapd.arrays import Array
 
 PIECE = 1 << 16  # coordinates at a time
-
-
-class Slopes(NamedTuple):
-    """The sizes of a sum of two vectors."""
-
-    norm: float  # ‖v + w‖₂
-    greatest: float  # ‖v + w‖∞
-    worst: float  # the greatest |v + w|_j relative to sizes_j + |v_j| + |w_j|
-
-
-def measure_sum(v: Array, w: Array, sizes: Array) -> Slopes:
-    """The sizes of v + w."""
-    found = [_measure_sum(v[piece], w[piece], sizes[piece]) for piece in pieces(v.size)]
-    if len(found) == 1:
-        return found[0]
-    norms, peaks, worsts = (np.array(column) for column in zip(*found, strict=True))
-    return Slopes(norm(norms), greatest(peaks), float(worsts.max()))
-
-
-def _measure_sum(v: Array, w: Array, sizes: Array) -> Slopes:
-    total = v + w
-    return Slopes(norm(total), greatest(total), worst(abs(total), sizes + abs(v) + abs(w)))
 
 
 def norm_of_sum(v: Array, w: Array) -> float:

@@ -1,4 +1,4 @@
-"""The rows' part of a certificate: the core's one pass against NumPy."""
+"""The sums of a certificate over rows and columns: the core's passes against NumPy."""
 
 import math
 
@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import dapd
-from dapd.engines.native import variants
-from dapd.solving.rows import measure_rows, plain_rows
+from dapd.engines.native import load, variants
+from dapd.solving import sums
+from dapd.solving.sums import measure_columns, measure_rows, plain_columns, plain_rows
 
 pytestmark = pytest.mark.skipif(not variants(), reason="the native core was not built")
 ROWS, COLUMNS = 21, 9
@@ -30,8 +31,16 @@ PHIS = {
 }
 
 
+@pytest.fixture(params=variants())
+def core(request, monkeypatch):
+    """Measure by this variant of the core."""
+    found = load(request.param)
+    monkeypatch.setattr(sums, "load", lambda: found)
+
+
 @pytest.mark.parametrize("scale", [0.0, 1e-8, 1.0, 1e6])
 @pytest.mark.parametrize("name", PHIS)
+@pytest.mark.usefixtures("core")
 def test_the_core_measures_rows_as_numpy_does(name, scale):
     rng, phi = np.random.default_rng(1), PHIS[name]
     M = rng.standard_normal((ROWS, COLUMNS)) * 10.0 ** rng.uniform(-3, 3, (ROWS, 1))
@@ -41,6 +50,26 @@ def test_the_core_measures_rows_as_numpy_does(name, scale):
     for at in (y, phi.project(y), np.where(rng.random(ROWS) < 0.5, 0.0, phi.project(y))):
         fast, plain = (measure(problem, x, at, M @ x) for measure in (measure_rows, plain_rows))
         np.testing.assert_allclose(fast, plain, rtol=1e-12, atol=1e-14 * scale)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 8, 21, 1000])
+@pytest.mark.parametrize("scale", [0.0, 1e-8, 1e6])
+@pytest.mark.usefixtures("core")
+def test_the_core_measures_columns_as_numpy_does(columns, scale):
+    rng = np.random.default_rng(2)
+    problem = dapd.Problem(dapd.Quadratic(np.ones(columns), rng.standard_normal(columns)), np.ones((1, columns)), [1.0])
+    x, grad, Mty = scale * rng.standard_normal((3, columns)) * 10.0 ** rng.uniform(-3, 3, (3, columns))
+    for at in (Mty, -grad, np.where(rng.random(columns) < 0.5, -grad, Mty)):
+        fast, plain = (measure(problem, x, grad, at) for measure in (measure_columns, plain_columns))
+        np.testing.assert_allclose(fast, plain, rtol=1e-12, atol=1e-14 * scale * scale)
+
+
+@pytest.mark.parametrize("bad", [1e200, np.inf, np.nan])
+def test_columns_that_overflow_are_left_to_numpy(bad):
+    problem = dapd.Problem(dapd.Quadratic(np.ones(3), np.ones(3)), np.ones((1, 3)), [1.0])
+    with np.errstate(all="ignore"):
+        at = np.ones(3), np.array([1.0, bad, 2.0]), np.ones(3)
+        np.testing.assert_array_equal(measure_columns(problem, *at), plain_columns(problem, *at))
 
 
 def test_sums_over_many_rows_stay_exact():

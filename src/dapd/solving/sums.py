@@ -1,4 +1,4 @@
-"""The rows' part of a certificate: by the native core in one pass if φ is a sum over rows, else by NumPy."""
+"""The sums of a certificate over rows and columns: by the native core in one pass each, or by NumPy if it cannot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dapd.arrays import EPSILON, Array
 from dapd.engines.native import load
 from dapd.model import ask
 from dapd.model.problem import Problem
-from dapd.solving.measure import greatest, norm, worst
+from dapd.solving.measure import greatest, norm, pieces, worst
 
 
 class RowSums(NamedTuple):
@@ -25,6 +25,16 @@ class RowSums(NamedTuple):
     value: float  # φ(q)
     product: float  # bᵀq
     sizes: float  # Σ|b_i q_i|
+
+
+class ColumnSums(NamedTuple):
+    """What `certify` needs of the columns."""
+
+    norm: float  # ‖∇f + Mᵀy‖₂
+    greatest: float  # ‖∇f + Mᵀy‖∞
+    worst: float  # the greatest |∇f + Mᵀy|_j relative to its own size
+    product: float  # xᵀ∇f
+    sizes: float  # Σ|x_j ∇f_j|
 
 
 class BalancedStep(NamedTuple):
@@ -54,9 +64,7 @@ def measure_rows(problem: Problem, x: Array, y: Array, Mx: Array) -> RowSums:
     core = load()
     if core is not None and problem.row_table is not None:
         vectors = Mx, problem.b, y, problem.sizes.rows, problem.sizes.duals, _entries(problem, x, Mx)
-        found = core.rows_of_certificate(
-            tuple(problem.row_table), [np.ascontiguousarray(vector, np.float64) for vector in vectors]
-        )
+        found = core.rows_of_certificate(tuple(problem.row_table), _contiguous(*vectors))
         if all(map(math.isfinite, found)):  # else NumPy knows better what has overflowed
             return RowSums(math.sqrt(found[0]), *found[1:])
     return plain_rows(problem, x, y, Mx)
@@ -79,3 +87,29 @@ def plain_rows(problem: Problem, x: Array, y: Array, Mx: Array) -> RowSums:
         product=float(problem.b @ near),
         sizes=float(abs(problem.b) @ abs(near)),
     )
+
+
+def measure_columns(problem: Problem, x: Array, grad: Array, Mty: Array) -> ColumnSums:
+    """The sums at a point, in float64."""
+    core = load()
+    if core is not None:
+        found = core.columns_of_certificate(_contiguous(x, grad, Mty, problem.sizes.columns))
+        if all(map(math.isfinite, found)):
+            return ColumnSums(math.sqrt(found[0]), *found[1:])
+    return plain_columns(problem, x, grad, Mty)
+
+
+def plain_columns(problem: Problem, x: Array, grad: Array, Mty: Array) -> ColumnSums:
+    """The same by NumPy."""
+    found = []
+    for piece in pieces(x.size):
+        v, w = grad[piece], Mty[piece]
+        slopes = v + w
+        relative = worst(abs(slopes), problem.sizes.columns[piece] + abs(v) + abs(w))
+        found.append((norm(slopes), greatest(slopes), relative, float(abs(x[piece]) @ abs(v))))
+    norms, peaks, worsts, sizes = (np.array(column) for column in zip(*found, strict=True))
+    return ColumnSums(norm(norms), greatest(peaks), float(worsts.max()), float(x @ grad), float(sizes.sum()))
+
+
+def _contiguous(*vectors: Array) -> list[Array]:
+    return [np.ascontiguousarray(vector, np.float64) for vector in vectors]
