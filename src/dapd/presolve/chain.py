@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from dapd.arguments import TimeUp
@@ -60,7 +61,7 @@ class Presolve:
         """What was done, in sentences; empty if nothing was."""
         return " ".join(transform.why for transform in self.transforms)
 
-    @property
+    @cached_property
     def factors(self) -> tuple[Any, Any] | None:
         """(columns, rows) if the way back is (columns·x, rows·y); None if it is another."""
         columns, rows = 1.0, 1.0
@@ -78,6 +79,9 @@ class Presolve:
 
     def back(self, x: Array, y: Array) -> tuple[Array, Array]:
         """(x, y) of the original problem."""
+        if self.transforms and self.factors is not None:
+            columns, rows = self.factors
+            return columns * x, rows * y
         for transform in reversed(self.transforms):
             x, y = transform.back(x, y)
         return x, y
