@@ -12,7 +12,7 @@ from dapd.solving.certificate import certify
 from presolve_instances import COLUMNS, COUPLINGS, FUNCTIONS, PHIS, ROWS, couplings, functions, known
 
 CLEANING = [presolve.EmptyRows, presolve.Equations, presolve.MergedRows, presolve.FixedVariables]
-CHANGES = [presolve.DiagonalVariables, presolve.ChangeOfVariables, presolve.OrthonormalRows]
+CHANGES = [presolve.DiagonalVariables, presolve.ChangeOfVariables, presolve.ColumnScaling, presolve.OrthonormalRows]
 ALL = [*CLEANING, *CHANGES, presolve.RowScaling]
 ALWAYS = (presolve.ChangeOfVariables.apply, presolve.OrthonormalRows.apply, presolve.RowScaling.apply)
 OPTIMAL = 1e-10

@@ -16,7 +16,7 @@ def norms_of_rows(matrix: Array) -> Array:
     """The norms of the rows, without overflow or underflow of their squares."""
     peak = float(max(abs(matrix.min(initial=0.0)), abs(matrix.max(initial=0.0)))) or 1.0
     norms = np.zeros(len(matrix))
-    for rows, columns in _sheets(matrix):
+    for rows, columns in sheets(matrix):
         part = matrix[rows, columns].astype(np.float64) / peak
         norms[rows] += np.einsum("ij,ij->i", part, part)
     return peak * np.sqrt(norms)
@@ -28,7 +28,7 @@ def magnitudes(matrix: Array, v: Array) -> Array:
     if matrix.size <= SHEET:
         return abs(matrix) @ v
     total = np.zeros(len(matrix))
-    for rows, columns in _sheets(matrix):
+    for rows, columns in sheets(matrix):
         total[rows] += abs(matrix[rows, columns]) @ v[columns]
     return total
 
@@ -44,7 +44,7 @@ def outer(matrix: Array) -> Array:
     return total
 
 
-def _sheets(matrix: Array) -> Iterator[tuple[slice, slice]]:
+def sheets(matrix: Array) -> Iterator[tuple[slice, slice]]:
     """Sheets of a matrix, each of a few whole rows or columns that lie together, or of a part of one."""
     rows, columns = matrix.shape
     by_rows = matrix.flags.c_contiguous or not matrix.flags.f_contiguous

@@ -7,13 +7,19 @@ from dapd.presolve.equations import Equations
 from dapd.presolve.fixed_variables import FixedVariables
 from dapd.presolve.merged_rows import MergedRows
 from dapd.presolve.orthonormal_rows import OrthonormalRows
-from dapd.presolve.scaling import DiagonalVariables, RowScaling
+from dapd.presolve.scaling import ColumnScaling, DiagonalVariables, RowScaling
 from dapd.presolve.transform import Transform
 
 # fewer rows and variables; what is fixed may leave empty rows
 CLEANING = (EmptyRows.apply, Equations.apply, MergedRows.apply, FixedVariables.apply, EmptyRows.apply)
-# better conditioned: κ = 1 for a quadratic f, orthonormal equations, other rows of norm near one
-CONDITIONING = (DiagonalVariables.apply, ChangeOfVariables.apply_to_equations, OrthonormalRows.apply, RowScaling.apply)
+# better conditioned: κ = 1 for a quadratic f, columns alike, orthonormal equations, other rows of norm near one
+CONDITIONING = (
+    DiagonalVariables.apply,
+    ChangeOfVariables.apply_to_equations,
+    ColumnScaling.apply,
+    OrthonormalRows.apply,
+    RowScaling.apply,
+)
 # M keeps its shape and its kind
 SCALING = (DiagonalVariables.apply, RowScaling.apply)
 
@@ -22,6 +28,7 @@ __all__ = [
     "CONDITIONING",
     "SCALING",
     "ChangeOfVariables",
+    "ColumnScaling",
     "DiagonalVariables",
     "EmptyRows",
     "Equations",

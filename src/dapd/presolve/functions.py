@@ -14,6 +14,7 @@ from dapd.model.problem import Problem
 from dapd.model.smooth import Function, Separable
 from dapd.model.terms import Terms
 from dapd.operators.convert import as_operator
+from dapd.operators.explicit import Dense, Sparse
 from dapd.presolve.maps import divisible, restricted, scaled_map
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
 from dapd.spectrum.iterative import iterative
@@ -81,6 +82,12 @@ def joined_function(problem: Problem, parts: list[Composite]) -> Function:
 def is_quadratic(terms: Terms) -> bool:
     """Whether there is no loss, and H is known by its entries."""
     return terms.loss is None and not isinstance(terms.H, LinearOperator)
+
+
+def scalable(terms: Terms) -> bool:
+    """Whether H and the matrix of a loss are known by their entries; a loss of x itself keeps its units."""
+    explicit = terms.loss is None or isinstance(terms.A, (Dense, Sparse))
+    return explicit and not isinstance(terms.H, LinearOperator)
 
 
 def scaled_terms(terms: Terms, columns: Array) -> Terms:

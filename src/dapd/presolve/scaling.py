@@ -9,12 +9,13 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.model.problem import Problem
-from dapd.presolve.equilibrate import identity_columns, norm_factors
-from dapd.presolve.functions import is_quadratic, parts_of, scaled_function
+from dapd.presolve.equilibrate import column_factors, identity_columns, norm_factors
+from dapd.presolve.functions import is_quadratic, parts_of, scalable, scaled_function
 from dapd.presolve.maps import scaled_map
 from dapd.presolve.rows import PhiTable
 from dapd.presolve.transform import rebuilt_problem
 
+ROUND = 1 + 1e-9  # L/μ of an f that is as round as can be
 CONDITION = 1e14  # of a diagonal H from which its inverse square root is not trusted
 
 
@@ -97,4 +98,30 @@ class DiagonalVariables(_Factors):
         columns, places = diagonal**-0.5, identity_columns(problem.M)
         if np.any(table.balls & (places >= 0)):
             return None
-        return cls(problem, np.where(places < 0, 1.0, 1 / columns[np.maximum(places, 0)]), columns)
+        return cls(problem, _inverse_on_bounds(places, columns), columns)
+
+
+class ColumnScaling(_Factors):
+    """Variables in units in which f and M have entries of about one; rows keep their factors, bounds stay bounds."""
+
+    name = "column scaling"
+    why = "Columns were scaled."
+
+    @classmethod
+    def apply(cls, problem: Problem) -> Self | None:
+        """Scale the columns; None if they are alike, if their entries are not known, or if f would lose from it."""
+        table, parts, f = PhiTable.of(problem), parts_of(problem), problem.f
+        if table is None or parts is None or not all(scalable(part.terms) for part in parts):
+            return None
+        if problem.phi.is_linear and f.L is not None and 0 < f.L <= ROUND * f.mu:
+            return None  # with orthonormal rows nothing is left to gain
+        places = identity_columns(problem.M)
+        if np.any(table.balls & (places >= 0)):
+            return None
+        columns = column_factors(problem.M, table, problem.curvature)
+        return None if columns is None else cls(problem, _inverse_on_bounds(places, columns), columns)
+
+
+def _inverse_on_bounds(places: Array, columns: Array) -> Array:
+    """Factors of rows that keep the rows of identities as they are."""
+    return np.where(places < 0, 1.0, 1 / columns[np.maximum(places, 0)])
