@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,14 @@ class Entries:
         if self.sparse:
             self.row_of = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
             self.sizes = abs(matrix.data)
+
+    @property
+    def spread(self) -> float:
+        """The greatest entry over the least that is not zero; inf if that takes a pass over a dense matrix."""
+        if not self.sparse:
+            return math.inf
+        some = self.sizes[self.sizes > 0]
+        return float(some.max() / some.min()) if some.size else 1.0
 
     def peaks(self, rows: Array, columns: Array) -> tuple[Array, Array]:
         """The greatest entries of the rows and of the columns, multiplied with these factors."""

@@ -72,8 +72,10 @@ def _empty_duals(table: PhiTable, b: Array) -> tuple[Array, Array]:
     at_bound = np.where(b < 0, table.upper, np.where(b > 0, table.lower, np.clip(0.0, table.lower, table.upper)))
     duals[clip] = at_bound[clip]
     solvable |= clip & np.isfinite(at_bound)
+    ball, shrink_ball = table.code == BALL, table.code == SHRINK_BALL
+    if not (ball.any() or shrink_ball.any()):
+        return solvable, duals
     first, group = np.unique(table.unit, return_inverse=True)
     norms = np.sqrt(np.bincount(group, b * b, len(first)))[group]
-    ball = table.code == BALL
     duals[ball] = -b[ball] * table.lower[ball] / np.where(norms > 0, norms, 1.0)[ball]
-    return solvable | ball | ((table.code == SHRINK_BALL) & (norms <= table.lower)), duals
+    return solvable | ball | (shrink_ball & (norms <= table.lower)), duals

@@ -65,11 +65,13 @@ def column_factors(M: Operator, rows: PhiTable, curvature: Array) -> Array | Non
     parts = _entries_of(M)
     if parts is None:
         return None
-    curved = curvature > 0
+    curved, bent = curvature > 0, math.sqrt(_ratio(curvature))
+    if max([bent, *(entries.spread for entries, _, _ in parts)]) < UNEVEN:
+        return None  # whatever the rows are divided by
     d, e = np.ones(M.shape[1]), np.where(identity_columns(M) < 0, 1.0, 0.0)
     heights = rows.pooled(_peaks(parts, e, d)[0])
     widths = _peaks(parts, e / np.where(heights > 0, heights, 1.0), d)[1]
-    if max(_ratio(widths), math.sqrt(_ratio(curvature))) < UNEVEN:
+    if max(_ratio(widths), bent) < UNEVEN:
         return None
     known = curved | (widths > 0)
     for diagonal in (np.zeros_like(curvature), curvature) if curved.any() else (curvature,):
