@@ -8,7 +8,7 @@ from scipy.sparse.linalg import aslinearoperator
 import dapd
 from dapd.engines import records
 from dapd.engines.native import FusedDualStep, NotNative, coupling, load, variants
-from dapd.engines.records import moves_on, scattered
+from dapd.engines.records import fills_vectors, moves_on, scattered
 
 SIZES = [(1, 1), (1, 9), (9, 1), (3, 5), (4, 4), (5, 17), (7, 3), (8, 64), (13, 31), (26, 45), (30, 512), (130, 67)]
 STEP = 0.7
@@ -182,15 +182,17 @@ def test_a_matrix_without_rows(core):
         check(core, M, dapd.Zero())
 
 
+@pytest.mark.parametrize("kind", ["tiles", "sorted"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (50, 70), (90, 30)])
-def test_tiles_equal_two_products(core, shape, dtype, monkeypatch):
+def test_tiles_and_sorted_rows_equal_two_products(core, shape, dtype, kind, monkeypatch):
     monkeypatch.setattr(records, "scattered", lambda record, shape, threads: True)
+    monkeypatch.setattr(records, "fills_vectors", lambda indptr, indices, columns: kind == "sorted")
     rng = np.random.default_rng(0)
     for density in (0.0, 0.03, 0.3):
         M = sp.random_array(shape, density=density, format="csr", rng=rng, dtype=dtype)
         for k, phi in enumerate(phis(shape[0])):
-            assert form(M, phi, dtype) == "tiles"
+            assert form(M, phi, dtype) == kind
             check(core, M, phi, dtype, threads=(1, 2 + k % 3))
         check(core, dapd.RowBlocks([dapd.Identity(shape[1]), M, M]), dapd.L1(0.3), dtype, threads=(1, 2, 5))
 
@@ -234,14 +236,38 @@ def test_runs_are_for_rows_that_move_on_by_a_column():
 
 
 def test_tiles_of_a_matrix_with_more_rows_and_columns_than_one_holds(core):
-    shape = (70_001, 66_000)
-    M = sp.random_array(shape, density=1e-4, format="csr", rng=np.random.default_rng(0))
+    shape = (70_001, 110_000)
+    M = sp.random_array(shape, density=5e-5, format="csr", rng=np.random.default_rng(0))
     phi = dapd.Stack([dapd.GroupBall(0.5, 3), dapd.L1(0.2)], sizes=[3_000, None])
     assert form(M, phi) == "tiles"
     check(core, M, phi, threads=(1, 3))
     tall = dapd.GroupBall(0.5, [slice(0, 70_000), slice(70_000, 70_001)])  # a group that no tile holds
     assert coupling(problem_with(M, tall), 1)[0][0] == "csr"
     check(core, M, tall, threads=(1, 2))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sorted_rows_of_several_panels(core, dtype):
+    rng = np.random.default_rng(0)
+    ends = np.sort(rng.integers(9_000, size=(2, 40_000)), axis=0)
+    entries = rng.standard_normal(80_000).astype(dtype)
+    M = sp.csr_array((entries, (ends.ravel(), np.tile(np.arange(40_000), 2))), shape=(9_000, 40_000))
+    phi = dapd.Stack([dapd.GroupBall(0.5, 3), dapd.L1(0.2)], sizes=[3_000, None])
+    assert form(M, phi, dtype) == "sorted"
+    check(core, M, phi, dtype, threads=(1, 3))
+    bounded = dapd.RowBlocks([M, dapd.Identity(40_000)])
+    check(core, bounded, dapd.Stack([phi, dapd.Box(-0.3, 0.4)], sizes=[9_000, 40_000]), dtype, threads=(1, 2))
+
+
+def test_rows_are_sorted_if_they_fill_vectors():
+    def sorts(M):
+        return fills_vectors(M.indptr, M.indices, M.shape[1])
+
+    rng = np.random.default_rng(0)
+    assert sorts(sp.random_array((40_000, 90_000), density=5e-5, format="csr", rng=rng))
+    assert not sorts(sp.random_array((40_000, 200_000), density=5e-5, format="csr", rng=rng))  # x is not near
+    assert not sorts(sp.random_array((40, 90_000), density=1e-2, format="csr", rng=rng))  # long rows
+    assert not sorts(sp.random_array((40, 200), density=0.1, format="csr", rng=rng))  # few of each length
 
 
 def test_tiles_are_for_large_matrices_whose_entries_are_far_apart():
@@ -261,11 +287,12 @@ def test_tiles_are_for_large_matrices_whose_entries_are_far_apart():
     assert tiles(sp.random_array((40_000, 100_000), density=5e-5, format="csr", rng=rng))  # 2 per column
 
 
-def test_a_solve_with_tiles_is_the_plain_one():
-    M = sp.diags_array([np.ones(100_000), np.full(99_999, 0.3), np.full(99_000, 0.1)], offsets=[0, 1, 1_000]).tocsr()
-    M = M[np.random.default_rng(0).permutation(100_000)]
-    problem = dapd.Problem(dapd.PseudoHuber(0.3), M, np.ones(100_000), spectrum=dapd.Spectrum(1.4, 0.6))
-    assert coupling(problem, 1)[0][1][0] == "tiles"
+@pytest.mark.parametrize(("size", "kind"), [(50_000, "sorted"), (110_000, "tiles")])
+def test_a_solve_with_scattered_entries_is_the_plain_one(size, kind):
+    M = sp.diags_array([np.ones(size), np.full(size - 1, 0.3), np.full(size - 1_000, 0.1)], offsets=[0, 1, 1_000])
+    M = M.tocsr()[np.random.default_rng(0).permutation(size)]
+    problem = dapd.Problem(dapd.PseudoHuber(0.3), M, np.ones(size), spectrum=dapd.Spectrum(1.4, 0.6))
+    assert coupling(problem, 1)[0][1][0] == kind
     fast, slow = (dapd.solve(problem, "y-dapd", tol=1e-8, engine=engine) for engine in ("native", "python"))
     assert fast.converged
     assert np.abs(fast.x - slow.x).max() <= 1e-9

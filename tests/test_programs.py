@@ -137,14 +137,15 @@ def test_native_states_with_a_wide_matrix_in_columns():
 
 @contextmanager
 def sparse_forms(form):
-    """The native engine reads sparse matrices as tiles or as runs."""
+    """The native engine reads sparse matrices as tiles, sorted rows or runs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dapd.engines.records.scattered", lambda record, shape, threads: form == "tiles")
+        patch.setattr("dapd.engines.records.scattered", lambda record, shape, threads: form in ("tiles", "sorted"))
+        patch.setattr("dapd.engines.records.fills_vectors", lambda indptr, indices, columns: form == "sorted")
         patch.setattr("dapd.engines.records.moves_on", lambda indptr, indices: form == "runs")
         yield
 
 
-@pytest.mark.parametrize("form", ["tiles", "runs"])
+@pytest.mark.parametrize("form", ["tiles", "sorted", "runs"])
 @pytest.mark.parametrize("name", DETERMINISTIC)
 def test_native_states_by_rows_and_columns(name, form):
     problem = quadratic_problem(dapd.Zero() if not dapd.METHODS[name].any_phi else dapd.L1(0.3))
@@ -497,7 +498,7 @@ def step_of(operations, ends, duals):
     ends=st.lists(index, min_size=7, max_size=7),
     threads=st.sampled_from([1, 1, 2, 3]),
     variant=st.sampled_from(CORES or [None]),
-    form=st.sampled_from(["dense", "tiles", "runs"]),
+    form=st.sampled_from(["dense", "tiles", "sorted", "runs"]),
 )
 def test_random_steps_run_native_as_in_python(operations, duals, ends, threads, variant, form):
     duals = [False, *duals]

@@ -16,6 +16,7 @@
 #include "dense_steps.hpp"
 #include "program.hpp"
 #include "runs.hpp"
+#include "sorted_rows.hpp"
 #include "structured_steps.hpp"
 #include "symbolic.hpp"
 #include "tiles.hpp"
@@ -92,17 +93,18 @@ std::unique_ptr<RowMap<T>> make_rows(Keeper& keep, nb::tuple record, Index rows,
   throw std::invalid_argument("rows of kind " + kind + " cannot be stacked");
 }
 
-// ("tiles" or "runs", indptr, indices, values) or ("identity", rows, left).
+// ("tiles", "sorted" or "runs", indptr, indices, values) or ("identity", rows, left).
 template <class T>
 std::unique_ptr<TwoWayRows<T>> make_two_way(Keeper& keep, const Phi<T>& phi, nb::tuple record, Index rows, Index columns,
                                             Index first_row) {
   using Result = std::unique_ptr<TwoWayRows<T>>;
   const std::string kind = kind_of(record);
   if (kind == "identity") return std::make_unique<TwoWayIdentity<T>>(rows, index_of(record[2]), first_row);
-  if (kind != "tiles" && kind != "runs") throw std::invalid_argument("rows of kind " + kind + " have one way only");
+  if (kind != "tiles" && kind != "sorted" && kind != "runs") throw std::invalid_argument("rows of kind " + kind + " have one way only");
   return with_csr<T>(keep, record, [&](auto M) -> Result {
     using S = std::remove_cv_t<std::remove_pointer_t<decltype(M.values)>>;
     if (kind == "runs") return std::make_unique<TwoWayRuns<T, S>>(M, rows, columns, first_row);
+    if (kind == "sorted") return std::make_unique<TwoWaySorted<T, S>>(phi, M, rows, columns, first_row);
     return std::make_unique<TwoWayTiles<T, S>>(phi, M, rows, columns, first_row);
   });
 }

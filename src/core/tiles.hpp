@@ -83,17 +83,8 @@ class TwoWayTiles final : public TwoWayRows<T> {
   }
 
  private:
-  static Ends tops(const Phi<T>& phi, Range rows) {
-    // as few tiles as there may be, of about the same height, cut between units
-    const Index height = rows.stop - rows.start, count = std::max<Index>(4, (height + SIDE - 1) / SIDE);
-    Ends ends{rows.start};
-    for (Index k = 1, unit = phi.unit_at(rows.start), last = phi.unit_at(rows.stop); k <= count; ++k) {
-      const Index goal = k == count ? rows.stop : rows.start + height * k / count;
-      while (unit < last && phi.row_of(unit) < goal) ++unit;
-      const Index row = unit < last ? phi.row_of(unit) : rows.stop;
-      if (row > ends.back()) ends.push_back(row);
-    }
-    return ends;
+  static Ends tops(const Phi<T>& phi, Range rows) {  // as few tiles as there may be
+    return cuts_between_units(phi, rows, std::max<Index>(4, (rows.stop - rows.start + SIDE - 1) / SIDE));
   }
   static Ends lefts(Index columns) {
     const Index count = std::max<Index>(std::min<Index>(8, columns), (columns + SIDE - 1) / SIDE);
@@ -102,8 +93,6 @@ class TwoWayTiles final : public TwoWayRows<T> {
     while (ends.back() < columns) ends.push_back(std::min(columns, ends.back() + width));
     return ends;
   }
-  // Which of the ends a row or column is.
-  static Index place(const Ends& ends, Index at) { return std::lower_bound(ends.begin(), ends.end(), at) - ends.begin(); }
   // A tile's entries times a part of one vector, added to a part of another. As a part of its callers it would be short
   // of registers.
   [[gnu::noinline]] static void multiply(const S* values, const std::uint16_t* from, const std::uint16_t* to, Index count,

@@ -22,10 +22,28 @@ class TwoWayRows {
   // once, else the rows or columns of one panel.
   virtual const Ends* row_cuts() const { return nullptr; }
   virtual const Ends* column_cuts() const { return nullptr; }
+  virtual bool columns_by_panels() const { return !column_cuts(); }  // in spite of cuts, which panels begin at then
 
   static constexpr Index PANEL = 4096;  // rows or columns that stay in the nearest cache
   const Range rows;                     // within y
 };
+
+// Rows cut into this many parts of about the same height, between units of φ.
+template <class T>
+Ends cuts_between_units(const Phi<T>& phi, Range rows, Index count) {
+  const Index height = rows.stop - rows.start;
+  Ends ends{rows.start};
+  for (Index k = 1, unit = phi.unit_at(rows.start), last = phi.unit_at(rows.stop); k <= count; ++k) {
+    const Index goal = k == count ? rows.stop : rows.start + height * k / count;
+    while (unit < last && phi.row_of(unit) < goal) ++unit;
+    const Index row = unit < last ? phi.row_of(unit) : rows.stop;
+    if (row > ends.back()) ends.push_back(row);
+  }
+  return ends;
+}
+
+// Which of the ends a row or column is.
+inline Index place(const Ends& ends, Index at) { return std::lower_bound(ends.begin(), ends.end(), at) - ends.begin(); }
 
 template <class T>
 class TwoWay final : public DualStep<T> {
@@ -88,14 +106,17 @@ class TwoWay final : public DualStep<T> {
     });
   }
   void backward(Range own, const Vectors<T>& x) const {
-    std::fill(x.out + own.start, x.out + own.stop, T(0));
+    bool by_panels = true;
+    for (const auto& part : parts_) by_panels = by_panels && part->columns_by_panels();
+    if (!by_panels) std::fill(x.out + own.start, x.out + own.stop, T(0));
     for (const auto& part : parts_) {
-      if (part->column_cuts()) part->backward(x.y, x.out, own);
+      if (!part->columns_by_panels()) part->backward(x.y, x.out, own);
     }
     for (Index a = own.start, b; a < own.stop; a = b) {
       b = std::min(own.stop, (a / PANEL + 1) * PANEL);
+      if (by_panels) std::fill(x.out + a, x.out + b, T(0));
       for (const auto& part : parts_) {
-        if (!part->column_cuts()) part->backward(x.y, x.out, {a, b});
+        if (part->columns_by_panels()) part->backward(x.y, x.out, {a, b});
       }
       if (x.after_columns) (*x.after_columns)({a, b});
     }

@@ -33,6 +33,13 @@ WORTH_TILES = 1 << 16  # entries of a wide sparse matrix that is cut into tiles
 THIN, TILED_ROW = 4, 16  # if it has fewer of them per column, and per row
 PATTERN, SAMPLED_ROWS = 1 << 12, 64  # entries from which runs are looked for, in so many rows first
 RUN_LENGTH = 16  # entries of such a run
+NEAR_VECTOR = 100_000  # entries of x and y up to which they stay near: then rows are sorted by their length instead
+LONGEST_SORTED, SORTED_ROWS, LANES, PADDING = (
+    64,
+    2048,
+    8,
+    1.5,
+)  # of a row; among so many; at a time; entries that it takes
 SIDE = 1 << 15  # rows of a tile, and of a group that fits into one
 FAR_APART = 1 << 13  # columns from one entry to the next, on average: x is read from far places
 
@@ -110,7 +117,7 @@ def _two_way(record: tuple[Any, ...], columns: int, threads: int, tallest: int) 
     if moves_on(indptr, indices):
         return "runs", *record[1:]
     if tallest <= SIDE and scattered(record, (indptr.size - 1, columns), threads):
-        return "tiles", *record[1:]
+        return "sorted" if fills_vectors(indptr, indices, columns) else "tiles", *record[1:]
     return None
 
 
@@ -145,6 +152,21 @@ def scattered(record: tuple[Any, ...], shape: tuple[int, int], threads: int) -> 
     some = np.arange(0, values.size - 1, values.size // LARGE_SPARSE)
     jumps = np.abs(indices[some + 1].astype(np.int64) - indices[some])
     return bool(columns * values.itemsize > OWN and jumps.mean() > FAR_APART)
+
+
+def fills_vectors(indptr: Array, indices: Array, columns: int) -> bool:
+    """Whether x and y stay near, and enough rows, and columns, of one length stand close together to fill vectors."""
+    if max(indptr.size, columns) > NEAR_VECTOR:
+        return False
+    for counts in (np.diff(indptr), np.bincount(indices, minlength=columns)):
+        longest = int(counts.max())
+        if longest > LONGEST_SORTED:
+            return False
+        alike = np.bincount(np.arange(counts.size) // SORTED_ROWS * (longest + 1) + counts)
+        filled = -(-alike // LANES) * LANES * (np.arange(alike.size) % (longest + 1))
+        if filled.sum() > PADDING * indices.size:
+            return False
+    return True
 
 
 def function(problem: Problem) -> Any:
