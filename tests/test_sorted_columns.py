@@ -53,9 +53,11 @@ def transforms_of(solver):
     return [type(transform) for transform in solver.kept["transform"][1].transforms]
 
 
-def test_it_is_undone_exactly_and_keeps_bounds_bounds():
-    problem = flow()[0].stacked
-    transform = SortedColumns.apply(problem)
+@pytest.mark.parametrize("with_b", [False, True])
+def test_it_is_undone_exactly_and_keeps_bounds_bounds(with_b):
+    given = flow()[0].stacked
+    problem = given.replaced(b=np.linspace(0.0, 1.0, given.rows))  # bounds around b
+    transform = SortedColumns.apply(given).with_b(problem.b) if with_b else SortedColumns.apply(problem)
     new, order = transform.problem, transform.order
     for x, y in some_points(problem):
         near = transform.start(x, y)
