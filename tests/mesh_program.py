@@ -25,8 +25,9 @@ if processes > 1:
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(f"127.0.0.1:{port}", processes, process, heartbeat_timeout_seconds=10)
 
-from dapd.engines.jax import JaxRunner, compiled  # noqa: E402
+from dapd.engines.jax import JaxRunner, several_steps  # noqa: E402
 from dapd.engines.jax_mesh import load_shards  # noqa: E402
+from dapd.engines.jax_program import Packed, looping  # noqa: E402
 
 MESH = Mesh(np.array(jax.devices()), ("device",))
 RNG = np.random.default_rng(0)
@@ -166,8 +167,9 @@ def steps(M, phi, name, count, bounds=None):
     with precision("jax"), on_mesh(MESH, problem.M):
         runner = JaxRunner(method)
         runner.start()
-        run = compiled(type(method).update).lower(runner.placed, p, runner.state, 200).compile()
-        runner.state = run(runner.placed, p, runner.state, 200)
+        loop, packed = looping(several_steps(type(method).update), runner.gpu), Packed.of(p, runner.dtype, runner.gpu)
+        run = loop.lower(runner.placed, packed, runner.state, 200).compile()
+        runner.state = run(runner.placed, packed, runner.state, 200)
         found = [on_host(v) for v in runner.point()]
     for mine, alone in zip(found, method.point(method.run(method.init(), 200)), strict=True):
         assert np.max(abs(mine - alone)) <= 1e-10 * (1 + np.max(abs(alone))), (problem.M, name)

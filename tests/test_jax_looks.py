@@ -69,7 +69,7 @@ def test_points_of_a_transformed_problem_are_taken_back(empty):
     f = dapd.Quadratic(np.linspace(1.0, 5.0, COLUMNS), np.ones(COLUMNS))
     problem = dapd.Problem(f, M, np.ones(ROWS), dapd.NonNegative())
     transform = Presolve.apply(problem, TRANSFORMS)
-    assert (transform.factors is None) == empty
+    assert (transform.way_back is None) == empty
     here, there = OnHost(problem, transform), judge_of(problem, "jax", transform)
     before = None
     for x, y in points():

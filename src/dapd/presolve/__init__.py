@@ -8,6 +8,7 @@ from dapd.presolve.fixed_variables import FixedVariables
 from dapd.presolve.merged_rows import MergedRows
 from dapd.presolve.orthonormal_rows import OrthonormalRows
 from dapd.presolve.scaling import ColumnScaling, DiagonalVariables, RowScaling
+from dapd.presolve.sorted_columns import SortedColumns
 from dapd.presolve.transform import Transform
 
 # fewer rows and variables; what is fixed may leave empty rows
@@ -37,5 +38,6 @@ __all__ = [
     "OrthonormalRows",
     "Presolve",
     "RowScaling",
+    "SortedColumns",
     "Transform",
 ]

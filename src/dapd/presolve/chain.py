@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
 from dapd.clock import perf_counter
 from dapd.model.problem import Problem
-from dapd.presolve.transform import ByFactors, ForAnyB, Transform
+from dapd.presolve.transform import Entrywise, ForAnyB, Transform, WayBack
 
 Apply = Callable[[Problem], Transform | None]
 
@@ -62,14 +61,14 @@ class Presolve:
         return " ".join(transform.why for transform in self.transforms)
 
     @cached_property
-    def factors(self) -> tuple[Any, Any] | None:
-        """(columns, rows) if the way back is (columns·x, rows·y); None if it is another."""
-        columns, rows = 1.0, 1.0
+    def way_back(self) -> WayBack | None:
+        """The way back through all transforms at once; None if one of them does more than multiply and move entries."""
+        found = WayBack()
         for transform in self.transforms:
-            if not isinstance(transform, ByFactors):
+            if not isinstance(transform, Entrywise):
                 return None
-            columns, rows = columns * transform.factors[0], rows * transform.factors[1]
-        return columns, rows
+            found = found.after(transform.way_back)
+        return found
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
         """(x, y) of the original problem in the last one's variables."""
@@ -79,9 +78,8 @@ class Presolve:
 
     def back(self, x: Array, y: Array) -> tuple[Array, Array]:
         """(x, y) of the original problem."""
-        if self.transforms and self.factors is not None:
-            columns, rows = self.factors
-            return columns * x, rows * y
+        if self.transforms and self.way_back is not None:
+            return self.way_back.of(x, y)
         for transform in reversed(self.transforms):
             x, y = transform.back(x, y)
         return x, y

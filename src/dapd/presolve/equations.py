@@ -10,7 +10,7 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.model.problem import Problem
 from dapd.presolve.rows import PhiTable
-from dapd.presolve.transform import rebuilt_problem
+from dapd.presolve.transform import WayBack, rebuilt_problem
 
 ROUNDINGS = 4  # of b within which b + l counts as zero
 
@@ -20,7 +20,7 @@ class Equations:
 
     name = "equations"
     why = "Rows with equal bounds became equations."
-    factors = 1.0, 1.0  # of x and y
+    way_back = WayBack()
 
     def __init__(self, problem: Problem, table: PhiTable) -> None:
         level = np.where(table.equation, table.lower, 0.0)

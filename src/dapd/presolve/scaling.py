@@ -13,7 +13,7 @@ from dapd.presolve.equilibrate import column_factors, identity_columns, norm_fac
 from dapd.presolve.functions import is_quadratic, parts_of, scalable, scaled_function
 from dapd.presolve.maps import scaled_map
 from dapd.presolve.rows import PhiTable
-from dapd.presolve.transform import rebuilt_problem
+from dapd.presolve.transform import WayBack, rebuilt_problem
 
 ROUND = 1 + 1e-9  # L/μ of an f that is as round as can be
 CONDITION = 1e14  # of a diagonal H from which its inverse square root is not trusted
@@ -46,9 +46,9 @@ class _Factors:
         return other
 
     @property
-    def factors(self) -> tuple[Array, Array]:
-        """Those of x and those of y."""
-        return self.columns, self.rows
+    def way_back(self) -> WayBack:
+        """By the factors."""
+        return WayBack(self.columns, self.rows)
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
         """(x/columns, y/rows)."""

@@ -14,6 +14,7 @@ import numpy as np
 from dapd.arrays import EPSILON, Array
 from dapd.engines.jax import Placed
 from dapd.engines.jax_maps import pytree
+from dapd.presolve.transform import WayBack
 from dapd.solving.proximal import Oracles, step_of
 from dapd.solving.sums import BalancedStep
 
@@ -82,26 +83,30 @@ def proximal_step(placed: Placed, *step: Any) -> tuple[Array, Array]:
     return y, jnp.stack(squares)
 
 
-def look_at(measured: Measured, factors: tuple[Array, Array], x: Array, y: Array) -> tuple[Array, Array, Array]:
-    """The point (columns·x, rows·y) and its numbers, infinite if it is not finite."""
-    x, y = ((factor * v).astype(v.dtype) for factor, v in zip(factors, (x, y), strict=True))
+def look_at(measured: Measured, way_back: WayBack, x: Array, y: Array) -> tuple[Array, Array, Array]:
+    """The point that (x, y) is taken back to, and its numbers, infinite if it is not finite."""
+    x, y = (there.astype(v.dtype) for there, v in zip(way_back.of(x, y), (x, y), strict=True))
     numbers = certificate_of(measured, x.astype(np.float64), y.astype(np.float64))
     finite = jnp.all(jnp.isfinite(x)) & jnp.all(jnp.isfinite(y))
     return x, y, jnp.where(finite, numbers, jnp.inf)
 
 
 @jax.jit
-def start_of(factors: tuple[Array, Array], x: Array, y: Array) -> tuple[Array, Array]:
-    """(x/columns, y/rows)."""
-    return (x / factors[0]).astype(x.dtype), (y / factors[1]).astype(y.dtype)
+def start_of(way_back: WayBack, x: Array, y: Array) -> tuple[Array, Array]:
+    """The point that is taken back to (x, y)."""
+    columns, rows, x_places, y_places = way_back
+    return _in_places((x / columns).astype(x.dtype), x_places), _in_places((y / rows).astype(y.dtype), y_places)
+
+
+def _in_places(v: Array, places: Array | None) -> Array:
+    """The vector w with w[places] = v."""
+    return v if places is None else jnp.empty_like(v).at[places].set(v, unique_indices=True)
 
 
 @jax.jit
-def difference(
-    factors: tuple[Array, Array], now: tuple[Array, Array], before: tuple[Array, Array]
-) -> tuple[Array, Array]:
-    """How (columns·x, rows·y) moved."""
-    return factors[0] * (now[0] - before[0]), factors[1] * (now[1] - before[1])
+def difference(way_back: WayBack, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
+    """How far apart two points are, taken back."""
+    return way_back.of(now[0] - before[0], now[1] - before[1])
 
 
 def objective_of(measured: Measured, x: Array, y: Array) -> Array:

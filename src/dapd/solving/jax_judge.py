@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dapd.arrays import Array, on_device, on_host
@@ -16,6 +17,7 @@ from dapd.engines.jax_program import told
 from dapd.model.problem import Problem
 from dapd.operators.base import Operator
 from dapd.presolve import Presolve
+from dapd.presolve.transform import WayBack
 from dapd.solving import jax_certificate as formulas
 from dapd.solving.certificate import Certificate, objective
 from dapd.solving.device import Look
@@ -98,18 +100,17 @@ class Device(Operator):
         found: float = self.problem.memory[key]
         return found
 
-    def factors(self, transform: Presolve | None) -> tuple[Array, Array] | None:
-        """The factors that take points of `transform.problem` back, the last ones kept; None if it takes more."""
-        key = "factors", transform is None, layout()
-        factors: tuple[Array, Array] | None
-        known, factors = self.problem.memory.get(key, (self, None))
+    def way_back(self, transform: Presolve | None) -> WayBack | None:
+        """How points of `transform.problem` are taken back there, the last one kept; None if only the host can."""
+        key = "way back", transform is None, layout()
+        found: WayBack | None
+        known, found = self.problem.memory.get(key, (self, None))
         if known is not transform:
-            factors = (1.0, 1.0) if transform is None else transform.factors
-            if factors is not None:
-                with jax.enable_x64(True):
-                    factors = put(factors[0], np.float64, dual=False), put(factors[1], np.float64, dual=True)
-            self.problem.memory[key] = transform, factors
-        return factors
+            found = WayBack() if transform is None else transform.way_back
+            if found is not None:
+                found = _put_way_back(found)
+            self.problem.memory[key] = transform, found
+        return found
 
 
 class OnDevice:
@@ -119,19 +120,19 @@ class OnDevice:
 
     def __init__(self, device: Device, bounded: Device, transform: Presolve | None) -> None:
         self.device, self.bounded, self.transform = device, bounded, transform
-        self.factors = device.factors(transform)  # None: only the host can take points back
+        self.way_back = device.way_back(transform)  # None: only the host can take points back
 
     def _back(self, x: Array, y: Array) -> tuple[Any, Array, Array]:
-        """The factors that are left to be applied, and the point, both there."""
-        factors = self.factors
-        if factors is None and self.transform is not None:
-            factors = self.device.factors(None)
+        """The way back that is left, and the point, both there."""
+        way_back = self.way_back
+        if way_back is None and self.transform is not None:
+            way_back = self.device.way_back(None)
             x, y = self.transform.back(on_host(x), on_host(y))
-        return factors, _put(x, self.device.problem, dual=False), _put(y, self.device.problem, dual=True)
+        return way_back, _put(x, self.device.problem, dual=False), _put(y, self.device.problem, dual=True)
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """By the factors, or on the host."""
-        if self.factors is None and self.transform is not None:
+        """There, or on the host."""
+        if self.way_back is None and self.transform is not None:
             return self.transform.start(on_host(x), on_host(y))
         with jax.enable_x64(True):
             x, y = formulas.start_of(*self._back(x, y))
@@ -146,8 +147,8 @@ class OnDevice:
     def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
         """The difference of the two points."""
         with jax.enable_x64(True):
-            factors, x, y = self._back(*now)
-            dx, dy = formulas.difference(factors, (x, y), self._back(*before)[1:])
+            way_back, x, y = self._back(*now)
+            dx, dy = formulas.difference(way_back, (x, y), self._back(*before)[1:])
         return dx, dy
 
     def may_be_ray(self, direction: Array) -> bool:
@@ -178,6 +179,13 @@ class OnDevice:
 
 def _put(v: Array, problem: Problem, *, dual: bool) -> Array:
     return v if on_device(v) else put(v, problem.dtype, dual=dual)
+
+
+def _put_way_back(found: WayBack) -> WayBack:
+    with jax.enable_x64(True):
+        factors = put(found.columns, np.float64, dual=False), put(found.rows, np.float64, dual=True)
+        places = (None if some is None else jnp.asarray(some) for some in (found.x_places, found.y_places))
+        return WayBack(*factors, *places)
 
 
 def proximal_step_there(problem: Problem, *step: Any) -> tuple[Array, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from dapd import theory
@@ -12,7 +12,8 @@ from dapd.engines.native import load
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
 from dapd.operators.explicit import Dense
-from dapd.presolve import CLEANING, CONDITIONING, SCALING, Presolve
+from dapd.presolve import CLEANING, CONDITIONING, SCALING, Presolve, SortedColumns
+from dapd.presolve.chain import Apply
 from dapd.second_order.choose import DENSE_RATE
 from dapd.solving.device import Judge, judge_of, on_the_device
 from dapd.solving.restarts import restarts
@@ -76,20 +77,28 @@ class FirstOrder(Way):
     def _transform(self) -> Presolve:
         """Scaled rows and orthonormal equations: those of the last problem, if only b is new."""
         problem, kept = self.search.problem, self.search.kept
-        known: Presolve | None = kept.get("transform")
-        found = None if known is None else known.again(problem)
+        steps = self._steps()
+        known: Presolve | None
+        tried, known = kept.get("transform", ((), None))
+        found = known.again(problem) if known is not None and tried == steps else None
         if found is None:
-            # the devices of a mesh divide M as it was given
-            found = Presolve.apply(problem, SCALING if is_on_mesh() else TRANSFORMS, self.search.deadline)
-        kept["transform"] = found
+            found = Presolve.apply(problem, steps, self.search.deadline)
+        kept["transform"] = steps, found
         return found
+
+    def _steps(self) -> Sequence[Apply]:
+        """The transforms to try."""
+        if is_on_mesh():  # its devices divide M as it was given
+            return SCALING
+        return (*TRANSFORMS, SortedColumns.apply) if self.engine == "jax" else TRANSFORMS
 
     def start(self) -> Iterator[Advance]:
         """Epochs on a problem with scaled rows, judged by the certificate of the given one."""
         search = self.search
         transform = self._transform()
         problem = transform.problem
-        spectrum = problem.spectrum or (None if transform.transforms else self.spectrum)
+        changed = any(not isinstance(step, SortedColumns) for step in transform.transforms)  # but for the order
+        spectrum = problem.spectrum or (None if changed else self.spectrum)
         if spectrum is None:
             device = on_the_device(problem, self.engine)
             spectrum = estimate_norm(problem.M if device is None else device, deadline=search.deadline)
