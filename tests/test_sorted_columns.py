@@ -185,6 +185,15 @@ def test_other_engines_and_a_mesh_leave_the_order_alone():
         assert (SortedColumns in transforms_of(solver)) == applied
 
 
+def test_a_single_solve_does_not_sort(monkeypatch):
+    def sorts(problem):
+        raise AssertionError("it takes longer than it saves")
+
+    monkeypatch.setattr(SortedColumns, "apply", sorts)
+    problem, _ = flow()
+    assert dapd.solve(problem, engine="jax").status == "optimal"
+
+
 def test_it_is_left_out_if_it_does_not_pay_off_or_cannot_be_done(monkeypatch):
     given = flow()[0]
     problem = given.stacked

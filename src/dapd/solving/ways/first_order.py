@@ -90,7 +90,8 @@ class FirstOrder(Way):
         """The transforms to try."""
         if is_on_mesh():  # its devices divide M as it was given
             return SCALING
-        return (*TRANSFORMS, SortedColumns.apply) if self.engine == "jax" else TRANSFORMS
+        sorts = self.engine == "jax" and self.search.repeated  # one solve would not make up for the time it takes
+        return (*TRANSFORMS, SortedColumns.apply) if sorts else TRANSFORMS
 
     def start(self) -> Iterator[Advance]:
         """Epochs on a problem with scaled rows, judged by the certificate of the given one."""
