@@ -32,7 +32,7 @@ from dapd.model.terms import Terms
 PULSE = 0.1  # seconds of steps between two looks at the clock
 LARGE = 1 << 20  # multiplications of a step from which points stay on the device
 LONG_VECTORS = 1 << 20  # entries of x and y from which it pays off to compile steps for vectors of one number
-STEPS_PER_TURN = 8  # steps per turn of a loop on a GPU, where each turn waits for the host
+STEPS_PER_TURN = (8, 1)  # steps per turn of the loops that take all steps on a GPU, one loop after the other
 ENTRY_WORK = 16  # multiplications that an entry of x or y counts for
 
 
@@ -162,17 +162,16 @@ def several_steps(update: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def loop(count: Any, body: Callable[[Any], Any], carry: Any, *, unroll: bool = True) -> Any:
-    """`count` turns of a loop, on a GPU several at a time."""
-    several = STEPS_PER_TURN if unroll and jax.default_backend() == "gpu" else 1
+    """`count` turns of a loop, on a GPU several at a time: between turns the carry is copied."""
+    for several in STEPS_PER_TURN if unroll and jax.default_backend() == "gpu" else (1,):
 
-    def turn(_: Any, carry: Any) -> Any:
-        for _ in range(several):
-            carry = body(carry)
-        return carry
+        def turn(_: Any, carry: Any, several: int = several) -> Any:
+            for _ in range(several):
+                carry = body(carry)
+            return carry
 
-    if several > 1:
-        carry = jax.lax.fori_loop(0, count // several, turn, carry)
-    return jax.lax.fori_loop(0, count % several if several > 1 else count, lambda _, s: body(s), carry)
+        carry, count = jax.lax.fori_loop(0, count // several, turn, carry), count % several
+    return carry
 
 
 @functools.cache
@@ -201,7 +200,8 @@ class DeviceCounts:
 
     def later(self, product: Array) -> None:
         """Count a product if this number of the device is true; nobody waits for it before the count is read."""
-        product.copy_to_host_async()
+        if product.sharding.memory_kind != "pinned_host":  # else the GPU writes it there
+            product.copy_to_host_async()
         self._later.append(product)
 
     def count(self, gradients: int, products: int) -> None:

@@ -28,6 +28,7 @@ LOST_PEER = (
     "solve goes on from the last point that was saved"
 )
 
+LONG = 1 << 16  # entries of a vector that takes longer to be sent than to be looked at
 _layout: ContextVar[Layout | None] = ContextVar("layout", default=None)
 
 
@@ -122,6 +123,9 @@ def put(v: Any, dtype: Any, *, dual: bool) -> Array:
     """A vector as long as x, or as y, where the layout wants it; numbers and other lengths are on every device."""
     placed = layout()
     if placed is None:
+        # a start of zeros need not be sent
+        if isinstance(v, np.ndarray) and v.size >= LONG and jax.default_backend() == "gpu" and not v.any():
+            return jnp.zeros(v.shape, dtype)
         return jnp.asarray(v, dtype)
     if on_device(v) and not v.is_fully_addressable:
         return v.astype(dtype)
