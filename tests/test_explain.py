@@ -1,6 +1,7 @@
 """dapd.explain: the comparison that `auto` makes, printed without solving."""
 
 import math
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -86,6 +87,14 @@ def test_reasons_are_given_for_what_is_impossible(monkeypatch):
     assert "s_min = 0" in prospect(dapd.explain(bounded), "y-DAPD, theorem constants").why
     monkeypatch.setattr(direct, "is_installed", lambda: False)
     assert prospect(dapd.explain(equations()), "Clarabel").why == "clarabel is not installed"
+
+
+def test_a_short_time_limit_rules_out_second_order_steps_only_if_they_take_long_to_examine():
+    rng = np.random.default_rng(0)
+    for M, possible in ((np.ones((4_000, 300)), True), (sp.random_array((4_000, 3_000), density=0.1, rng=rng), False)):
+        problem = dapd.Problem(dapd.Quadratic(np.ones(M.shape[1])), M, np.ones(4_000), dapd.NonNegative())
+        search = Search(problem, (1e-6, 0.0), 1000, perf_counter() + 0.5, None)
+        assert (SecondOrder.name in Possible(search, "auto", use_direct=True).waiting) == possible
 
 
 def test_second_order_steps_tell_their_linear_algebra():

@@ -25,14 +25,14 @@ from dapd.solving.progress import Display, display
 from dapd.solving.request import Request, first_point, run_method, satisfied, split_dual
 from dapd.solving.result import SENTENCES, History, Result, Status
 from dapd.solving.search import Search
-from dapd.solving.ways.base import OVERRUN, SOON, Moved, Way
+from dapd.solving.ways.base import OVERRUN, SOON, Moved, Way, entries_are_scattered
 from dapd.solving.ways.clarabel import Direct
 from dapd.solving.ways.first_order import FirstOrder
 from dapd.solving.ways.second_order import FACTORISATIONS, SecondOrder
 from dapd.spectrum.estimate import Spectrum
 
 TRIAL = 0.1  # seconds of such a prediction from which it comes later, if factorisations will probably fill in
-EXAMINE = 1.2e-6  # seconds per entry of M, row and column that it takes to predict what factorisations cost
+EXAMINE = 1.2e-6  # seconds per entry of a sparse M, row and column that it takes to predict what factorisations cost
 COMPARED = 0.5  # seconds of another way from which it pays off to find out whether second-order steps are faster
 UNCERTAIN = 2.5  # times what is usual: what second-order steps may take, whose number varies more than Clarabel's
 FORESIGHT = 5.0  # seconds of Clarabel that are predicted closely: to count the entries of a factor takes time too
@@ -168,7 +168,7 @@ class Possible:
         limit = max(0.02, first.predict())
         self.waiting: dict[str, Callable[[], Way]] = {first.name: lambda: first}
         M = search.problem.M
-        self.examining = EXAMINE * (M.work + sum(M.shape))  # seconds
+        self.examining = EXAMINE * (M.work + sum(M.shape)) if entries_are_scattered(M) else 0.0  # seconds
         self.on_trial = False  # whether first-order steps began because it would take long to examine the others
         if engine == "auto" and self.examining < search.deadline - perf_counter():
             self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.1, limit / 10))
