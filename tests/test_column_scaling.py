@@ -111,6 +111,12 @@ def test_columns_become_alike():
     assert after.max() / after.min() < 10
 
 
+def test_constants_that_would_leave_their_range_are_left_alone():
+    M = 1e60 * np.random.default_rng(0).standard_normal((4, 6)) * np.geomspace(1e-3, 1e3, 6)
+    problem = dapd.Problem(dapd.Quadratic(np.full(6, 1e-140), np.ones(6)), M, np.ones(4), dapd.NonNegative())
+    assert ColumnScaling.apply(problem) is None
+
+
 def test_what_has_no_entries_is_left_alone():
     rng = np.random.default_rng(0)
     M = uneven(rng.standard_normal((ROWS, COLUMNS)))

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 import dapd
 from dapd.engines import bind, precision
-from dapd.engines.jax import JaxRunner
+from dapd.engines.jax import ASKED, JaxRunner
 from dapd.engines.jax_maps import LONGEST_ROW, gathered
 from dapd.operators.base import Operator
 from dapd.solving.certificate import certify
@@ -168,18 +168,42 @@ def test_the_callers_precision_is_left_alone():
     assert jnp.ones(1).dtype == np.float32
 
 
+@pytest.mark.parametrize("scale", [1e-11, 1e10])
+def test_parameters_keep_their_digits_beside_float32_vectors(scale):
+    M = (scale * matrix(np.random.default_rng(0), 2.0)).astype(np.float32)
+    problem = dapd.Problem(dapd.PseudoHuber(0.5), M, np.zeros(ROWS, np.float32))
+    spectrum = dapd.Spectrum(2.0 * scale, 0.9 * scale)
+    start = {"x0": np.ones(COLUMNS, np.float32), "spectrum": spectrum, "tol": 0, "max_iterations": 60}
+    there, here = (dapd.solve(problem, "capd", engine=engine, **start) for engine in ("jax", "python"))
+    assert there.status == here.status == "iteration_limit"
+    np.testing.assert_allclose(there.x, here.x, rtol=1e-4, atol=1e-5)
+
+
+def test_products_are_counted_however_often_a_loop_is_traced(monkeypatch):
+    problem = quadratic_problem(PHIS["zero"])
+    counts = []
+    for backend in ("cpu", "gpu"):
+        ASKED.clear()
+        monkeypatch.setattr(jax, "default_backend", lambda backend=backend: backend)
+        counts.append(JaxRunner(dapd.METHODS["capd"].from_theory(problem)).per_step)
+    ASKED.clear()
+    assert counts[0] == counts[1]
+
+
 def test_other_guesses_do_not_compile_again():
-    from dapd.engines.jax import several_steps
+    from dapd.engines.jax import place, several_steps
     from dapd.engines.jax_program import looping
     from dapd.methods.y_dapd import step
 
     problem = quadratic_problem(PHIS["zero"])
     for s_min in (0.1, 0.11, 0.12):
         dapd.solve(problem, "y-dapd", engine="jax", spectrum=dapd.Spectrum(1.0, s_min), tol=0, max_iterations=10)
-    before = looping(several_steps(step), None)._cache_size()
+    program = looping(several_steps(step), place(problem).gpu)
+    before = program._cache_size()
+    assert before > 0
     for s_min in (0.13, 0.14):
         dapd.solve(problem, "y-dapd", engine="jax", spectrum=dapd.Spectrum(1.0, s_min), tol=0, max_iterations=10)
-    assert looping(several_steps(step), None)._cache_size() == before
+    assert program._cache_size() == before
 
 
 @pytest.mark.parametrize("engine", ["python", "jax"])

@@ -259,6 +259,15 @@ def test_sorted_rows_of_several_panels(core, dtype):
     check(core, bounded, dapd.Stack([phi, dapd.Box(-0.3, 0.4)], sizes=[9_000, 40_000]), dtype, threads=(1, 2))
 
 
+def test_tiles_and_sorted_rows_on_one_another_cut_columns_at_the_same_places(core, monkeypatch):
+    monkeypatch.setattr(records, "scattered", lambda record, shape, threads: True)
+    monkeypatch.setattr(records, "fills_vectors", lambda indptr, indices, columns: indptr.size == 41)
+    rng = np.random.default_rng(0)
+    A, B = (sp.random_array((rows, 9_001), density=0.01, format="csr", rng=rng) for rows in (40, 60))
+    for parts in ([A, B], [B, A], [A, dapd.Identity(9_001), A]):
+        check(core, dapd.RowBlocks(parts), dapd.L1(0.3), threads=(1, 2, 3, 5))
+
+
 def test_rows_are_sorted_if_they_fill_vectors():
     def sorts(M):
         return fills_vectors(M.indptr, M.indices, M.shape[1])

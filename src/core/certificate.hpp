@@ -19,7 +19,7 @@ struct ColumnsAt {
   const double *x, *gradient, *Mty, *sizes;
 };
 
-// As std::max and std::abs, but for vectors too, and a NaN stays.
+// As std::max and std::abs, but for vectors too; a NaN in b stays, and the sums show one that was in a.
 template <class E>
 E greater(E a, E b) { return b <= a ? a : b; }
 template <class E>

@@ -100,7 +100,9 @@ std::unique_ptr<TwoWayRows<T>> make_two_way(Keeper& keep, const Phi<T>& phi, nb:
   using Result = std::unique_ptr<TwoWayRows<T>>;
   const std::string kind = kind_of(record);
   if (kind == "identity") return std::make_unique<TwoWayIdentity<T>>(rows, index_of(record[2]), first_row);
-  if (kind != "tiles" && kind != "sorted" && kind != "runs") throw std::invalid_argument("rows of kind " + kind + " have one way only");
+  if (kind != "tiles" && kind != "sorted" && kind != "runs") {
+    throw std::invalid_argument("rows of kind " + kind + " have one way only");
+  }
   return with_csr<T>(keep, record, [&](auto M) -> Result {
     using S = std::remove_cv_t<std::remove_pointer_t<decltype(M.values)>>;
     if (kind == "runs") return std::make_unique<TwoWayRuns<T, S>>(M, rows, columns, first_row);

@@ -1,6 +1,8 @@
 // Dual steps that go by rows for Mv and by columns for Mᵀy, so no thread adds to what others add to. Parts of M stand on
-// one another: tiles, runs of rows that move on by a column, and rows of an identity.
+// one another: tiles or sorted rows, runs of rows that move on by a column, and rows of an identity.
 #pragma once
+
+#include <stdexcept>
 
 #include "sparse_steps.hpp"
 
@@ -140,9 +142,14 @@ class TwoWay final : public DualStep<T> {
       for (const auto& part : parts_) sum += part->before_column(column);
       return sum;
     };
+    const Ends* known = nullptr;
     for (const auto& part : parts_) {
-      if (part->column_cuts()) return cut(this->threads, *part->column_cuts(), before);
+      if (known && part->column_cuts() && *known != *part->column_cuts()) {
+        throw std::invalid_argument("parts that cut columns at different places");
+      }
+      if (part->column_cuts()) known = part->column_cuts();
     }
+    if (known) return cut(this->threads, *known, before);
     constexpr Index line = 16;  // entries: threads do not share those
     Ends cuts{0};
     while (cuts.back() < this->columns) cuts.push_back(std::min(this->columns, cuts.back() + line));

@@ -58,9 +58,15 @@ def on_host(v: Array) -> Array:
     return np.asarray(multihost_utils.process_allgather(v, tiled=True))
 
 
+def one_gpu(v: Array) -> Any:
+    """The NVIDIA GPU that a JAX array lies on; None if it lies elsewhere, or on several devices."""
+    (device, *others) = v.devices()
+    return None if others or "cuda" not in device.client.platform_version.lower() else device
+
+
 def _in_pinned_memory(v: Array) -> Array:
     """`v` in memory of the host that a GPU writes to directly, which is several times faster; itself if it is there."""
-    if not on_device(v) or {device.platform for device in v.devices()} != {"gpu"}:
+    if not on_device(v) or one_gpu(v) is None:
         return v
     import jax
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dapd.arrays import Array, is_constant, on_device
+from dapd.arrays import Array, is_constant, on_device, one_gpu
 from dapd.clock import perf_counter
 from dapd.engines.jax_functions import TermsOf, place_function, place_phi
 from dapd.engines.jax_layout import layout, put
@@ -23,7 +23,7 @@ from dapd.engines.jax_maps import place_map, pytree
 from dapd.engines.jax_mesh import mesh_map
 from dapd.engines.jax_mesh_map import FlatMap, MeshMap, Sections
 from dapd.engines.jax_mesh_phi import sections_of_phi
-from dapd.engines.jax_program import Packed, looping, number, one_gpu, telling
+from dapd.engines.jax_program import Packed, looping, number, telling
 from dapd.engines.protocol import NotNative, check_same
 from dapd.methods.base import Method
 from dapd.model.problem import Problem
@@ -141,11 +141,12 @@ class Oracle:
     def repeat(self, count: Any, body: Callable[[Any], Any], carry: Any) -> Any:
         """A loop of the compiled program."""
         gradients, dual_steps = self.gradients, self.dual_steps
+        jax.eval_shape(body, carry)
+        once = self.gradients - gradients, self.dual_steps - dual_steps
         carry = loop(count, body, carry)
         self.loops = True
-        if isinstance(count, int):  # the body was traced once
-            self.gradients = gradients + count * (self.gradients - gradients)
-            self.dual_steps = dual_steps + count * (self.dual_steps - dual_steps)
+        if isinstance(count, int):  # however often the body was traced
+            self.gradients, self.dual_steps = gradients + count * once[0], dual_steps + count * once[1]
         return carry
 
 

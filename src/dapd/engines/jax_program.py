@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -15,20 +16,17 @@ from dapd.engines.jax_maps import pytree
 
 IN_GRAPHS = {"xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUSTOM_CALL,WHILE,CONDITIONAL"}
 
-
 plain = functools.cache(jax.jit)
-
-
-def one_gpu(v: Array) -> Any:
-    """The NVIDIA GPU that an array lies on; None if it lies elsewhere, or on several devices."""
-    (device, *others) = v.devices()
-    return None if others or not device.device_kind.startswith("NVIDIA") else device
 
 
 @functools.cache
 def looping(function: Callable[..., Any], device: Any) -> Callable[..., Any]:
-    """A program whose loops a GPU runs by itself, instead of asking the host after each turn."""
-    return jax.jit(function, compiler_options=None if device is None else IN_GRAPHS)
+    """A program whose loops a GPU runs by itself, instead of asking the host after each turn.
+
+    A flag of the user's own about that counts more.
+    """
+    own = next(iter(IN_GRAPHS)) in os.environ.get("XLA_FLAGS", "")
+    return jax.jit(function, compiler_options=None if device is None or own else IN_GRAPHS)
 
 
 @functools.cache
@@ -68,10 +66,14 @@ class Packed:
     def of(cls, parameters: Any, dtype: Any, device: Any) -> Packed:
         """Pack them for steps in this precision, on a GPU if one is given."""
         leaves, tree = jax.tree.flatten(parameters)
-        places = tuple(k for k, leaf in enumerate(leaves) if not isinstance(leaf, float))
-        numbers = np.array([leaf for leaf in leaves if isinstance(leaf, float)], dtype)
+        # beside float32 vectors a number by itself stays a float64 until it meets one, as in Python
+        packed = [isinstance(leaf, float) and dtype == np.float64 for leaf in leaves]
+        places = tuple(k for k, inside in enumerate(packed) if not inside)
+        numbers = np.array([leaf for leaf, inside in zip(leaves, packed, strict=True) if inside])
         others = tuple(leaves[k] for k in places)
-        return cls(numbers if device is None else jax.device_put(numbers, device), others, tree, places)
+        if device is not None:
+            numbers, others = jax.device_put((numbers, others), device)
+        return cls(numbers, others, tree, places)
 
     def record(self) -> Any:
         """The parameters, each by itself, within a program."""

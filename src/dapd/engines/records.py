@@ -34,12 +34,10 @@ THIN, TILED_ROW = 4, 16  # if it has fewer of them per column, and per row
 PATTERN, SAMPLED_ROWS = 1 << 12, 64  # entries from which runs are looked for, in so many rows first
 RUN_LENGTH = 16  # entries of such a run
 NEAR_VECTOR = 100_000  # entries of x and y up to which they stay near: then rows are sorted by their length instead
-LONGEST_SORTED, SORTED_ROWS, LANES, PADDING = (
-    64,
-    2048,
-    8,
-    1.5,
-)  # of a row; among so many; at a time; entries that it takes
+LONGEST_SORTED = 64  # entries of such a row
+SORTED_ROWS = 2048  # rows of a panel, as in src/core/sorted_rows.hpp
+AT_ONCE = 8  # rows that a vector has lanes for; its number varies, and this is the usual one
+PADDING = 1.5  # times the entries that may be stored to fill vectors
 SIDE = 1 << 15  # rows of a tile, and of a group that fits into one
 FAR_APART = 1 << 13  # columns from one entry to the next, on average: x is read from far places
 
@@ -97,6 +95,8 @@ def laid_out(record: tuple[Any, ...], shape: tuple[int, int], threads: int, tall
     parts = [part for _, part in record[1:]] if record[0] == "stacked" else [record]
     if all(part[0] in ("csr", "identity") for part in parts):
         made = [part if part[0] == "identity" else _two_way(part, columns, threads, tallest) for part in parts]
+        if any(part is not None and part[0] == "tiles" for part in made):  # all parts must cut x at the same places
+            made = [("tiles", *part[1:]) if part is not None and part[0] == "sorted" else part for part in made]
         if None not in made and any(part[0] == "csr" for part in parts):
             heights = [height for height, _ in record[1:]] if record[0] == "stacked" else []
             return "two-way", ("stacked", *zip(heights, made, strict=True)) if heights else made[0]
@@ -140,7 +140,10 @@ def moves_on(indptr: Array, indices: Array) -> bool:
 
 
 def scattered(record: tuple[Any, ...], shape: tuple[int, int], threads: int) -> bool:
-    """Whether tiles are faster: a large sparse matrix with few entries per row, or far from each other in a long x."""
+    """Whether tiles or sorted rows are faster than CSR.
+
+    They are for a large sparse matrix with few entries per row, or far from each other in a long x.
+    """
     _, _, indices, values = record
     rows, columns = shape
     if WORTH_TILES <= values.size < THIN * columns and (threads > 1 or values.size < TILED_ROW * rows):
@@ -163,7 +166,7 @@ def fills_vectors(indptr: Array, indices: Array, columns: int) -> bool:
         if longest > LONGEST_SORTED:
             return False
         alike = np.bincount(np.arange(counts.size) // SORTED_ROWS * (longest + 1) + counts)
-        filled = -(-alike // LANES) * LANES * (np.arange(alike.size) % (longest + 1))
+        filled = -(-alike // AT_ONCE) * AT_ONCE * (np.arange(alike.size) % (longest + 1))
         if filled.sum() > PADDING * indices.size:
             return False
     return True

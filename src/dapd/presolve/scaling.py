@@ -7,8 +7,10 @@ from typing import Self
 
 import numpy as np
 
+from dapd.arguments import LARGEST
 from dapd.arrays import Array
 from dapd.model.problem import Problem
+from dapd.model.smooth import Function
 from dapd.presolve.equilibrate import column_factors, identity_columns, norm_factors
 from dapd.presolve.functions import is_quadratic, parts_of, scalable, scaled_function
 from dapd.presolve.maps import scaled_map
@@ -114,12 +116,21 @@ class ColumnScaling(_Factors):
         if table is None or parts is None or not all(scalable(part.terms) for part in parts):
             return None
         if problem.phi.is_linear and f.L is not None and 0 < f.L <= ROUND * f.mu:
-            return None  # with orthonormal rows nothing is left to gain
+            return None  # f would lose more than equations gain, whose rows may become orthonormal too
         places = identity_columns(problem.M)
         if np.any(table.balls & (places >= 0)):
             return None
         columns = column_factors(problem.M, table, problem.curvature)
-        return None if columns is None else cls(problem, _inverse_on_bounds(places, columns), columns)
+        if columns is None or not _keeps_range(f, columns):
+            return None
+        return cls(problem, _inverse_on_bounds(places, columns), columns)
+
+
+def _keeps_range(f: Function, columns: Array) -> bool:
+    """Whether the constants of the scaled f have squares that neither overflow nor underflow."""
+    known = [value for value in (f.mu, f.L) if value]
+    changed = [value * float(factor) ** 2 for value in known for factor in (columns.min(), columns.max())]
+    return all(1 / LARGEST < value < LARGEST for value in changed)
 
 
 def _inverse_on_bounds(places: Array, columns: Array) -> Array:

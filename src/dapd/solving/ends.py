@@ -171,8 +171,10 @@ def _farkas(problem: Problem, x: Array, d: Array) -> Checked:
         if not gain > DOUBT * explained:
             return Checked(False, image, gain, explained, nothing, nothing)
     else:  # a supremum is at least the value at x, which is often enough to see the same
-        ends = np.where(image < 0, problem.upper, problem.lower)
-        most = gain + float(image @ np.where(np.isinf(ends), 0.0, np.clip(x, problem.lower, problem.upper)))
+        most = gain
+        for piece in pieces(image.size):
+            e, (lower, upper) = image[piece], (side[piece] for side in problem.bounds)
+            most += float(e @ np.where(np.isinf(np.where(e < 0, upper, lower)), 0.0, np.clip(x[piece], lower, upper)))
         if not most > 0:
             return Checked(False, nothing, most, 0.0, nothing, nothing)
     entries = M.row_sizes(x)
