@@ -19,11 +19,12 @@ from dapd.arrays import Array, is_constant, on_device, one_gpu
 from dapd.clock import perf_counter
 from dapd.engines.jax_functions import TermsOf, place_function, place_phi
 from dapd.engines.jax_layout import layout, put
-from dapd.engines.jax_maps import place_map, pytree
+from dapd.engines.jax_maps import place_map
 from dapd.engines.jax_mesh import mesh_map
 from dapd.engines.jax_mesh_map import FlatMap, MeshMap, Sections
 from dapd.engines.jax_mesh_phi import sections_of_phi
 from dapd.engines.jax_program import Packed, looping, number, telling
+from dapd.engines.jax_pytree import pytree
 from dapd.engines.protocol import NotNative, check_same
 from dapd.methods.base import Method
 from dapd.model.problem import Problem

@@ -13,7 +13,8 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
 from dapd.engines.jax_layout import layout, put
-from dapd.engines.jax_maps import check_traced, place_map, pytree
+from dapd.engines.jax_maps import check_traced, place_map
+from dapd.engines.jax_pytree import pytree
 from dapd.model.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, Piece, Pieces, has_valid_lowering, pieces_of
 from dapd.model.phi import Phi
 from dapd.model.problem import Problem

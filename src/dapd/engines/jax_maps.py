@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
-from operator import attrgetter
-from typing import Any, TypeVar, dataclass_transform
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +12,7 @@ import numpy as np
 from jax.lax import Precision
 
 from dapd.arrays import Array
+from dapd.engines.jax_pytree import pytree
 from dapd.engines.protocol import NotNative
 from dapd.operators.base import Operator
 from dapd.operators.columns import ColumnBlocks
@@ -27,37 +26,6 @@ SMALL = 1 << 12  # entries of rows padded to one length that cost no more than t
 SMALL_ON_GPU = 1 << 20  # and as many on a GPU
 LONGEST_ROW = 256  # entries of a row that is padded; longer ones are summed as segments
 UNROLLED = 8  # entries of a row whose sum is written out
-
-T = TypeVar("T")
-
-
-@dataclass_transform(frozen_default=True)
-def pytree(*static: str) -> Callable[[type[T]], type[T]]:
-    """A frozen dataclass as a pytree; the `static` fields are part of the compiled program."""
-
-    def register(cls: type[T]) -> type[T]:
-        made = dataclass(frozen=True)(cls)
-        data = [field.name for field in fields(made) if field.name not in static]  # type: ignore[arg-type]
-        leaves_of, own_of = _getter(data), _getter(static)
-
-        def flatten(value: T) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-            return leaves_of(value), own_of(value)
-
-        def unflatten(own: tuple[Any, ...], leaves: Iterable[Any]) -> T:
-            return made(**dict(zip(static, own, strict=True)), **dict(zip(data, leaves, strict=True)))
-
-        # not `register_dataclass`: in JAX 0.10 the trees of two dataclasses with as many fields count as equal
-        jax.tree_util.register_pytree_node(made, flatten, unflatten)
-        return made
-
-    return register
-
-
-def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """A function that gives these attributes, quickly, since every call of a program asks for them."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda value: tuple(getattr(value, name) for name in names)
 
 
 def product(a: Array, b: Array) -> Array:

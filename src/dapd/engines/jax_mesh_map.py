@@ -15,7 +15,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from dapd.arrays import Array, on_host
 from dapd.engines.jax_layout import Layout, whole_on_mesh
-from dapd.engines.jax_maps import pytree
+from dapd.engines.jax_pytree import pytree
 from dapd.operators.base import Operator
 
 

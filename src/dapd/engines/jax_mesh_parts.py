@@ -23,10 +23,10 @@ from dapd.engines.jax_maps import (
     in_order,
     may_be_padded,
     padded,
-    pytree,
 )
 from dapd.engines.jax_mesh_map import Sharded
 from dapd.engines.jax_mesh_rows import as_matrix
+from dapd.engines.jax_pytree import pytree
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Sparse
 from dapd.operators.scaled import ScaledMap

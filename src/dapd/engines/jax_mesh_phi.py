@@ -10,8 +10,8 @@ import numpy as np
 
 from dapd.engines.jax_functions import place_rows
 from dapd.engines.jax_layout import whole_on_mesh
-from dapd.engines.jax_maps import pytree
 from dapd.engines.jax_mesh_map import MeshMap, Sections
+from dapd.engines.jax_pytree import pytree
 from dapd.model.composed import Stack
 from dapd.model.lowered import Piece, Pieces, pieces_of
 from dapd.model.phi import Phi

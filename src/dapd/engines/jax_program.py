@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import SingleDeviceSharding
 
 from dapd.arrays import Array
-from dapd.engines.jax_maps import pytree
+from dapd.engines.jax_pytree import pytree
 
 IN_GRAPHS = {"xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUSTOM_CALL,WHILE,CONDITIONAL"}
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dapd.arrays import EPSILON, Array
 from dapd.engines.jax import Placed
-from dapd.engines.jax_maps import pytree
+from dapd.engines.jax_pytree import pytree
 from dapd.presolve.transform import WayBack
 from dapd.solving.proximal import Oracles, step_of
 from dapd.solving.sums import BalancedStep
