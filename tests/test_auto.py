@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dapd
+from dapd.clock import agreeing
 from dapd.engines import bind
 from dapd.second_order import direct
 from dapd.second_order.choose import filled_seconds
@@ -378,7 +379,7 @@ def test_a_way_that_has_ended_is_not_tried_again():
     problem = dapd.Problem(dapd.Quadratic(np.ones(9), np.arange(9.0)), np.eye(6, 9), np.ones(6), dapd.NonNegative())
     search = Search(problem, (1e-9, 0.0), 1000, math.inf, None)
     way = Direct(search, 10.0)
-    way.seconds, way.spent, way.progress = None, 2.0, [(2.0, 1e4)]  # it took 2 s and did not do
+    way.seconds, way.measured, way.progress = None, 2.0, [(2.0, 1e4)]  # it took 2 s and did not do
     solved = dapd.solve(problem)
     search.judge(solved.x + 1e-7, solved.y)  # another way comes near
     assert way.left() < math.inf
@@ -409,3 +410,31 @@ def test_clarabel_tries_other_settings_if_an_answer_is_not_good_enough(monkeypat
     monkeypatch.setattr(direct, "_attempt", first_poor)
     result = dapd.solve(isotonic())
     assert (result.method, result.converged, len(tried)) == ("clarabel", True, 2)
+
+
+def erratic_clock(most):
+    """A clock that each reading advances by up to `most` seconds."""
+    rng, now = np.random.default_rng(0), 0.0
+
+    def read():
+        nonlocal now
+        now += rng.uniform(0.0, most)
+        return now
+
+    return read
+
+
+@pytest.mark.parametrize("size", [6, 25, 60, 70])
+def test_a_slow_moment_does_not_change_the_answer(size):
+    rng = np.random.default_rng(size)
+    A, B = rng.standard_normal((2 * size, size)), rng.standard_normal((3 * size, size))
+    rows = dapd.Interval(-1.0, 1.0)
+    factor = B[: size // 2]
+    for f in (dapd.Quadratic(factor.T @ factor, B[0]), dapd.Logistic(B, np.sign(B[:, 0]), ridge=0.01)):
+        for options in WAYS.values():
+            answers = set()
+            for most in (0.0, 1e-5, 1e-4, 1e-3):
+                with agreeing(erratic_clock(most)):
+                    result = dapd.solve(dapd.Problem(f, A, np.zeros(2 * size), rows), **options)
+                answers.add((result.method, result.iterations, result.x.tobytes()))
+            assert len(answers) == 1

@@ -15,7 +15,7 @@ from dapd.operators.stacked import RowBlocks
 from dapd.solving.search import Search
 
 AT_ONCE = 0.02  # seconds that a way may take in any case,
-SOON = 0.3  # and if it was not predicted to take less
+SOON = 0.3  # and if it was not predicted to take less; until then what it did counts as predicted, not as measured
 OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
 STUCK = 8.0  # and this much longer if its error does not fall
 CAUTION = 2.0  # times what is left as progress says: most errors fall more slowly later on
@@ -46,7 +46,8 @@ class Way:
 
     def __init__(self, search: Search) -> None:
         self.search = search
-        self.spent, self.patience = 0.0, SOON  # seconds, and how many may be spent in any case
+        self.counted, self.measured = 0.0, 0.0  # seconds of what was done, as predicted and as measured
+        self.patience = SOON  # seconds that may be spent in any case
         self.left_at = math.inf  # the error when another way took over
         self.progress: list[tuple[float, float]] = []  # seconds spent, and how many times too large the error was
         self.doubt = 1.0  # times its prediction: what it may well take if another way is more certain
@@ -67,6 +68,11 @@ class Way:
         """Multiplications in one product or factorisation."""
         return 0.0
 
+    @property
+    def spent(self) -> float:
+        """Seconds; at first those that were predicted for what was done, so two runs decide alike."""
+        return min(self.counted, SOON) if self.measured <= SOON else self.measured
+
     def insist(self, *, first: bool = False) -> None:
         """Assume the best, if only a trial can tell what this way costs; `first`: be tried before all others."""
 
@@ -82,7 +88,7 @@ class Way:
         try:
             return next(self.pieces, None)
         finally:
-            self.spent += perf_counter() - began
+            self.measured += perf_counter() - began
             self.progress.append((self.spent, self.search.excess))
 
     def expected(self) -> float:

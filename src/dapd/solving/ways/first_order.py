@@ -118,6 +118,7 @@ class FirstOrder(Way):
             allowed=lambda: search.limit - (search.iterations - made[0]),
         ):
             search.iterations += epoch.iterations - made[0]
+            self.counted += self.usual * (epoch.iterations - made[0])
             search.gradients += epoch.gradients - made[1]
             search.products += epoch.products - made[2]
             if self.spent > SOON and epoch.iterations:

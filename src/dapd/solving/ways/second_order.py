@@ -16,7 +16,7 @@ from dapd.second_order.matrices import TooExpensive
 from dapd.second_order.newton import PROBING, Newton, Unsuitable, dense_multiplications, dense_seconds
 from dapd.second_order.systems import Singular
 from dapd.solving.search import Search
-from dapd.solving.ways.base import OVERRUN, SOON, Advance, Moved, Way, entries_are_scattered
+from dapd.solving.ways.base import AT_ONCE, OVERRUN, SOON, Advance, Moved, Way, entries_are_scattered
 
 FACTORISATIONS, FEW = 40, 10  # that it usually takes, and near a solution
 AGAIN, ONCE = 3, 1.2  # and from the solution of nearly the same problem, and of a quadratic one under equations only
@@ -26,7 +26,7 @@ SET_UP_ROW = 1e-6  # and per row or column
 NEAR = 1e-6  # relative error from which a point is near
 BRIEFLY = 4  # times the prediction: what steps may take that start anew from a better point
 SLOWEST = 3.0  # times: how much slower than predictions they may prove this machine to be
-LITTLE = 0.2  # of the time spent: what a better answer than asked for may take
+LITTLE = 0.2  # of the time spent, or of what any way may take: what a better answer than asked for may take
 RETRY = 8  # times the seconds that a factorisation may take, after it turned out too expensive
 ANALYSIS = 1e-7  # seconds per entry of a sparse factor that it takes to count them
 IN_NUMPY = "second-order steps run in NumPy, SciPy and qdldl"
@@ -50,7 +50,7 @@ class SecondOrder(Way):
     def renew(self) -> None:
         """Start anew, as if nothing had been spent: near a solution, these steps are fast."""
         super().renew()
-        self.spent, self.patience = 0.0, min(SOON, BRIEFLY * self.predict())
+        self.counted, self.measured, self.patience = 0.0, 0.0, min(SOON, BRIEFLY * self.predict())
         self.progress.clear()
 
     def insist(self, *, first: bool = False) -> None:
@@ -153,10 +153,13 @@ class SecondOrder(Way):
                 return
             finally:
                 search.iterations += newton.factorizations - counted
+                self.counted += newton.cost * (newton.factorizations - counted)
             made = newton.factorizations - first
             if self.spent > SOON and made:
                 search.slowdown = min(max(1.0, self.spent / made / newton.cost), SLOWEST)
-            if search.done and finer and FEW * newton.cost < LITTLE * (perf_counter() - search.began):
-                finer = False  # one more step is worth several digits
-                continue
+            if search.done and finer:
+                elapsed = perf_counter() - search.began
+                if FEW * newton.cost < LITTLE * (elapsed if elapsed > SOON else AT_ONCE):
+                    finer = False  # one more step is worth several digits
+                    continue
             yield partial(Moved, None, None) if reached is None else partial(Moved, reached.dx, reached.dy)
