@@ -102,7 +102,10 @@ def test_second_order_steps_tell_their_linear_algebra():
     n = 2000
     D = sp.csr_array(sp.diags_array([np.ones(n - 1), -np.ones(n - 1)], offsets=(0, 1), shape=(n - 1, n)))
     chain = dapd.Problem(dapd.Quadratic(np.ones(n), np.ones(n)), D, np.zeros(n - 1), dapd.NonNegative())
-    assert "qdldl" in prospect(dapd.explain(chain, direct=False), "second-order steps").why
+    assert "Banded Cholesky" in prospect(dapd.explain(chain, direct=False), "second-order steps").why
+    ring = sp.csr_array(sp.vstack([D, sp.csr_array(([1.0, -1.0], ([0, 0], [0, n - 1])), shape=(1, n))]))
+    ring = dapd.Problem(dapd.Quadratic(np.ones(n), np.ones(n)), ring, np.zeros(n), dapd.NonNegative())
+    assert "qdldl" in prospect(dapd.explain(ring, direct=False), "second-order steps").why
 
 
 # in between, Clarabel is chosen although it would usually take longer, since its iterations vary less

@@ -11,7 +11,8 @@ import dapd
 from dapd.model.lowered import pieces_of
 from dapd.second_order.curvature import Curvature
 from dapd.second_order.matrices import TooExpensive, split
-from dapd.second_order.newton import Newton, Unsuitable
+from dapd.second_order.newton import Newton
+from dapd.second_order.parts import Unsuitable
 from dapd.second_order.rows import ProxRows
 from dapd.second_order.scaling import ruiz
 from dapd.second_order.slacks import slacks_of

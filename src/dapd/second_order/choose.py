@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dapd.second_order.banded import BandedSystem, banded_seconds
 from dapd.second_order.matrices import Split, TooExpensive
 from dapd.second_order.pattern import Pattern, joined_with_groups
 from dapd.second_order.slacks import slacks_of
@@ -48,7 +49,7 @@ def filled_seconds(M: Any) -> float:
     return float(coupled) ** 3 / 3 / DENSE_RATE
 
 
-Kind = type[NormalSystem] | type[DualSystem] | type[SparseSystem]
+Kind = type[NormalSystem] | type[DualSystem] | type[SparseSystem] | type[BandedSystem]
 
 
 class Choice(NamedTuple):
@@ -75,6 +76,10 @@ def choose_system(P: Any, rows: Split, groups: Groups, seconds: float) -> Choice
     if P.ndim == 1 and k * k <= MEMORY:
         dense[DualSystem] = k**3 / 3 + outer
     found = [Choice(kind, beside + count / DENSE_RATE, count) for kind, count in dense.items()]
+    if P.ndim == 1 and sp.issparse(rows.matrix) and not groups.rows.size:
+        once, places = banded_seconds(rows.matrix)
+        if places <= MEMORY:
+            found.append(Choice(BandedSystem, beside + once, 0.0))
     within = min([seconds, *(one.seconds for one in found)])
     if P.ndim == 1 or sp.issparse(P):
         found.append(Choice(SparseSystem, beside + _sparse_cost(P, matrix, inside, within - beside), 0.0))

@@ -11,23 +11,25 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.clock import perf_counter
-from dapd.model.lowered import has_valid_lowering, pieces_of
 from dapd.model.problem import Problem
-from dapd.model.terms import Terms
+from dapd.second_order.banded import BandedSystem
 from dapd.second_order.choose import DENSE_RATE, MEMORY, choose_system, overhead
 from dapd.second_order.curvature import Curvature, linear_part
-from dapd.second_order.matrices import Matrix, NotExplicit, explicit, probes, same_pattern, scaled, split, stack
-from dapd.second_order.rows import Derivative, ProxRows
+from dapd.second_order.interior import Path, Solve
+from dapd.second_order.matrices import Matrix, probes, same_pattern, scaled, split, stack
+from dapd.second_order.parts import explicit_parts, rows_of, same_matrices, terms_of
+from dapd.second_order.rows import NONE, Derivative, ProxRows
 from dapd.second_order.scaling import ruiz
-from dapd.second_order.systems import Singular, System
-from dapd.second_order.weights import Groups, weigh
+from dapd.second_order.systems import CORRECTIONS, Singular, System
+from dapd.second_order.weights import Groups, Weights, weigh
 
 LEAST_DELTA = 1e-9  # the least proximal weight δ of a scaled problem
 FIRST_STEP, STEP_RANGE = 20.0, (1e-4, 1e4)  # the first σ times what it is relative to, and its range
@@ -45,10 +47,6 @@ FIRM, FIRMLY = 1e6, 100.0  # σ of equations near a solution, and the factor of 
 POLISHES, POLISHED = 8, 0.1  # at most, and the error at which they should end
 ROUNDING = 1e-13
 FIRMER = (1.0, 1e2, 1e4, 1e6)  # times δ, tried in turn until a factorisation succeeds
-
-
-class Unsuitable(Exception):
-    """Second-order steps cannot solve this problem, since entries of its matrices are not known."""
 
 
 class Reached(NamedTuple):
@@ -86,7 +84,7 @@ class Newton:
 
     def __init__(self, problem: Problem, *, seconds: float = np.inf) -> None:
         known = probes(problem.M)
-        rows, curvature, M = _explicit_parts(problem, PROBING * seconds)
+        rows, curvature, M = explicit_parts(problem, PROBING * seconds)
         self.products = probes(problem.M) - known  # made for the entries of M
         self.problem = problem
         self.groups = Groups(curvature.rows + rows.grouped, rows.starts, rows.owner)
@@ -128,8 +126,8 @@ class Newton:
         if problem is before:
             return True
         new_f, new_M = problem.f is not before.f, problem.M is not before.M
-        if new_M or (new_f and not _same_matrices(before.f.lowered(), problem.f.lowered())):
-            rows, curvature, M = _explicit_parts(problem)
+        if new_M or (new_f and not same_matrices(before.f.lowered(), problem.f.lowered())):
+            rows, curvature, M = explicit_parts(problem)
             pairs = ((curvature.P, self.f.P), (curvature.A, self.f.A), (M, self.M))
             if not (rows.same_groups(self.rows) and all(same_pattern(*pair) for pair in pairs)):
                 return False
@@ -141,12 +139,12 @@ class Newton:
             return True
         d, e, cost = self.factors
         if problem.phi is not before.phi:
-            rows = _rows_of(problem)
+            rows = rows_of(problem)
             if not rows.same_groups(self.rows):
                 return False
             self.rows = rows.scaled(e, cost)
         if new_f:
-            self.f = self.f.with_c(cost * d * linear_part(*_terms_of(problem)))
+            self.f = self.f.with_c(cost * d * linear_part(*terms_of(problem)))
         self.problem, self.b = problem, e * problem.b.astype(np.float64)
         return True
 
@@ -163,8 +161,11 @@ class Newton:
         """
         d, e, cost = self.factors
         x, y = x / d, cost * y / e
-        steps = self._first_steps(x) if self.steps is None else self._firm_steps(self.steps)
-        accuracy, residual_before, pull_before = 1.0 if self.steps is None else WARM, None, np.inf
+        cold = self.steps is None
+        if cold and self.follows_path:
+            x, y = yield from self._along_path(x, y, judge, deadline, tol)
+        steps = self._first_steps(x) if cold or self.steps is None else self._firm_steps(self.steps)
+        accuracy, residual_before, pull_before = 1.0 if cold else WARM, None, np.inf
         best_error, best = np.inf, (x, y)
         (_, rise), incomplete, others, least = BOLD, 0, itertools.cycle((CAREFUL, BOLD)), LEAST_DELTA
         while perf_counter() < deadline:
@@ -197,9 +198,57 @@ class Newton:
             incomplete += self.trials == INNER or self.lost
             if incomplete == INCOMPLETE:
                 (self.delta, rise), incomplete = next(others), 0
+                if not cold and self.follows_path:
+                    cold, best = True, (yield from self._along_path(*best, judge, deadline, tol))
                 (x, y), steps, residual, pull, accuracy = best, self._first_steps(best[0]), None, np.inf, 1.0
             residual_before, pull_before = residual, pull
             accuracy = max(SHARPER * min(accuracy, greatest), 1e-15)
+
+    @property
+    def follows_path(self) -> bool:
+        """Whether steps begin along a path through the inside of all bounds.
+
+        Rows that couple neighbours change sides one after the other, which takes semismooth Newton very many steps.
+        """
+        return self.made_by is BandedSystem and self.f.quadratic and not np.all(self.rows.linear & ~self.rows.bounded)
+
+    def _along_path(
+        self, x: Array, y: Array, judge: ErrorOf, deadline: float, tol: float
+    ) -> Generator[Reached | None, None, tuple[Array, Array]]:
+        """The best point on the path through the inside of all bounds."""
+        d, e, cost = self.factors
+        best, least, seen = (x, y), np.inf, perf_counter()
+        for found in Path(self).run(x, y, POLISHED * tol):
+            if found is not None:
+                there = found[0], self.rows.project(found[1])
+                error = judge(d * there[0], e * there[1] / cost)
+                if error < least:
+                    moved = d * (there[0] - best[0]), e * (there[1] - best[1]) / cost
+                    best, least = there, error
+                    self.steps = self._first_steps(there[0])  # for a warm start
+                    yield Reached(d * there[0], e * there[1] / cost, error, self.factorizations, *moved)
+            elif perf_counter() > seen + PULSE:
+                yield None
+                seen = perf_counter()
+            if self._over(deadline):
+                break
+        return best
+
+    def residuals(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """−(∇f(x) + Mᵀy), and Mx − b."""
+        return -(self.f.gradient(x, self.f.image(x)) + self.Mt @ y), self.M @ x - self.b
+
+    def forward(self, d: Array) -> Array:
+        """Md."""
+        return np.asarray(self.M @ d)
+
+    def weighted(self, weights: Array, delta: float) -> Solve:
+        """A function that gives (d, dy) with (∇²f + δ)d + Mᵀdy = r and dy = weights·Md + s for any (r, s)."""
+        across = np.sqrt(np.concatenate([self.f.curvatures(np.zeros(self.f.rows)), weights]))
+        self.weights, self.factored = Weights(across, NONE, NONE, self.groups), None
+        self.factorizations += 1
+        self.system.factor(np.full(self.f.size, delta), self.weights)
+        return partial(self._solve, corrections=0)
 
     def _first_steps(self, x: Array) -> Array:
         if self.f.quadratic and not self.rows.bounded.any() and self.rows.linear.all():
@@ -270,15 +319,15 @@ class Newton:
                     self.factored = None
                     raise
 
-    def _solve(self, r: Array, s: Array | None) -> tuple[Array, Array]:
+    def _solve(self, r: Array, s: Array | None, corrections: int = CORRECTIONS) -> tuple[Array, Array]:
         """(d, dy) with (∇²f + δ)d + Mᵀdy = r and dy = σDMd + s."""
         losses = self.f.rows
         q = np.zeros(self.weights.across.size)
         if s is not None:
             q[losses:] = s
             q, null = self.weights.divided(q)
-            r = r - self.Mt @ null[losses:]
-        d, z = self.system.solve(r, q)
+            r = r - self.Mt @ null[losses:] if null.any() else r
+        d, z = self.system.solve(r, q, corrections=corrections)
         if s is None:
             return d, z
         return d, (self.weights.times(z) + null)[losses:]
@@ -352,39 +401,3 @@ class Newton:
         except Singular:
             return np.inf, *best
         return error if error < np.inf else judge(d * best[0], e * best[1] / cost), *best
-
-
-def _rows_of(problem: Problem) -> ProxRows:
-    pieces = pieces_of(problem.phi, problem.rows)
-    if pieces is None:
-        raise Unsuitable("φ is only available in Python")
-    try:
-        return ProxRows(pieces)
-    except ValueError as error:
-        raise Unsuitable(str(error)) from None
-
-
-def _terms_of(problem: Problem) -> tuple[list[Terms], list[int]]:
-    """The terms of each block of f, and the sizes of the blocks."""
-    terms = problem.f.lowered() if has_valid_lowering(problem.f, "grad") else None
-    if terms is None:
-        raise Unsuitable("f is only available in Python")
-    if isinstance(terms, Terms):
-        return [terms], [problem.columns]
-    return terms, [block.stop - block.start for block in problem.blocks or []]
-
-
-def _explicit_parts(problem: Problem, seconds: float = np.inf) -> tuple[ProxRows, Curvature, Matrix]:
-    """φ, f and M with all their entries, for which products with M may take so many seconds."""
-    terms = _terms_of(problem)
-    try:
-        return _rows_of(problem), Curvature(*terms), explicit(problem.M, seconds)
-    except (NotExplicit, TypeError, ValueError) as error:
-        raise Unsuitable(str(error)) from None
-
-
-def _same_matrices(first: Any, second: Any) -> bool:
-    """Whether the terms of f differ in c at most."""
-    if not (isinstance(first, Terms) and isinstance(second, Terms)):
-        return False
-    return all(getattr(first, name) is getattr(second, name) for name in Terms._fields if name != "c")

@@ -29,6 +29,11 @@ class Slacks(NamedTuple):
     matrix: Any
 
 
+def no_slacks(P: Any, matrix: Any) -> Slacks:
+    """None of the columns."""
+    return Slacks(NO_COLUMNS, NO_COLUMNS, np.zeros(0), np.zeros(0), np.arange(matrix.shape[1]), P, matrix)
+
+
 def slacks_of(P: Any, matrix: Any, grouped: Array) -> Slacks:
     """The slack columns; a row that belongs to a group has none, since its group would have to be scaled as a whole."""
     rows, columns = matrix.shape
@@ -44,7 +49,7 @@ def slacks_of(P: Any, matrix: Any, grouped: Array) -> Slacks:
             i, j = sp.coo_array(P).coords
             slack[i[i != j]] = False
     if not slack.any():
-        return Slacks(NO_COLUMNS, NO_COLUMNS, np.zeros(0), np.zeros(0), np.arange(columns), P, matrix)
+        return no_slacks(P, matrix)
     inside = slack[matrix.indices]
     found, others = matrix.indices[inside], np.flatnonzero(~slack)
     place = np.cumsum(~slack) - 1

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from dapd.arrays import Array
 from dapd.second_order.matrices import Split, scaled
 from dapd.second_order.pattern import Mixed, Pattern
-from dapd.second_order.slacks import slacks_of
+from dapd.second_order.slacks import no_slacks, slacks_of
 from dapd.second_order.weights import Groups, Weights
 
-REFINEMENTS = 3  # corrections of a solution by its residual
+CORRECTIONS = 2  # of a solution by its residual, at most
 SMALL = 1 << 16  # entries, zeros included, up to which a sparse matrix is made dense,
 LARGE = 1 << 24  # and up to which it may be if its products are faster then
 SLOWER = 50  # times: a multiplication of a sparse BᵀB against one of a dense BᵀB
@@ -31,24 +31,24 @@ class System(Protocol):
     def factor(self, h: Array, weights: Weights) -> None:
         """Prepare to solve with these."""
 
-    def solve(self, r: Array, q: Array) -> tuple[Array, Array]:
-        """(d, z), with z and q for all rows."""
+    def solve(self, r: Array, q: Array, *, corrections: int = CORRECTIONS) -> tuple[Array, Array]:
+        """(d, z), with z and q for all rows, corrected so often at most."""
 
     def adopt(self, other: Self) -> None:
         """Take over what depends only on the pattern from a system with the same one."""
 
 
-class _Base:
+class Base:
     """What all systems share: rows with one entry only change the diagonal, and slack columns only scale their rows.
 
     What is left, [P + diag(h), Bᵀ; B, −I] with fewer columns, is the core, which each kind factorises in its own way.
     """
 
-    def __init__(self, P: Any, rows: Split, groups: Groups) -> None:
+    def __init__(self, P: Any, rows: Split, groups: Groups, *, eliminate: bool = True) -> None:
         self.P, self.rows, self.matrix = P, rows, rows.matrix
         self.count = rows.single.size + rows.general.size
         self.groups = groups._replace(rows=np.searchsorted(rows.general, groups.rows))
-        self.slacks = slacks_of(P, rows.matrix, self.groups.rows)
+        self.slacks = slacks_of(P, rows.matrix, self.groups.rows) if eliminate else no_slacks(P, rows.matrix)
         self.core = self.slacks.matrix
         self.transpose, self.core_transpose = _transposed(self.matrix), _transposed(self.core)
 
@@ -67,22 +67,22 @@ class _Base:
             self.core_T = self.T._replace(across=self.T.across / self.root)
         self._factor(self.h[slacks.others] if slacks.columns.size else self.h)
 
-    def solve(self, r: Array, q: Array) -> tuple[Array, Array]:
-        """(d, z), with z and q for all rows."""
+    def solve(self, r: Array, q: Array, *, corrections: int = CORRECTIONS) -> tuple[Array, Array]:
+        """(d, z), with z and q for all rows, corrected so often at most."""
         split = self.rows
         if split.single.size:
             r = r - np.bincount(split.column, self.entries * q[split.single], minlength=r.size)
-        d, own = self._refined(r, -q[split.general])
+        d, own = self._refined(r, -q[split.general], corrections)
         z = np.empty(self.count)
         z[split.general] = own
         z[split.single] = self.entries * d[split.column] + q[split.single]
         return d, z
 
-    def _refined(self, r: Array, s: Array) -> tuple[Array, Array]:
+    def _refined(self, r: Array, s: Array, corrections: int) -> tuple[Array, Array]:
         """(d, z) of the right-hand side (r, s), corrected by its residual as long as that helps."""
         d, z, first, second, least = np.zeros(r.size), np.zeros(s.size), r, s, np.inf
         size = max(np.max(abs(r), initial=0.0), np.max(abs(s), initial=0.0))
-        for _ in range(REFINEMENTS):
+        for _ in range(1 + corrections):
             more_d, more_z = self._without_slacks(first, second)
             new_d, new_z = d + more_d, z + more_z
             curved = self.P * new_d if self.P.ndim == 1 else self.P @ new_d
@@ -132,7 +132,7 @@ class _Base:
         raise NotImplementedError
 
 
-class _ByBlas(_Base):
+class _ByBlas(Base):
     """A system whose factors are dense; a small matrix is made dense too, since sparse products take longer to call."""
 
     def __init__(self, P: Any, rows: Split, groups: Groups) -> None:
@@ -180,9 +180,9 @@ class NormalSystem(_ByBlas):
             K[np.diag_indices_from(K)] += h
         self.K, self.factors = K, _cholesky(K)
 
-    def _refined(self, r: Array, s: Array) -> tuple[Array, Array]:
+    def _refined(self, r: Array, s: Array, corrections: int) -> tuple[Array, Array]:
         """Without slack columns, corrected once by the residual of the small system, which is cheaper."""
-        return super()._refined(r, s) if self.slacks.columns.size else self._once(r, s)
+        return super()._refined(r, s, corrections) if self.slacks.columns.size else self._once(r, s)
 
     def _once(self, r: Array, s: Array) -> tuple[Array, Array]:
         r = r + self._adjoint(s)
@@ -209,7 +209,7 @@ class DualSystem(_ByBlas):
         return (r - self._adjoint(z)) / self.H, z
 
 
-class SparseSystem(_Base):
+class SparseSystem(Base):
     """qdldl on the whole system, whose pattern stays the same, so it is ordered only once."""
 
     def __init__(self, P: Any, rows: Split, groups: Groups) -> None:

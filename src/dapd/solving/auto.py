@@ -215,7 +215,7 @@ class Possible:
                 if isinstance(way, SecondOrder):
                     if not way.is_set_up:
                         way.set_up(within=within)
-                    way.doubt = UNCERTAIN if sure < UNCERTAIN * way.predict() else 1.0
+                    way.doubt = UNCERTAIN if sure < UNCERTAIN * way.predict() and not way.is_predictable else 1.0
         return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.expected())
 
     def remember(self, solved: Way | None) -> None:

@@ -13,7 +13,8 @@ from dapd.engines.protocol import Engine
 from dapd.model.smooth import LeastSquares, Quadratic
 from dapd.second_order.choose import ENTRY, overhead
 from dapd.second_order.matrices import TooExpensive
-from dapd.second_order.newton import PROBING, Newton, Unsuitable, dense_multiplications, dense_seconds
+from dapd.second_order.newton import PROBING, Newton, dense_multiplications, dense_seconds
+from dapd.second_order.parts import Unsuitable
 from dapd.second_order.systems import Singular
 from dapd.solving.search import Search
 from dapd.solving.ways.base import AT_ONCE, OVERRUN, SOON, Advance, Moved, Way, entries_are_scattered
@@ -70,6 +71,11 @@ class SecondOrder(Way):
         return self.newton is not None or self.impossible
 
     @property
+    def is_predictable(self) -> bool:
+        """Whether it takes about as many steps as an interior point does."""
+        return self.newton is not None and self.newton.follows_path
+
+    @property
     def is_in_time(self) -> bool:
         """Whether it has not taken much longer than usual."""
         return self.newton is not None and self.spent <= OVERRUN * FACTORISATIONS * self.newton.cost
@@ -82,6 +88,8 @@ class SecondOrder(Way):
             self.newton = self.search.kept["newton"] = Newton(self.search.problem, seconds=min(allowed, left / PROBING))
             self.search.products += self.newton.products
             self.why = self._cost()
+            if self.is_predictable:
+                self.patience = math.inf  # errors fall at the end of the path
         except TooExpensive as error:
             self.why, self.guess = str(error), 2 * allowed
         except Unsuitable as error:
