@@ -162,7 +162,9 @@ class Newton:
         d, e, cost = self.factors
         x, y = x / d, cost * y / e
         cold = self.steps is None
+        followed = not self.has_path
         if cold and self.follows_path:
+            followed = True
             x, y = yield from self._along_path(x, y, judge, deadline, tol)
         steps = self._first_steps(x) if cold or self.steps is None else self._firm_steps(self.steps)
         accuracy, residual_before, pull_before = 1.0 if cold else WARM, None, np.inf
@@ -198,8 +200,8 @@ class Newton:
             incomplete += self.trials == INNER or self.lost
             if incomplete == INCOMPLETE:
                 (self.delta, rise), incomplete = next(others), 0
-                if not cold and self.follows_path:
-                    cold, best = True, (yield from self._along_path(*best, judge, deadline, tol))
+                if not followed:
+                    followed, best = True, (yield from self._along_path(*best, judge, deadline, tol))
                 (x, y), steps, residual, pull, accuracy = best, self._first_steps(best[0]), None, np.inf, 1.0
             residual_before, pull_before = residual, pull
             accuracy = max(SHARPER * min(accuracy, greatest), 1e-15)
@@ -210,7 +212,13 @@ class Newton:
 
         Rows that couple neighbours change sides one after the other, which takes semismooth Newton very many steps.
         """
-        return self.made_by is BandedSystem and self.f.quadratic and not np.all(self.rows.linear & ~self.rows.bounded)
+        return self.made_by is BandedSystem and self.has_path
+
+    @property
+    def has_path(self) -> bool:
+        """Whether there is such a path: f is quadratic, and some rows, but no groups of them, have bounds."""
+        has_bounds = not np.all(self.rows.linear & ~self.rows.bounded)
+        return self.f.quadratic and not self.rows.grouped.size and has_bounds
 
     def _along_path(
         self, x: Array, y: Array, judge: ErrorOf, deadline: float, tol: float

@@ -27,7 +27,7 @@ SET_UP_ROW = 1e-6  # and per row or column
 NEAR = 1e-6  # relative error from which a point is near
 BRIEFLY = 4  # times the prediction: what steps may take that start anew from a better point
 SLOWEST = 3.0  # times: how much slower than predictions they may prove this machine to be
-LITTLE = 0.2  # of the time spent, or of what any way may take: what a better answer than asked for may take
+LITTLE = 0.2  # of the time spent, if it was long: what a better answer than asked for may take
 RETRY = 8  # times the seconds that a factorisation may take, after it turned out too expensive
 ANALYSIS = 1e-7  # seconds per entry of a sparse factor that it takes to count them
 IN_NUMPY = "second-order steps run in NumPy, SciPy and qdldl"
@@ -167,7 +167,7 @@ class SecondOrder(Way):
                 search.slowdown = min(max(1.0, self.spent / made / newton.cost), SLOWEST)
             if search.done and finer:
                 elapsed = perf_counter() - search.began
-                if FEW * newton.cost < LITTLE * (elapsed if elapsed > SOON else AT_ONCE):
+                if FEW * newton.cost < (LITTLE * elapsed if elapsed > SOON else AT_ONCE):
                     finer = False  # one more step is worth several digits
                     continue
             yield partial(Moved, None, None) if reached is None else partial(Moved, reached.dx, reached.dy)
