@@ -116,7 +116,7 @@ def test_the_path_ends_at_the_solution(name):
     assert newton.follows_path
     found = dapd.solve(problem, direct=False, tol=0.0, tol_absolute=1e-8)
     assert (found.status, found.method) == ("optimal", "newton")
-    assert found.iterations < 60
+    assert found.iterations < 40
     pytest.importorskip("clarabel")
     other = direct.solve(problem.stacked, tol=1e-10)
     assert other.status == "optimal"
@@ -160,7 +160,7 @@ def test_weights_are_lowered_if_systems_break_down():
         return weighted(weights, delta)
 
     newton.weighted = fragile
-    points = [p for p in Path(newton).run(np.zeros(N), np.zeros(newton.problem.rows), 1e-6) if p is not None]
+    points = list(Path(newton).run(np.zeros(N), np.zeros(newton.problem.rows)))
     assert floors[0] == FLOOR
     assert max(floors) > 1e-8
     d, e, cost = newton.factors
@@ -179,7 +179,7 @@ def test_a_path_that_breaks_down_for_good_ends():
         return weighted(weights, delta)
 
     newton.weighted = broken
-    assert len(list(Path(newton).run(np.zeros(N), np.zeros(newton.problem.rows), 1e-6))) < 10
+    assert len(list(Path(newton).run(np.zeros(N), np.zeros(newton.problem.rows)))) < 10
 
 
 def test_a_solver_goes_on_from_the_end_of_the_path():

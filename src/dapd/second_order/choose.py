@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dapd.model.problem import Problem
 from dapd.second_order.banded import BandedSystem, banded_seconds
 from dapd.second_order.matrices import Split, TooExpensive
 from dapd.second_order.pattern import Pattern, joined_with_groups
@@ -28,6 +29,22 @@ GROWTH = 4  # times as many entries, at most, if the rows of groups get a common
 def overhead(sparse: float, dense: float, unknowns: float) -> float:
     """Seconds that a step takes beside its factorisation, with so many entries in matrices of both kinds."""
     return STEP + STEP_ENTRY * sparse + DENSE_STEP_ENTRY * dense + STEP_ROW * unknowns
+
+
+def dense_multiplications(problem: Problem) -> float:
+    """Those of a dense factorisation, whose order is the number of columns or of rows beside bounds; inf if large."""
+    n, k = problem.columns, problem.unstacked.rows
+    by_columns = n**3 / 3 + float(n) * n * k
+    by_rows = k**3 / 3 + float(k) * k * n if np.ndim(getattr(problem.f, "H", np.zeros(1))) == 1 else np.inf
+    return min(by_columns if n * n <= MEMORY else np.inf, by_rows if k * k <= MEMORY else np.inf)
+
+
+def dense_seconds(problem: Problem, *, scattered: bool) -> float:
+    """Seconds of a step with a dense factorisation; whether the entries of M are scattered."""
+    sparse = problem.M.work if scattered else 0.0
+    dense = problem.M.work + problem.f.work - sparse
+    beside = overhead(sparse, dense, problem.rows + problem.columns)
+    return beside + dense_multiplications(problem) / DENSE_RATE
 
 
 def filled_seconds(M: Any) -> float:

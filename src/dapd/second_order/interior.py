@@ -26,7 +26,6 @@ LEAST = 1e-2  # the mean of ap and cq at the start, at least
 FLOOR, HIGHEST = 1e-11, 1e-5  # added to P and to the inverse of weights, and how far that is raised for rounding's sake
 TINY = 1e-30  # the least distance
 SHORT, SHORTS = 1e-3, 6  # steps as short as that lead nowhere if there are so many
-SOON, OFTEN = 0.03, 10  # points are judged if residuals fell so far since the last one, and after so many steps
 
 Solve = Callable[[Array, Array], tuple[Array, Array]]
 
@@ -82,19 +81,15 @@ class Path:
         self.above, self.below = (self.upper < FAR) & ~self.fixed, (self.lower > -FAR) & ~self.fixed
         self.count = max(1, int(self.above.sum() + self.below.sum()))
 
-    def run(self, x: Array, y: Array, enough: float) -> Iterator[tuple[Array, Array] | None]:
-        """Points to judge, at first when residuals are below `enough`, and None after other steps."""
+    def run(self, x: Array, y: Array) -> Iterator[tuple[Array, Array, float]]:
+        """x, y and the size of what they lack, step by step; (x, y) is anywhere."""
         at, shorts = self._start(x, y), 0
-        for number in range(1, STEPS + 1):
+        for _ in range(STEPS):
             a, c = self._distances(at.t)
             left = self._left(at, a, c)
             if not np.isfinite(left.size):
                 return
-            if left.size <= enough or number % OFTEN == 0:
-                enough = min(enough, SOON * left.size)
-                yield at.x, at.y
-            else:
-                yield None
+            yield at.x, at.y, left.size
             try:
                 step, length = self._step(at, a, c, left)
             except Singular:

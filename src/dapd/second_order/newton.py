@@ -21,7 +21,7 @@ from dapd.arrays import Array
 from dapd.clock import perf_counter
 from dapd.model.problem import Problem
 from dapd.second_order.banded import BandedSystem
-from dapd.second_order.choose import DENSE_RATE, MEMORY, choose_system, overhead
+from dapd.second_order.choose import choose_system
 from dapd.second_order.curvature import Curvature, linear_part
 from dapd.second_order.interior import Path, Solve
 from dapd.second_order.matrices import Matrix, probes, same_pattern, scaled, split, stack
@@ -45,6 +45,7 @@ SHARPER = 0.1  # the accuracy of a proximal step relative to the one before
 WARM = 1e-4  # the accuracy of the first one, if the active rows of an earlier solve are nearly right
 FIRM, FIRMLY = 1e6, 100.0  # σ of equations near a solution, and the factor of other rows
 POLISHES, POLISHED = 8, 0.1  # at most, and the error at which they should end
+SOON, OFTEN = 0.03, 10  # points on a path are judged if so little is left of the last one's residuals, and so often
 ROUNDING = 1e-13
 FIRMER = (1.0, 1e2, 1e4, 1e6)  # times δ, tried in turn until a factorisation succeeds
 
@@ -58,22 +59,6 @@ class Reached(NamedTuple):
     factorizations: int
     dx: Array  # of the last proximal step: near a ray if the problem has no solution
     dy: Array
-
-
-def dense_multiplications(problem: Problem) -> float:
-    """Those of a dense factorisation, whose order is the number of columns or of rows beside bounds; inf if large."""
-    n, k = problem.columns, problem.unstacked.rows
-    by_columns = n**3 / 3 + float(n) * n * k
-    by_rows = k**3 / 3 + float(k) * k * n if np.ndim(getattr(problem.f, "H", np.zeros(1))) == 1 else np.inf
-    return min(by_columns if n * n <= MEMORY else np.inf, by_rows if k * k <= MEMORY else np.inf)
-
-
-def dense_seconds(problem: Problem, *, scattered: bool) -> float:
-    """Seconds of a step with a dense factorisation; whether the entries of M are scattered."""
-    sparse = problem.M.work if scattered else 0.0
-    dense = problem.M.work + problem.f.work - sparse
-    beside = overhead(sparse, dense, problem.rows + problem.columns)
-    return beside + dense_multiplications(problem) / DENSE_RATE
 
 
 ErrorOf = Callable[[Array, Array], float]
@@ -225,16 +210,19 @@ class Newton:
     ) -> Generator[Reached | None, None, tuple[Array, Array]]:
         """The best point on the path through the inside of all bounds."""
         d, e, cost = self.factors
-        best, least, seen = (x, y), np.inf, perf_counter()
-        for found in Path(self).run(x, y, POLISHED * tol):
-            if found is not None:
-                there = found[0], self.rows.project(found[1])
-                error = judge(d * there[0], e * there[1] / cost)
-                if error < least:
+        best, least, seen, enough = (x, y), np.inf, perf_counter(), POLISHED * tol
+        for number, (*point, left) in enumerate(Path(self).run(x, y), start=1):
+            if left <= enough or number % OFTEN == 0 or least == 0.0:
+                there = point[0], self.rows.project(point[1])
+                error, done = judge(d * there[0], e * there[1] / cost), least == 0.0
+                if error < least or error == 0.0:
                     moved = d * (there[0] - best[0]), e * (there[1] - best[1]) / cost
                     best, least = there, error
                     self.steps = self._first_steps(there[0])  # for a warm start
                     yield Reached(d * there[0], e * there[1] / cost, error, self.factorizations, *moved)
+                if done:  # one more step was for more digits
+                    break
+                enough = min(enough, SOON * left)
             elif perf_counter() > seen + PULSE:
                 yield None
                 seen = perf_counter()

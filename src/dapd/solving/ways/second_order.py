@@ -11,9 +11,9 @@ from dapd.clock import perf_counter
 from dapd.engines.native import MISSING, load
 from dapd.engines.protocol import Engine
 from dapd.model.smooth import LeastSquares, Quadratic
-from dapd.second_order.choose import ENTRY, overhead
+from dapd.second_order.choose import ENTRY, dense_multiplications, dense_seconds, overhead
 from dapd.second_order.matrices import TooExpensive
-from dapd.second_order.newton import PROBING, Newton, dense_multiplications, dense_seconds
+from dapd.second_order.newton import PROBING, Newton
 from dapd.second_order.parts import Unsuitable
 from dapd.second_order.systems import Singular
 from dapd.solving.search import Search
