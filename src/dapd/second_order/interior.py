@@ -9,7 +9,8 @@ with weights between zero and infinity, so it does not matter which rows change 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -82,24 +83,29 @@ class Path:
         self.count = max(1, int(self.above.sum() + self.below.sum()))
 
     def run(self, x: Array, y: Array) -> Iterator[tuple[Array, Array, float]]:
-        """x, y and the size of what they lack, step by step; (x, y) is anywhere."""
-        at, shorts = self._start(x, y), 0
-        for _ in range(STEPS):
-            a, c = self._distances(at.t)
-            left = self._left(at, a, c)
-            if not np.isfinite(left.size):
-                return
-            yield at.x, at.y, left.size
+        """x, y and the size of what they lack, step by step; (x, y) is anywhere. It ends if systems break down."""
+        with suppress(Singular):
+            at, shorts = self._firmly(self._start, x, y), 0
+            for _ in range(STEPS):
+                a, c = self._distances(at.t)
+                left = self._left(at, a, c)
+                if not np.isfinite(left.size):
+                    return
+                yield at.x, at.y, left.size
+                step, length = self._firmly(self._step, at, a, c, left)
+                at, shorts = at.moved(step, length), shorts + 1 if length < SHORT else 0
+                if shorts == SHORTS:
+                    return
+
+    def _firmly(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """What the call returns, with a higher floor if a system breaks down."""
+        while True:
             try:
-                step, length = self._step(at, a, c, left)
+                return call(*arguments)
             except Singular:
                 if self.floor >= HIGHEST:
-                    return
+                    raise
                 self.floor *= 100
-                continue
-            at, shorts = at.moved(step, length), shorts + 1 if length < SHORT else 0
-            if shorts == SHORTS:
-                return
 
     def _distances(self, t: Array) -> tuple[Array, Array]:
         """From t to its bounds; 1 if there is none. Rounding may make them zero, which they never are."""

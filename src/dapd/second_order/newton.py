@@ -3,7 +3,8 @@
 Around (x_k, y_k) it solves min_x max_y f(x) + (δ/2)‖x − x_k‖² + yᵀ(Mx − b) − φ(y) − ½‖y − y_k‖²_{1/σ}, whose
 optimality condition ∇f(x) + δ(x − x_k) + Mᵀ prox_{σφ}(y_k + σ(Mx − b)) = 0 is the gradient of a convex function of x:
 Newton steps with an exact line search reach it from anywhere. When the active rows have settled, `_polish` repeats
-proximal steps with one matrix, which then converge fast.
+proximal steps with one matrix, which then converge fast. If they will hardly settle, or did not, `interior` has
+another way to the solution of a quadratic f, with the same systems.
 """
 
 from __future__ import annotations
@@ -146,14 +147,13 @@ class Newton:
         """
         d, e, cost = self.factors
         x, y = x / d, cost * y / e
-        cold = self.steps is None
-        followed = not self.has_path
+        cold, followed = self.steps is None, not self.has_path
+        best_error, best = np.inf, (x, y)
         if cold and self.follows_path:
-            followed = True
-            x, y = yield from self._along_path(x, y, judge, deadline, tol)
+            best_error, best = yield from self._along_path(best_error, best, judge, deadline, tol)
+            followed, (x, y) = True, best
         steps = self._first_steps(x) if cold or self.steps is None else self._firm_steps(self.steps)
         accuracy, residual_before, pull_before = 1.0 if cold else WARM, None, np.inf
-        best_error, best = np.inf, (x, y)
         (_, rise), incomplete, others, least = BOLD, 0, itertools.cycle((CAREFUL, BOLD)), LEAST_DELTA
         while perf_counter() < deadline:
             centre, y_before = x, y
@@ -186,7 +186,8 @@ class Newton:
             if incomplete == INCOMPLETE:
                 (self.delta, rise), incomplete = next(others), 0
                 if not followed:
-                    followed, best = True, (yield from self._along_path(*best, judge, deadline, tol))
+                    best_error, best = yield from self._along_path(best_error, best, judge, deadline, tol)
+                    followed = True
                 (x, y), steps, residual, pull, accuracy = best, self._first_steps(best[0]), None, np.inf, 1.0
             residual_before, pull_before = residual, pull
             accuracy = max(SHARPER * min(accuracy, greatest), 1e-15)
@@ -206,12 +207,12 @@ class Newton:
         return self.f.quadratic and not self.rows.grouped.size and has_bounds
 
     def _along_path(
-        self, x: Array, y: Array, judge: ErrorOf, deadline: float, tol: float
-    ) -> Generator[Reached | None, None, tuple[Array, Array]]:
-        """The best point on the path through the inside of all bounds."""
+        self, least: float, best: tuple[Array, Array], judge: ErrorOf, deadline: float, tol: float
+    ) -> Generator[Reached | None, None, tuple[float, tuple[Array, Array]]]:
+        """The least error and the best point, which may be one on the path through the inside of all bounds."""
         d, e, cost = self.factors
-        best, least, seen, enough = (x, y), np.inf, perf_counter(), POLISHED * tol
-        for number, (*point, left) in enumerate(Path(self).run(x, y), start=1):
+        seen, enough = perf_counter(), POLISHED * tol
+        for number, (*point, left) in enumerate(Path(self).run(*best), start=1):
             if left <= enough or number % OFTEN == 0 or least == 0.0:
                 there = point[0], self.rows.project(point[1])
                 error, done = judge(d * there[0], e * there[1] / cost), least == 0.0
@@ -228,7 +229,7 @@ class Newton:
                 seen = perf_counter()
             if self._over(deadline):
                 break
-        return best
+        return least, best
 
     def residuals(self, x: Array, y: Array) -> tuple[Array, Array]:
         """−(∇f(x) + Mᵀy), and Mx − b."""
