@@ -43,9 +43,9 @@ class BandedSystem(Base):
     def _factor(self, h: Array) -> None:
         H = self.slacks.P + h
         if self.H is None or not np.array_equal(H, self.H):
-            self.H = H
-            weights = self.products / H[self.columns]
+            weights, self.H = self.products / H[self.columns], None
             self.gram = np.bincount(self.places, weights, minlength=self.shape[0] * self.shape[1]).reshape(self.shape)
+            self.H = H  # after what belongs to it, since an interrupt may come in between
         across, band = self.core_T.across, self.gram * self.core_T.across[:, None]
         for step in range(self.width + 1):
             band[: across.size - step, step] *= across[step:]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,14 +24,15 @@ FAR = 1e10  # bounds beyond this are none
 HELD = 1e4  # weight with which the start holds bounded w at their bounds, so y gets the size it will have
 INSIDE = 0.25  # of the distance between two bounds: how far from both the start is, or 1 if that is less
 LEAST = 1e-2  # the mean of ap and cq at the start, at least
-FLOOR, HIGHEST = 1e-11, 1e-5  # added to P and to the inverse of weights, and how far that is raised for rounding's sake
-TINY = 1e-30  # the least distance
+FLOORS = (1e-11, 1e-9, 1e-7, 1e-5)  # added to P and to the inverse of weights; the next one if a system breaks down
+IDLE = 15  # and so do so many without a point that lacks less
+NEAREST = 1e-30  # the least distance to a bound
 SHORT, SHORTS = 1e-3, 6  # steps as short as that lead nowhere if there are so many
 
 Solve = Callable[[Array, Array], tuple[Array, Array]]
 
 
-class Scaled(Protocol):
+class Linearised(Protocol):
     """What the path needs of a problem."""
 
     rows: ProxRows
@@ -60,11 +61,12 @@ class Point(NamedTuple):
         return Point(*(one + length * other for one, other in zip(self, by, strict=True)))
 
 
-class Left(NamedTuple):
+class Lack(NamedTuple):
     """What a point lacks."""
 
     r: Array  # −(∇f + Mᵀy)
     gap: Array  # between w and t, or m if t is y
+    drift: Array  # between y and m, by rounding, if t is w
     mean: float  # of ap and cq
     size: float  # the greatest of all
 
@@ -72,9 +74,9 @@ class Left(NamedTuple):
 class Path:
     """The path of a problem with a quadratic f and without groups of rows."""
 
-    def __init__(self, problem: Scaled) -> None:
+    def __init__(self, problem: Linearised) -> None:
         self.problem, rows = problem, problem.rows
-        self.floor = FLOOR
+        self.floor = FLOORS[0]
         self.on_y = rows.linear  # rows whose t is y
         self.fixed = rows.least == rows.most  # those whose y is known
         self.level = np.where(self.on_y, rows.lower, 0.0)  # the w at which m is zero
@@ -85,45 +87,49 @@ class Path:
     def run(self, x: Array, y: Array) -> Iterator[tuple[Array, Array, float]]:
         """x, y and the size of what they lack, step by step; (x, y) is anywhere. It ends if systems break down."""
         with suppress(Singular):
-            at, shorts = self._firmly(self._start, x, y), 0
+            at, shorts, least, idle = self._start(x, y), 0, np.inf, 0
             for _ in range(STEPS):
                 a, c = self._distances(at.t)
                 left = self._left(at, a, c)
                 if not np.isfinite(left.size):
                     return
                 yield at.x, at.y, left.size
-                step, length = self._firmly(self._step, at, a, c, left)
+                step, length = self._firm_step(at, a, c, left)
                 at, shorts = at.moved(step, length), shorts + 1 if length < SHORT else 0
-                if shorts == SHORTS:
+                least, idle = (left.size, 0) if left.size < least else (least, idle + 1)
+                if shorts == SHORTS or idle == IDLE:
                     return
 
-    def _firmly(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """What the call returns, with a higher floor if a system breaks down."""
+    def _firm_step(self, at: Point, a: Array, c: Array, left: Lack) -> tuple[Point, float]:
+        """The next step, with a higher floor if a system breaks down."""
         while True:
             try:
-                return call(*arguments)
+                return self._step(at, a, c, left)
             except Singular:
-                if self.floor >= HIGHEST:
+                higher = [floor for floor in FLOORS if floor > self.floor]
+                if not higher:
                     raise
-                self.floor *= 100
+                self.floor = higher[0]
 
     def _distances(self, t: Array) -> tuple[Array, Array]:
         """From t to its bounds; 1 if there is none. Rounding may make them zero, which they never are."""
         above, below = np.where(self.above, self.upper - t, 1.0), np.where(self.below, t - self.lower, 1.0)
-        return np.maximum(above, TINY), np.maximum(below, TINY)
+        return np.maximum(above, NEAREST), np.maximum(below, NEAREST)
 
-    def _left(self, at: Point, a: Array, c: Array) -> Left:
+    def _left(self, at: Point, a: Array, c: Array) -> Lack:
         r, w = self.problem.residuals(at.x, at.y)
         gap = w - self.level - np.where(self.on_y, at.p - at.q, at.t)
         gap[self.fixed] = 0.0
+        drift = np.where(self.on_y, 0.0, at.y - at.p + at.q)
         mean = self._mean(a, c, at.p, at.q)
-        slope = np.max(abs(r), initial=0.0) / max(1.0, np.max(abs(at.y), initial=0.0))
-        return Left(r, gap, mean, max(float(slope), float(np.max(abs(gap), initial=0.0)), mean))
+        largest = max(1.0, float(np.max(abs(at.y), initial=0.0)))
+        of_y = float(max(np.max(abs(r), initial=0.0), np.max(abs(drift), initial=0.0))) / largest
+        return Lack(r, gap, drift, mean, max(of_y, float(np.max(abs(gap), initial=0.0)), mean))
 
     def _mean(self, a: Array, c: Array, p: Array, q: Array) -> float:
         return float(a @ p + c @ q) / self.count
 
-    def _step(self, at: Point, a: Array, c: Array, left: Left) -> tuple[Point, float]:
+    def _step(self, at: Point, a: Array, c: Array, left: Lack) -> tuple[Point, float]:
         """The next step and how much of it to take."""
         slope = at.p / a + at.q / c  # of m by t
         damped = 1.0 + self.floor * slope
@@ -134,7 +140,7 @@ class Path:
         def towards(kp: Array, kq: Array) -> Point:
             """The step that changes ap and cq by these, to first order."""
             kp, kq = kp * self.above, kq * self.below
-            k = kp / a - kq / c
+            k = kp / a - kq / c - left.drift
             dx, dy = solve(left.r, weights * left.gap + np.where(self.on_y, -weights * k, k / damped))
             dt = np.where(self.on_y, dy, self.problem.forward(dx) + left.gap - self.floor * dy)
             return Point(dx, dy, dt, (kp + at.p * dt) / a, (kq - at.q * dt) / c)

@@ -46,7 +46,7 @@ SHARPER = 0.1  # the accuracy of a proximal step relative to the one before
 WARM = 1e-4  # the accuracy of the first one, if the active rows of an earlier solve are nearly right
 FIRM, FIRMLY = 1e6, 100.0  # σ of equations near a solution, and the factor of other rows
 POLISHES, POLISHED = 8, 0.1  # at most, and the error at which they should end
-SOON, OFTEN = 0.03, 10  # points on a path are judged if so little is left of the last one's residuals, and so often
+NEXT, OFTEN = 0.03, 10  # points on a path are judged if so little is left of the last one's residuals, and so often
 ROUNDING = 1e-13
 FIRMER = (1.0, 1e2, 1e4, 1e6)  # times δ, tried in turn until a factorisation succeeds
 
@@ -213,7 +213,8 @@ class Newton:
         d, e, cost = self.factors
         seen, enough = perf_counter(), POLISHED * tol
         for number, (*point, left) in enumerate(Path(self).run(*best), start=1):
-            if left <= enough or number % OFTEN == 0 or least == 0.0:
+            over = self._over(deadline)
+            if left <= enough or number % OFTEN == 0 or least == 0.0 or over:
                 there = point[0], self.rows.project(point[1])
                 error, done = judge(d * there[0], e * there[1] / cost), least == 0.0
                 if error < least or error == 0.0:
@@ -223,11 +224,11 @@ class Newton:
                     yield Reached(d * there[0], e * there[1] / cost, error, self.factorizations, *moved)
                 if done:  # one more step was for more digits
                     break
-                enough = min(enough, SOON * left)
+                enough = min(enough, NEXT * left)
             elif perf_counter() > seen + PULSE:
                 yield None
                 seen = perf_counter()
-            if self._over(deadline):
+            if over:
                 break
         return least, best
 
