@@ -190,3 +190,66 @@ def test_a_solver_goes_on_from_the_end_of_the_path():
     second = solver.solve()
     assert (first.status, second.status) == ("optimal", "optimal")
     assert second.iterations < first.iterations
+
+
+def backwards(seed, n=200, k=230):
+    """Rows of all sizes around a known solution; f is flat in every second variable."""
+    rng = np.random.default_rng(seed)
+    first = np.arange(k) * (n - 3) // k
+    values = 10.0 ** rng.uniform(-3, 3, (k, 1)) * rng.standard_normal((k, 3))
+    at = np.repeat(np.arange(k), 3), (first[:, None] + np.arange(3)).ravel()
+    M = sp.csr_array((values.ravel(), at), shape=(k, n))
+    H = np.where(np.arange(n) % 2, 0.0, 10.0 ** rng.uniform(-3, 3, n))
+    x, kind = rng.standard_normal(n), np.arange(k) % 3
+    w = M @ x
+    lower, upper = np.where(kind == 0, w, -np.inf), np.where(kind == 2, w + 1, w)
+    y = np.where(kind == 0, rng.standard_normal(k), np.where(kind == 1, rng.uniform(size=k), 0.0))
+    return dapd.Problem(dapd.Quadratic(H, H * x + M.T @ y), M, np.zeros(k), dapd.Interval(lower, upper))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rounding_in_y_is_corrected(seed):
+    found = dapd.solve(backwards(seed), direct=False)
+    assert (found.status, found.method) == ("optimal", "newton")
+    assert found.iterations < 150
+
+
+def test_a_limit_on_the_path_gives_the_point_that_was_reached():
+    problem = filtered(2, 10.0)
+    start = certify(problem, np.zeros(N), np.zeros(N - 2)).error
+    found = dapd.solve(problem, direct=False, max_iterations=6)
+    assert (found.status, found.iterations) == ("iteration_limit", 6)
+    assert found.certificate.error < 0.1 * start
+
+
+def test_a_solver_takes_the_path_again_if_much_has_changed():
+    rng, solver = np.random.default_rng(1), dapd.Solver(filtered(2, 50.0))
+    for _ in range(4):
+        assert solver.solve().status == "optimal"
+        solver.update(c=signal() + rng.standard_normal(N))
+    assert solver.solve().iterations < 60
+
+
+def test_the_path_is_preferred_to_other_interior_points():
+    n = 5000
+    problem = dapd.Problem(
+        dapd.Quadratic(np.ones(n), signal(n)), differences(2, n), np.zeros(n - 2), dapd.Box(-50.0, 50.0)
+    )
+    assert dapd.explain(problem).choice == "newton"
+
+
+def test_an_interrupt_leaves_a_system_that_works(monkeypatch):
+    system = BandedSystem(np.ones(N), split(differences(2), np.zeros(N - 2, bool)), NO_GROUPS)
+    weights = Weights(np.ones(N - 2), np.zeros(0), np.zeros(0), NO_GROUPS)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "bincount", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            system.factor(np.zeros(N), weights)
+    system.factor(np.zeros(N), weights)
+    d, _ = system.solve(np.ones(N), np.zeros(N - 2))
+    D = differences(2).toarray()
+    np.testing.assert_allclose(d, np.linalg.solve(np.eye(N) + D.T @ D, np.ones(N)), atol=1e-9)

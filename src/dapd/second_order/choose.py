@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
+from dapd.model.terms import Terms
 from dapd.second_order.banded import BandedSystem, banded_seconds
 from dapd.second_order.matrices import Split, TooExpensive
 from dapd.second_order.pattern import Pattern, joined_with_groups
@@ -20,7 +22,7 @@ DENSE_RATE, SPARSE_RATE = 1e10, 1e9  # operations per second of a dense and of a
 SPARSE_TIMES = 30.0  # what a multiplication of a product of sparse matrices counts, against one of dense matrices
 ENTRY = 2e-8  # seconds per entry of a sparse factor
 MEMORY = 2e8  # entries of a dense matrix
-STEP, STEP_ROW = 6e-4, 5e-8  # seconds of a step beside its factorisation: at least, and per row or column
+STEP, STEP_ROW = 3e-4, 5e-8  # seconds of a step beside its factorisation: at least, and per row or column
 STEP_ENTRY, DENSE_STEP_ENTRY = 1.6e-8, 2e-9  # and per entry of a sparse and of a dense matrix
 NEARBY = 0.1  # of all columns: rows that reach less far, on average, fill in little
 GROWTH = 4  # times as many entries, at most, if the rows of groups get a common pattern
@@ -45,6 +47,16 @@ def dense_seconds(problem: Problem, *, scattered: bool) -> float:
     dense = problem.M.work + problem.f.work - sparse
     beside = overhead(sparse, dense, problem.rows + problem.columns)
     return beside + dense_multiplications(problem) / DENSE_RATE
+
+
+def banded_step_seconds(problem: Problem) -> float:
+    """Seconds of a step with a banded factorisation of M's rows; inf if it is impossible or takes very much memory."""
+    M, f = problem.unstacked.M.sparse(), problem.f.lowered() if has_valid_lowering(problem.f, "grad") else None
+    diagonal = isinstance(f, Terms) and f.loss in (None, "square") and f.A is None and np.ndim(f.H) < 2
+    if M is None or not diagonal or problem.phi.is_linear:
+        return np.inf
+    once, places = banded_seconds(M)
+    return overhead(M.nnz, 0.0, problem.rows + problem.columns) + once if places <= MEMORY else np.inf
 
 
 def filled_seconds(M: Any) -> float:

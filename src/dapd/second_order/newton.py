@@ -40,6 +40,7 @@ BOLD, CAREFUL = (1e-6, 100.0), (1e-2, 10.0)  # δ at first, and by how much σ i
 INCOMPLETE = 2  # proximal steps that Newton could not complete before the other of the two is tried
 PROBING = 10  # factorisations that the products to find the entries of a matrix-free M may take as long as
 INNER, TRIALS = 60, 40  # Newton steps per proximal step, and trials of a line search
+FEW = 8  # Newton steps of a warm start before a path is the faster way
 LOST = 0.5  # of the first gradient of a proximal step that could not be reduced any further
 PULSE = 0.1  # seconds after which a proximal step lets the caller look
 SHARPER = 0.1  # the accuracy of a proximal step relative to the one before
@@ -157,7 +158,9 @@ class Newton:
         (_, rise), incomplete, others, least = BOLD, 0, itertools.cycle((CAREFUL, BOLD)), LEAST_DELTA
         while perf_counter() < deadline:
             centre, y_before = x, y
-            x, y, derivative = yield from self._proximal_step(x, y, steps, accuracy, deadline)
+            impatient = self.follows_path and not followed
+            tries = FEW if impatient else INNER
+            x, y, derivative = yield from self._proximal_step(x, y, steps, accuracy, deadline, tries)
             residual, pull = (y - y_before) / steps, self.delta * np.max(abs(x - centre), initial=0.0)
             error, *point = np.inf, x, y
             if not self._over(deadline):
@@ -182,8 +185,8 @@ class Newton:
                 self.delta = max(0.1 * self.delta, least)
             if self.lost:  # to rounding: with this δ, systems are too badly conditioned
                 least = min(10 * self.delta, CAREFUL[0])
-            incomplete += self.trials == INNER or self.lost
-            if incomplete == INCOMPLETE:
+            incomplete += self.trials == tries or self.lost
+            if incomplete == (1 if impatient else INCOMPLETE):
                 (self.delta, rise), incomplete = next(others), 0
                 if not followed:
                     best_error, best = yield from self._along_path(best_error, best, judge, deadline, tol)
@@ -268,12 +271,15 @@ class Newton:
         return np.where(free & self.rows.linear, np.maximum(steps, FIRM), steps)
 
     def _proximal_step(
-        self, x: Array, y: Array, steps: Array, accuracy: float, deadline: float
+        self, x: Array, y: Array, steps: Array, accuracy: float, deadline: float, tries: int
     ) -> Generator[None, None, tuple[Array, Array, Derivative]]:
-        """The x of the next point, up to `accuracy` in the gradient, with its y and the derivative there."""
+        """The x of the next point, up to `accuracy` in the gradient, with its y and the derivative there.
+
+        It takes at most so many steps.
+        """
         centre, before, fell, first, seen = x, None, np.inf, np.inf, perf_counter()
         v = y + steps * (self.M @ x - self.b)
-        for trial in range(INNER + 1):
+        for trial in range(tries + 1):
             image = self.f.image(x)
             p, derivative = self.rows.prox_and_derivative(v, steps)
             g = self.f.gradient(x, image) + self.delta * (x - centre) + self.Mt @ p
@@ -281,7 +287,7 @@ class Newton:
             first = size if trial == 0 else first
             exact = self.f.quadratic and derivative.same_rows(before)  # the last Newton step solved its equation
             stuck = size > 0.1 * fell and (exact or size <= ROUNDING * np.max(abs(p), initial=1.0))
-            if size <= accuracy or stuck or trial == INNER or self._over(deadline):
+            if size <= accuracy or stuck or trial == tries or self._over(deadline):
                 break
             before, fell = derivative, size
             self._factor(image, derivative, steps)

@@ -216,7 +216,7 @@ class Possible:
                     if not way.is_set_up:
                         way.set_up(within=within)
                     way.doubt = UNCERTAIN if sure < UNCERTAIN * way.predict() and not way.is_predictable else 1.0
-        return sorted((way for way in ways if math.isfinite(way.predict())), key=lambda way: way.expected())
+        return sorted((way for way in ways if way.is_possible), key=lambda way: way.expected())
 
     def remember(self, solved: Way | None) -> None:
         """Note what to try first next time: what solved the problem, or after a cold start second-order steps."""

@@ -22,7 +22,7 @@ from dapd.solving.solver import DEFAULTS
 from dapd.solving.ways.base import Way
 from dapd.solving.ways.clarabel import Direct
 from dapd.solving.ways.first_order import TRANSFORMS, FirstOrder
-from dapd.solving.ways.second_order import FACTORISATIONS, SecondOrder
+from dapd.solving.ways.second_order import SecondOrder
 from dapd.spectrum.estimate import Spectrum, estimate_range, known_range
 
 CHEAP = 1e9  # multiplications that a decomposition of M may take here
@@ -125,7 +125,8 @@ def _of_ways(ways: list[Way], engine: str, use_direct: bool) -> list[Prospect]:
     known = {way.name: Prospect(way.title, way.predict(), way.why) for way in ways}
     second = known.get(SecondOrder.name)
     if second is not None and math.isfinite(second.seconds):
-        known[SecondOrder.name] = second._replace(why=f"{second.why}, and {FACTORISATIONS} are usual")
+        usual = next(way.usual for way in ways if isinstance(way, SecondOrder))
+        known[SecondOrder.name] = second._replace(why=f"{second.why}, and {usual} are usual")
     if engine != "auto":
         reason = f"engine={engine!r} leaves only first-order methods"
         known[SecondOrder.name] = Prospect(SecondOrder.title, math.inf, reason)

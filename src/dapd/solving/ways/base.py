@@ -64,6 +64,11 @@ class Way:
         raise NotImplementedError
 
     @property
+    def is_possible(self) -> bool:
+        """Whether this way may turn out possible."""
+        return math.isfinite(self.predict())
+
+    @property
     def work(self) -> float:
         """Multiplications in one product or factorisation."""
         return 0.0

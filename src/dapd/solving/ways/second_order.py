@@ -11,7 +11,7 @@ from dapd.clock import perf_counter
 from dapd.engines.native import MISSING, load
 from dapd.engines.protocol import Engine
 from dapd.model.smooth import LeastSquares, Quadratic
-from dapd.second_order.choose import ENTRY, dense_multiplications, dense_seconds, overhead
+from dapd.second_order.choose import ENTRY, banded_step_seconds, dense_multiplications, dense_seconds, overhead
 from dapd.second_order.matrices import TooExpensive
 from dapd.second_order.newton import PROBING, Newton
 from dapd.second_order.parts import Unsuitable
@@ -20,6 +20,7 @@ from dapd.solving.search import Search
 from dapd.solving.ways.base import AT_ONCE, OVERRUN, SOON, Advance, Moved, Way, entries_are_scattered
 
 FACTORISATIONS, FEW = 40, 10  # that it usually takes, and near a solution
+ON_PATH = 20  # and if rows couple neighbours
 AGAIN, ONCE = 3, 1.2  # and from the solution of nearly the same problem, and of a quadratic one under equations only
 SET_UP = 2e-3  # seconds to set them up at least,
 SET_UP_ENTRY = 3e-8  # per entry,
@@ -46,7 +47,8 @@ class SecondOrder(Way):
         self.newton = known if known is not None and known.update(search.problem) else None
         self.why = "" if self.newton is None else self._cost()
         scattered = entries_are_scattered(search.problem.M)
-        self.guess = dense_seconds(search.problem, scattered=scattered)  # without a set-up
+        dense, banded = dense_seconds(search.problem, scattered=scattered), banded_step_seconds(search.problem)
+        self.guess, self.seems_banded = min(dense, banded), banded < dense  # without a set-up
 
     def renew(self) -> None:
         """Start anew, as if nothing had been spent: near a solution, these steps are fast."""
@@ -73,7 +75,7 @@ class SecondOrder(Way):
     @property
     def is_predictable(self) -> bool:
         """Whether it takes about as many steps as an interior point does."""
-        return self.newton is not None and self.newton.follows_path
+        return self.seems_banded if self.newton is None else self.newton.follows_path
 
     @property
     def is_in_time(self) -> bool:
@@ -118,9 +120,19 @@ class SecondOrder(Way):
             return before + ONCE * once
         best = self.search.best
         if self.newton is None or best is None:
-            return before + FACTORISATIONS * once
+            return before + self.usual * once
         digits = -math.log10(min(max(best.certificate.error, NEAR), 1.0))
-        return (FACTORISATIONS + (FEW - FACTORISATIONS) * digits / -math.log10(NEAR)) * once
+        return (self.usual + (FEW - self.usual) * digits / -math.log10(NEAR)) * once
+
+    @property
+    def usual(self) -> int:
+        """How many factorisations are usual."""
+        return ON_PATH if self.is_predictable else FACTORISATIONS
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether its prediction, even if it is infinite, may be wrong."""
+        return not self.impossible
 
     @property
     def work(self) -> float:
@@ -140,10 +152,12 @@ class SecondOrder(Way):
         """Proximal steps."""
         search = self.search
         while not self.is_set_up:
-            if self._analysis() > search.deadline - perf_counter():
-                return
-            self.set_up()
+            left = search.deadline - perf_counter()
+            hurried = self._analysis() > left
+            self.set_up(within=left * ENTRY / ANALYSIS if hurried else math.inf)
             yield partial(Moved, None, None)
+            if hurried and not self.is_set_up:
+                return
         if self.newton is None:
             return
         newton, best, first = self.newton, search.point, self.newton.factorizations
