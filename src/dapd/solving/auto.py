@@ -35,6 +35,7 @@ TRIAL = 0.1  # seconds of such a prediction from which it comes later, if factor
 EXAMINE = 1.2e-6  # seconds per entry of a sparse M, row and column that it takes to predict what factorisations cost
 COMPARED = 0.5  # seconds of another way from which it pays off to find out whether second-order steps are faster
 UNCERTAIN = 2.5  # times what is usual: what second-order steps may take, whose number varies more than Clarabel's
+VARIED = 1.5  # times what is usual: what restarts may take if Clarabel, whose iterations vary less, is nearly as fast
 FORESIGHT = 5.0  # seconds of Clarabel that are predicted closely: to count the entries of a factor takes time too
 AWAY = 1e3  # times the size of the start, from which x has run away, so a proof need not hold for much larger x
 CHECKING = 0.25  # part of the time that may go into checks of whether iterates run away along a ray
@@ -208,9 +209,12 @@ class Possible:
             for way in ways:
                 way.insist(first=self.search.repeated)  # what it sets up, later solves use again
         best = min(ways, key=lambda way: way.predict())
+        sure = min((way.predict() for way in ways if isinstance(way, Direct)), default=math.inf)
+        for way in ways:
+            if isinstance(way, FirstOrder) and not way.certain and math.isfinite(sure):
+                way.doubt = VARIED
         if best.predict() > COMPARED:
             within = best.predict() / FACTORISATIONS
-            sure = min((way.predict() for way in ways if isinstance(way, Direct)), default=math.inf)
             for way in ways:
                 if isinstance(way, SecondOrder):
                     if not way.is_set_up:

@@ -25,6 +25,7 @@ AGAIN, ONCE = 3, 1.2  # and from the solution of nearly the same problem, and of
 SET_UP = 2e-3  # seconds to set them up at least,
 SET_UP_ENTRY = 3e-8  # per entry,
 SET_UP_ROW = 1e-6  # and per row or column
+AT_LEAST = 0.5  # of what a factorisation is predicted to take: what it counts in the first 0.3 s
 NEAR = 1e-6  # relative error from which a point is near
 BRIEFLY = 4  # times the prediction: what steps may take that start anew from a better point
 SLOWEST = 3.0  # times: how much slower than predictions they may prove this machine to be
@@ -175,7 +176,7 @@ class SecondOrder(Way):
                 return
             finally:
                 search.iterations += newton.factorizations - counted
-                self.counted += newton.cost * (newton.factorizations - counted)
+                self.counted += AT_LEAST * newton.cost * (newton.factorizations - counted)
             made = newton.factorizations - first
             if self.spent > SOON and made:
                 search.slowdown = min(max(1.0, self.spent / made / newton.cost), SLOWEST)
