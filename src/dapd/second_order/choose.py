@@ -52,11 +52,17 @@ def dense_seconds(problem: Problem, *, scattered: bool) -> float:
 def banded_step_seconds(problem: Problem) -> float:
     """Seconds of a step with a banded factorisation of M's rows; inf if it is impossible or takes very much memory."""
     M, f = problem.unstacked.M.sparse(), problem.f.lowered() if has_valid_lowering(problem.f, "grad") else None
-    diagonal = isinstance(f, Terms) and f.loss in (None, "square") and f.A is None and np.ndim(f.H) < 2
-    if M is None or not diagonal or problem.phi.is_linear:
+    if M is None or not isinstance(f, Terms) or not _bends_by_variable(f) or problem.phi.is_linear:
         return np.inf
     once, places = banded_seconds(M)
     return overhead(M.nnz, 0.0, problem.rows + problem.columns) + once if places <= MEMORY else np.inf
+
+
+def _bends_by_variable(f: Terms) -> bool:
+    """Whether f is quadratic with a diagonal Hessian."""
+    A = None if f.A is None else f.A.sparse()
+    single = f.A is None or (A is not None and int(np.diff(sp.csr_array(A).indptr).max(initial=0)) <= 1)
+    return f.loss in (None, "square") and single and np.ndim(f.H) < 2
 
 
 def filled_seconds(M: Any) -> float:
