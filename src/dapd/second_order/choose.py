@@ -24,7 +24,7 @@ ENTRY = 2e-8  # seconds per entry of a sparse factor
 MEMORY = 2e8  # entries of a dense matrix
 STEP, STEP_ROW = 6e-4, 5e-8  # seconds of a step beside its factorisation: at least, and per row or column
 STEP_ENTRY, DENSE_STEP_ENTRY = 1.6e-8, 2e-9  # and per entry of a sparse and of a dense matrix
-NEARBY = 0.1  # of all columns: rows that reach less far, on average, fill in little
+NEARBY = 0.1  # of all columns: rows that reach less far, on average, fill in little; and of all rows: a narrow band
 GROWTH = 4  # times as many entries, at most, if the rows of groups get a common pattern
 
 
@@ -50,12 +50,13 @@ def dense_seconds(problem: Problem, *, scattered: bool) -> float:
 
 
 def banded_step_seconds(problem: Problem) -> float:
-    """Seconds of a step with a banded factorisation of M's rows; inf if it is impossible or takes very much memory."""
+    """Seconds of a step with a banded factorisation of M's rows; inf if it is impossible, or the band not narrow."""
     M, f = problem.unstacked.M.sparse(), problem.f.lowered() if has_valid_lowering(problem.f, "grad") else None
     if M is None or not isinstance(f, Terms) or not _bends_by_variable(f) or problem.phi.is_linear:
         return np.inf
     once, places = banded_seconds(M)
-    return overhead(M.nnz, 0.0, problem.rows + problem.columns) + once if places <= MEMORY else np.inf
+    narrow = places <= min(MEMORY, NEARBY * M.shape[0] ** 2)
+    return overhead(M.nnz, 0.0, problem.rows + problem.columns) + once if narrow else np.inf
 
 
 def _bends_by_variable(f: Terms) -> bool:
