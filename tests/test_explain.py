@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 import dapd
 from dapd import theory
+from dapd.experiments import system_identification
 from dapd.second_order import direct
 from dapd.solving.auto import Possible
 from dapd.solving.search import Search
@@ -126,6 +127,15 @@ def test_second_order_steps_are_examined_if_clarabel_is_forecast_to_take_long(se
     search = Search(problem.stacked, (1e-6, 0.0), 1000, math.inf, None)
     (second,) = (way for way in Possible(search, "auto", use_direct=True).rest() if isinstance(way, SecondOrder))
     assert second.is_set_up == examined
+
+
+@pytest.mark.parametrize(("times", "choice"), [(1.2, "clarabel"), (2.0, "restarts")])
+def test_clarabel_begins_if_restarts_are_hardly_faster(times, choice, monkeypatch):
+    problem = system_identification()
+    restarts = prospect(dapd.explain(problem, direct=False), "restarted DAPD").seconds
+    monkeypatch.setattr(direct, "is_installed", lambda: True)
+    monkeypatch.setattr(direct, "predict", lambda *_, **__: direct.Forecast(times * restarts, True))
+    assert dapd.explain(problem).choice == choice
 
 
 def test_transforms_are_named():

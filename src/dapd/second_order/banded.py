@@ -10,7 +10,7 @@ from scipy.linalg import lapack
 
 from dapd.arrays import Array
 from dapd.second_order.matrices import Split
-from dapd.second_order.systems import ACCURATE, Base, Singular
+from dapd.second_order.systems import Base, Singular
 from dapd.second_order.weights import Groups
 
 PER_ROW, PER_PLACE, PER_PAIR = 4e-8, 4e-9, 5e-9  # seconds per row, per place in the band, per product of two entries
@@ -54,29 +54,10 @@ class BandedSystem(Base):
         if broken:
             raise Singular("a banded factorisation broke down")
 
-    def _refined(self, r: Array, s: Array, corrections: int) -> tuple[Array, Array]:
-        """Corrected by the residual of the second equation, since d solves the first one exactly."""
+    def _once(self, r: Array, s: Array) -> tuple[Array, Array]:
         assert self.H is not None
-        d, z, least = np.zeros(r.size), np.zeros(s.size), np.inf
-        missing = self._forward(r / self.H) - s
-        for left in range(corrections, -1, -1):
-            more, _ = lapack.dpbtrs(self.factors, missing, lower=1, overwrite_b=1)
-            new_z = z + more
-            new_d = (r - self._adjoint(new_z)) / self.H
-            if left == 0 and not np.isfinite(least):  # it is not corrected, so it need not be measured
-                d, z, least = new_d, new_z, float(new_d @ new_d)
-                break
-            missing = self._forward(new_d) - s - new_z
-            error = float(np.max(abs(missing), initial=0.0))
-            if not error < least:
-                break
-            enough = error > 0.5 * least or error <= ACCURATE * np.max(abs(new_z), initial=0.0)
-            d, z, least = new_d, new_z, error
-            if enough:
-                break
-        if not np.isfinite(least):
-            raise Singular("the factorisation gave numbers that are not finite")
-        return d, z
+        z, _ = lapack.dpbtrs(self.factors, self._forward(r / self.H) - s, lower=1, overwrite_b=1)
+        return (r - self._adjoint(z)) / self.H, z
 
 
 def banded_seconds(matrix: Any) -> tuple[float, float]:

@@ -25,6 +25,7 @@ from dapd.second_order.banded import BandedSystem
 from dapd.second_order.choose import choose_system
 from dapd.second_order.curvature import Curvature, linear_part
 from dapd.second_order.interior import Path, Solve
+from dapd.second_order.line_search import least_along
 from dapd.second_order.matrices import Matrix, probes, same_pattern, scaled, split, stack
 from dapd.second_order.parts import explicit_parts, rows_of, same_matrices, terms_of
 from dapd.second_order.rows import NONE, Derivative, ProxRows
@@ -39,7 +40,7 @@ DECREASE = 0.25  # σ is raised in rows whose residual fell by less
 BOLD, CAREFUL = (1e-6, 100.0), (1e-2, 10.0)  # δ at first, and by how much σ is raised at most
 INCOMPLETE = 2  # proximal steps that Newton could not complete before the other of the two is tried
 PROBING = 10  # factorisations that the products to find the entries of a matrix-free M may take as long as
-INNER, TRIALS = 60, 40  # Newton steps per proximal step, and trials of a line search
+INNER = 60  # Newton steps per proximal step
 FEW = 8  # Newton steps of a warm start before a path is the faster way
 LOST = 0.5  # of the first gradient of a proximal step that could not be reduced any further
 PULSE = 0.1  # seconds after which a proximal step lets the caller look
@@ -358,19 +359,7 @@ class Newton:
                 second + self.delta * bend + float(derivative.across @ curves),
             )
 
-        low, high, t = 0.0, np.inf, 1.0
-        for trial in range(TRIALS):
-            slope, curve = slopes(t)
-            if abs(slope) <= (1e-3 if trial == 0 else 1e-10) * abs(start):
-                break
-            low, high = (low, t) if slope > 0 else (t, high)
-            guess = t - slope / curve if curve > 0 else np.inf
-            if not low < guess < high:
-                guess = 2.0 * t if high == np.inf else 0.5 * (low + high)
-            if abs(guess - t) <= 1e-14 * t:
-                break
-            t = guess
-        return t
+        return least_along(slopes, start)
 
     def _polish(
         self, x: Array, y: Array, steps: Array, derivative: Derivative, judge: ErrorOf, tol: float

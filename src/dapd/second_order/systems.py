@@ -85,6 +85,9 @@ class Base:
         for _ in range(1 + corrections):
             more_d, more_z = self._without_slacks(first, second)
             new_d, new_z = d + more_d, z + more_z
+            if not corrections:  # then it need not be measured
+                d, z, least = new_d, new_z, float(new_d @ new_d)
+                break
             curved = self.P * new_d if self.P.ndim == 1 else self.P @ new_d
             first = r - curved - self.h * new_d - self.transpose @ self.T.times(new_z)
             second = s - self.T.times(self.matrix @ new_d) + new_z
