@@ -167,9 +167,10 @@ def steps(M, phi, name, count, bounds=None):
     with precision("jax"), on_mesh(MESH, problem.M):
         runner = JaxRunner(method)
         runner.start()
-        loop, packed = looping(several_steps(type(method).update), runner.gpu), Packed.of(p, runner.dtype, runner.gpu)
-        run = loop.lower(runner.placed, packed, runner.state, 200).compile()
-        runner.state = run(runner.placed, packed, runner.state, 200)
+        loop = looping(several_steps(type(method)), runner.gpu)
+        packed = Packed.of(p, runner.dtype, runner.gpu)
+        run = loop.lower(runner.state, runner.placed, packed, 200).compile()
+        runner.state, _ = run(runner.state, runner.placed, packed, 200)
         found = [on_host(v) for v in runner.point()]
     for mine, alone in zip(found, method.point(method.run(method.init(), 200)), strict=True):
         assert np.max(abs(mine - alone)) <= 1e-10 * (1 + np.max(abs(alone))), (problem.M, name)

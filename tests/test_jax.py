@@ -116,9 +116,38 @@ def test_rows_of_all_lengths_are_multiplied():
     with jax.enable_x64(True):
         forms = [gathered(sp.csr_array(M), np.float64) for M in (dense, dense[:3], 0 * dense)]
         for form, M in zip(forms, (dense, dense[:3], 0 * dense), strict=True):
-            image, sizes = jax.jit(lambda form, x: (form.apply(x), form.magnitudes().apply(abs(x))))(form, x)
+            image, sizes = jax.jit(lambda form, x: form.with_sizes(x))(form, x)
             np.testing.assert_allclose(image, M @ x, rtol=1e-12, atol=1e-12)
             np.testing.assert_allclose(sizes, abs(M) @ abs(x), rtol=1e-12, atol=1e-12)
+            np.testing.assert_array_equal(
+                form.magnitudes().apply(jnp.ones(x.size)), form.with_sizes(jnp.ones(x.size))[1]
+            )
+
+
+def test_steps_overwrite_no_array_that_others_have():
+    method = dapd.METHODS["y-dapd"].from_theory(quadratic_problem(PHIS["stack"]))
+    with precision("jax"):
+        runner = JaxRunner(method)
+        runner.large = True  # points are arrays of the device
+        runner.start()
+        points = [runner.point()]
+        for _ in range(3):
+            runner.advance(10, np.inf)
+            points.append(runner.point())
+        held, seen = runner.state, [np.array(v) for v in runner.state]
+        runner.advance(10, np.inf)
+        after = [np.array(v) for v in runner.point()]
+        for v, before in zip(held, seen, strict=True):
+            np.testing.assert_array_equal(v, before)
+        runner.state = held
+        np.testing.assert_array_equal(runner.point()[0], points[-1][0])
+        runner.advance(10, np.inf)
+        np.testing.assert_array_equal(runner.point()[0], after[0])
+        for v, before in zip(held, seen, strict=True):
+            np.testing.assert_array_equal(v, before)
+        plain = [method.point(method.run(method.init(), 10 * k)) for k in range(4)]
+        for mine, expected in zip(points, plain, strict=True):
+            np.testing.assert_allclose(mine[0], expected[0], rtol=1e-11)
 
 
 def test_a_large_problem_stays_on_the_device_and_ends_like_a_small_one(monkeypatch):
@@ -193,12 +222,12 @@ def test_products_are_counted_however_often_a_loop_is_traced(monkeypatch):
 def test_other_guesses_do_not_compile_again():
     from dapd.engines.jax import place, several_steps
     from dapd.engines.jax_program import looping
-    from dapd.methods.y_dapd import step
+    from dapd.methods.y_dapd import YDAPD
 
     problem = quadratic_problem(PHIS["zero"])
     for s_min in (0.1, 0.11, 0.12):
         dapd.solve(problem, "y-dapd", engine="jax", spectrum=dapd.Spectrum(1.0, s_min), tol=0, max_iterations=10)
-    program = looping(several_steps(step), place(problem).gpu)
+    program = looping(several_steps(YDAPD), place(problem).gpu)
     before = program._cache_size()
     assert before > 0
     for s_min in (0.13, 0.14):

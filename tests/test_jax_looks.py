@@ -1,6 +1,7 @@
 """Looks of the jax engine at points that stay on the device: the same numbers as on the host, and little else moves."""
 
 import logging
+import time
 
 import jax
 import numpy as np
@@ -12,10 +13,11 @@ from dapd.engines.jax import place
 from dapd.presolve import Presolve
 from dapd.solving.certificate import certify, objective
 from dapd.solving.device import OnHost, judge_of
+from dapd.solving.jax_judge import OnDevice
 from dapd.solving.proximal import accuracy, parameters
 from dapd.solving.ways.first_order import TRANSFORMS
 from instances import COLUMNS, PHIS, ROWS, quadratic_problem
-from test_jax import FUNCTIONS
+from test_jax import FUNCTIONS, MAPS
 
 PER_LOOK = 3  # programs that a solve may run for each look at a point, its steps and the look itself included
 
@@ -42,6 +44,24 @@ def test_the_certificate_on_the_device_is_that_of_the_host(phi):
     for x, y in points():
         found = judge_of(problem, "jax").look(x, y).certificate
         np.testing.assert_allclose(found[:8], certify(problem, x, y)[:8], rtol=1e-12)
+
+
+@pytest.mark.parametrize("bounds", [None, (-1.0, 1.0)])
+@pytest.mark.parametrize("kind", MAPS)
+def test_the_certificate_is_that_of_the_host_for_every_M(kind, bounds):
+    M = MAPS[kind](np.random.default_rng(1))
+    problem = dapd.Problem(FUNCTIONS["diagonal"], M, np.ones(ROWS), dapd.NonNegative(), bounds=bounds).stacked
+    for x, y in points(problem.rows):
+        there, here = judge_of(problem, "jax").look(x, y).certificate, certify(problem, x, y, with_distance=False)
+        np.testing.assert_allclose(there[:8], here[:8], rtol=1e-11)
+
+
+def test_sums_over_many_rows_keep_their_digits():
+    rng, rows = np.random.default_rng(4), 300_000
+    problem = dapd.Problem(dapd.Quadratic(np.ones(rows), np.ones(rows)), dapd.Identity(rows), np.ones(rows), dapd.L1(1))
+    x, y = 1 + rng.random(rows), rng.random(rows)
+    there, here = judge_of(problem, "jax").look(x, y).certificate, certify(problem, x, y, with_distance=False)
+    np.testing.assert_allclose(there[:8], here[:8], rtol=1e-10)
 
 
 @pytest.mark.parametrize("satisfied", [False, True])
@@ -114,13 +134,31 @@ def test_only_a_direction_of_descent_is_sent_to_the_host(bound):
     assert not judge.may_descend(x, np.zeros(3))
 
 
+def unbounded():
+    f = dapd.Quadratic(np.array([1.0, 0.0, 0.0]), np.ones(3))
+    return dapd.Problem(f, [[0.0, 1.0, -1.0]], [1.0], dapd.NonNegative())
+
+
 @pytest.mark.parametrize("method", ["auto", "papc"])
 def test_unbounded_is_found_for_a_problem_on_the_device(method):
-    f = dapd.Quadratic(np.array([1.0, 0.0, 0.0]), np.ones(3))
-    problem = dapd.Problem(f, [[0.0, 1.0, -1.0]], [1.0], dapd.NonNegative())
-    result = dapd.solve(problem, method, engine="jax", max_iterations=20_000)
+    result = dapd.solve(unbounded(), method, engine="jax", max_iterations=20_000)
     assert result.status == "unbounded"
     assert result.ray is not None
+
+
+def test_a_first_check_that_compiles_does_not_put_off_the_others(monkeypatch):
+    compiles, usual = [True], OnDevice.may_descend
+
+    def may_descend(self, x, direction):
+        if compiles:
+            compiles.pop()
+            time.sleep(0.5)
+        return usual(self, x, direction)
+
+    monkeypatch.setattr(OnDevice, "may_descend", may_descend)
+    result = dapd.solve(unbounded(), engine="jax", max_iterations=200)
+    assert result.status == "unbounded"
+    assert not compiles
 
 
 def test_a_proximal_step_is_measured_on_the_device_as_on_the_host():

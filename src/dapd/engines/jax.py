@@ -31,6 +31,7 @@ from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 
 PULSE = 0.1  # seconds of steps between two looks at the clock
+SHORT, SHORT_ON_GPU = 32.0, 128.0  # steps of the first pulse
 LARGE = 1 << 20  # multiplications of a step from which points stay on the device
 LONG_VECTORS = 1 << 20  # entries of x and y from which it pays off to compile steps for vectors of one number
 STEPS_PER_TURN = (8, 1)  # steps per turn of the loops that take all steps on a GPU, one loop after the other
@@ -152,13 +153,17 @@ class Oracle:
 
 
 @functools.cache
-def several_steps(update: Callable[..., Any]) -> Callable[..., Any]:
-    """`steps` steps of a method: a function of the placed problem, the parameters, the state and their number."""
+def several_steps(method: type[Method]) -> Callable[..., Any]:
+    """Some steps of a method: a function of the state, the placed problem, the parameters and the number of steps.
 
-    def chunk(placed: Placed, packed: Packed, state: Any, steps: Any) -> Any:
+    It returns the new state and its point.
+    """
+
+    def chunk(state: Any, placed: Placed, packed: Packed, steps: Any) -> Any:
         oracle, p = Oracle(placed), packed.record()
-        jax.eval_shape(lambda s: update(p, oracle, s), state)
-        return loop(steps, lambda s: update(p, Oracle(placed), s), state, unroll=not oracle.loops)
+        jax.eval_shape(lambda s: method.update(p, oracle, s), state)
+        state = loop(steps, lambda s: method.update(p, Oracle(placed), s), state, unroll=not oracle.loops)
+        return state, method.point(state)
 
     return chunk
 
@@ -177,15 +182,22 @@ def loop(count: Any, body: Callable[[Any], Any], carry: Any, *, unroll: bool = T
 
 
 @functools.cache
-def first_state(first: Callable[..., Any]) -> Callable[..., Any]:
-    """The first state, and whether it takes a product with Mᵀ."""
+def first_state(method: type[Method]) -> Callable[..., Any]:
+    """The first state, in arrays of its own; its point; the packed numbers; and whether it takes a product with Mᵀ."""
 
     def begin(placed: Placed, packed: Packed, x: Array, y: Array) -> Any:
-        return first(packed.record(), Oracle(placed), x, divided(placed, y)), jnp.any(y != 0)
+        state = copies(method.first(packed.record(), Oracle(placed), x, divided(placed, y)))
+        return state, method.point(state), jnp.copy(packed.numbers), jnp.any(y != 0)
 
     return begin
 
 
+def copies(tree: Any) -> Any:
+    """The tree with arrays of its own."""
+    return jax.tree.map(jnp.copy, tree)
+
+
+own_copies = jax.jit(copies)
 in_one_piece = jax.jit(lambda M, y: M.joined(y))
 
 ASKED: dict[Any, tuple[int, int]] = {}  # gradients and products of a step, by its function and its inner iterations
@@ -233,10 +245,12 @@ class JaxRunner:
         self.placed = for_steps(problem)
         self.gpu = place(problem).gpu
         self.counts = DeviceCounts()
-        self.pace = 32.0  # steps per pulse
+        self.pace = SHORT if self.gpu is None else SHORT_ON_GPU  # steps per pulse
         self.warm: set[type] = set()  # methods that have been compiled
         self.large = is_large(problem)
         self._state: Any = None
+        self._point: Any = None
+        self._shared = False  # whether others may have the arrays of the state, which steps overwrite
         self._prepare()
 
     def _prepare(self) -> None:
@@ -253,7 +267,7 @@ class JaxRunner:
             def once(x: Array, y: Array) -> Any:
                 state = type(method).first(method.parameters, oracle, x, divided(self.placed, y))
                 oracle.gradients = oracle.dual_steps = 0
-                return type(method).update(method.parameters, oracle, state)
+                return method.point(type(method).update(method.parameters, oracle, state))
 
             try:
                 jax.eval_shape(once, x, y)
@@ -277,14 +291,17 @@ class JaxRunner:
         method = self.method
         with jax.enable_x64(True):
             x, y = put(method.x0, self.dtype, dual=False), put(method.y0, self.dtype, dual=True)
-            self._parameters = Packed.of(method.parameters, self.dtype, self.gpu)
-            first = telling(first_state(type(method).first), 1, self.gpu)
-            self._state, product = first(self.placed, self._parameters, x, y)
+            packed = Packed.of(method.parameters, self.dtype, self.gpu)
+            kind: Any = type(method)
+            first = telling(first_state(kind), 3, self.gpu)
+            self._state, self._point, numbers, product = first(self.placed, packed, x, y)
+            self._parameters, self._shared = replace(packed, numbers=numbers), False
             self.counts.later(product)
 
     @property
     def state(self) -> Any:
         """The state; its arrays cannot be changed."""
+        self._shared = True
         return self._state
 
     @state.setter
@@ -293,28 +310,33 @@ class JaxRunner:
             self._state = type(state)(
                 *(v if on_device(v) or isinstance(v, Sections) else jnp.asarray(v, self.dtype) for v in state)
             )
+            self._point, self._shared = own_copies(self.method.point(self._state)), True
 
     def advance(self, steps: int, deadline: float) -> int:
         """Take `steps` steps, or fewer if the deadline comes first; return how many.
 
         Steps that take less than a pulse may go on while the host does something else.
         """
-        run, p, done = looping(several_steps(type(self.method).update), self.gpu), self._parameters, 0
+        kind: Any = type(self.method)
+        run, done = looping(several_steps(kind), self.gpu), 0
         with jax.enable_x64(True):
+            if self._shared:
+                self._state, self._shared = own_copies(self._state), False
             while done < steps and (perf_counter() < deadline or not done):
                 pulse = max(1, int(self.pace))  # the same in all processes, as their clock is
                 some = min(steps - done, pulse)
                 began = perf_counter()
-                state = run(self.placed, p, self._state, number(some, self.gpu))
-                if some == pulse:
-                    self._wait(state, began, some)
-                self._state, done = state, done + some
+                arguments = self.placed, self._parameters, number(some, self.gpu)
+                self._state, self._point = run(self._state, *arguments)
+                done += some
                 self.counts.count(some * self.per_step[0], some * self.per_step[1])
+                if some == pulse:
+                    self._wait(began, some)
         return done
 
-    def _wait(self, state: Any, began: float, steps: int) -> None:
+    def _wait(self, began: float, steps: int) -> None:
         """Wait for steps that may take longer, and learn how many make a pulse."""
-        jax.block_until_ready(state)
+        jax.block_until_ready(self._state)
         kind, elapsed = type(self.method), perf_counter() - began
         if kind in self.warm:  # else it had to be compiled
             self.pace = min(8 * self.pace, steps * PULSE / max(elapsed, 1e-9))
@@ -322,7 +344,7 @@ class JaxRunner:
 
     def point(self) -> tuple[Array, Array]:
         """X and y: of a large problem arrays of the device, else NumPy's."""
-        x, y = self.method.point(self._state)
+        x, y = self._point
         if isinstance(y, Sections):
             with jax.enable_x64(True):
                 y = in_one_piece(self.placed.M, y)

@@ -201,13 +201,13 @@ class RowsOf:
         low, high = jnp.where(jnp.isinf(self.lower), -jnp.inf, 0.0), jnp.where(jnp.isinf(self.upper), jnp.inf, 0.0)
         return self._by_code(0 * w, self._bounded(w), jnp.clip(w, low, high))
 
-    def value(self, q: Array) -> Array:
-        """φ(q) of a q in dom φ."""
-        return jnp.sum(self._by_code(0 * q, 0 * q, self._support(q)))
+    def values(self, q: Array) -> Array:
+        """φ(q) of a q in dom φ, row by row."""
+        return self._by_code(0 * q, 0 * q, self._support(q))
 
-    def conjugate(self, r: Array) -> Array:
-        """φ*(r) of an r in dom φ*."""
-        return jnp.sum(self._by_code(0 * r, self._support(r), 0 * r))
+    def conjugates(self, r: Array) -> Array:
+        """φ*(r) of an r in dom φ*, row by row."""
+        return self._by_code(0 * r, self._support(r), 0 * r)
 
 
 def _shrunk(v: Array, low: Array, high: Array) -> Array:
@@ -269,13 +269,13 @@ class BallsOf:
         """The direction nearest to w along which φ* stays finite."""
         return w if self.inside else 0 * w
 
-    def value(self, q: Array) -> Array:
-        """φ(q) of a q in dom φ."""
-        return jnp.zeros((), q.dtype) if self.inside else jnp.sum(self.radius * self.norms(q))
+    def values(self, q: Array) -> Array:
+        """φ(q) of a q in dom φ, group by group."""
+        return 0 * q if self.inside else self.radius * self.norms(q)
 
-    def conjugate(self, r: Array) -> Array:
-        """φ*(r) of an r in dom φ*."""
-        return jnp.sum(self.radius * self.norms(r)) if self.inside else jnp.zeros((), r.dtype)
+    def conjugates(self, r: Array) -> Array:
+        """φ*(r) of an r in dom φ*, group by group."""
+        return self.radius * self.norms(r) if self.inside else 0 * r
 
 
 @pytree()
@@ -318,11 +318,11 @@ class PhiOf:
 
     def value(self, q: Array) -> Array:
         """φ(q) of a q in dom φ."""
-        return jnp.sum(self.each(lambda part, own: part.value(own)[None], q))
+        return jnp.sum(self.each(lambda part, own: jnp.sum(part.values(own))[None], q))
 
     def conjugate(self, r: Array) -> Array:
         """φ*(r) of an r in dom φ*."""
-        return jnp.sum(self.each(lambda part, own: part.conjugate(own)[None], r))
+        return jnp.sum(self.each(lambda part, own: jnp.sum(part.conjugates(own))[None], r))
 
 
 @pytree("phi")

@@ -123,6 +123,8 @@ def put(v: Any, dtype: Any, *, dual: bool) -> Array:
     """A vector as long as x, or as y, where the layout wants it; numbers and other lengths are on every device."""
     placed = layout()
     if placed is None:
+        if on_device(v) and v.dtype == dtype:
+            return v
         # a start of zeros need not be sent
         if isinstance(v, np.ndarray) and v.size >= LONG and jax.default_backend() == "gpu" and not v.any():
             return jnp.zeros(v.shape, dtype)

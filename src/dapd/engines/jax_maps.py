@@ -28,6 +28,10 @@ LONGEST_ROW = 256  # entries of a row that is padded; longer ones are summed as 
 UNROLLED = 8  # entries of a row whose sum is written out
 
 
+def _same(terms: Array) -> Array:
+    return terms
+
+
 def product(a: Array, b: Array) -> Array:
     """A @ b with all digits of the operands, which accelerators do not keep by themselves."""
     return jnp.matmul(a, b, precision=Precision.HIGHEST)
@@ -61,15 +65,15 @@ class Padded:
     indices: Array  # (width, rows)
     values: Array  # (width, rows)
 
-    def apply(self, x: Array) -> Array:
-        """Σ_k values[k]·x[indices[k]]."""
+    def apply(self, x: Array, change: Callable[[Array], Array] = _same) -> Array:
+        """Σ_k change(values[k]·x[indices[k]])."""
         values = self.values.astype(x.dtype)
         if self.width == 0:
             return jnp.zeros(self.rows, x.dtype)
         if self.width <= UNROLLED:
-            terms = [values[k] * x[self.indices[k]] for k in range(self.width)]
+            terms = [change(values[k] * x[self.indices[k]]) for k in range(self.width)]
             return functools.reduce(jnp.add, terms)
-        return jnp.sum(values * x[self.indices], axis=0)
+        return jnp.sum(change(values * x[self.indices]), axis=0)
 
 
 @pytree("count")
@@ -81,9 +85,9 @@ class Segments:
     indices: Array
     values: Array
 
-    def apply(self, x: Array) -> Array:
-        """The sum of each row."""
-        terms = self.values.astype(x.dtype) * x[self.indices]
+    def apply(self, x: Array, change: Callable[[Array], Array] = _same) -> Array:
+        """The sum of each row, of its terms as `change` leaves them."""
+        terms = change(self.values.astype(x.dtype) * x[self.indices])
         return jax.ops.segment_sum(terms, self.rows, num_segments=self.count, indices_are_sorted=True)
 
 
@@ -96,7 +100,17 @@ class Gathered:
 
     def apply(self, x: Array) -> Array:
         """The product."""
-        found = [part.apply(x) for part in self.parts]
+        return self._joined([part.apply(x) for part in self.parts])
+
+    def with_sizes(self, x: Array) -> tuple[Array, Array]:
+        """The product, and the sums of the absolute values of its terms, which are gathered once for both."""
+        changes: tuple[Callable[[Array], Array], ...] = (_same, abs)
+        found = [[part.apply(x, change) for change in changes] for part in self.parts]
+        product, sizes = (self._joined(list(some)) for some in zip(*found, strict=True))
+        return product, sizes
+
+    def _joined(self, found: list[Array]) -> Array:
+        """The products of all parts, in the order of the rows."""
         joined = found[0] if len(found) == 1 else jnp.concatenate(found)
         return joined if self.order is None else joined[self.order]
 
@@ -174,6 +188,10 @@ class SparseMap:
     def adjoint(self, y: Array) -> Array:
         """Mᵀy."""
         return self.by_columns.apply(y)
+
+    def with_sizes(self, x: Array) -> tuple[Array, Array]:
+        """Mx and |M||x|."""
+        return self.by_rows.with_sizes(x)
 
     def magnitudes(self) -> SparseMap:
         """|M|."""
@@ -261,9 +279,17 @@ class PartsMap:
         """The same."""
         return _joined(self.columns, [part.adjoint(y[a:b]) for part, (a, b) in zip(self.parts, self.rows, strict=True)])
 
-    def magnitudes(self) -> PartsMap:
+    def with_sizes(self, x: Array) -> tuple[Array, Array | None]:
+        """Mx and |M||x|, part by part."""
+        found = [with_sizes(part, x[a:b]) for part, (a, b) in zip(self.parts, self.columns, strict=True)]
+        sizes = [size for _, size in found if size is not None]
+        known = len(sizes) == len(found)
+        return _joined(self.rows, [product for product, _ in found]), _joined(self.rows, sizes) if known else None
+
+    def magnitudes(self) -> PartsMap | None:
         """Part by part."""
-        return PartsMap(self.rows, self.columns, tuple(part.magnitudes() for part in self.parts))
+        parts = tuple(part.magnitudes() for part in self.parts)
+        return None if any(part is None for part in parts) else PartsMap(self.rows, self.columns, parts)
 
 
 def _joined(places: tuple[tuple[int, int], ...], products: list[Array]) -> Array:
@@ -289,6 +315,12 @@ class FactorsMap:
         """columns·Mᵀ(rows·y)."""
         return self.columns.astype(y.dtype) * self.inner.adjoint(self.rows.astype(y.dtype) * y)
 
+    def with_sizes(self, x: Array) -> tuple[Array, Array | None]:
+        """Mx and |M||x|; the factors are positive."""
+        rows = self.rows.astype(x.dtype)
+        found, sizes = with_sizes(self.inner, self.columns.astype(x.dtype) * x)
+        return rows * found, None if sizes is None else rows * sizes
+
     def magnitudes(self) -> FactorsMap | None:
         """The factors are positive."""
         inner = self.inner.magnitudes()
@@ -312,6 +344,15 @@ class TracedMap:
     def magnitudes(self) -> None:
         """Unknown."""
         return
+
+
+def with_sizes(M: Any, x: Array) -> tuple[Array, Array | None]:
+    """Mx and |M||x|, None if |M| is unknown; at once if M can."""
+    if hasattr(M, "with_sizes"):
+        found: tuple[Array, Array | None] = M.with_sizes(x)
+        return found
+    entries = M.magnitudes()
+    return M.forward(x), None if entries is None else entries.forward(abs(x))
 
 
 def place_map(M: Operator, dtype: Any, name: str = "M") -> Any:

@@ -14,19 +14,15 @@ from jax.sharding import SingleDeviceSharding
 from dapd.arrays import Array
 from dapd.engines.jax_pytree import pytree
 
-IN_GRAPHS = {"xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUSTOM_CALL,WHILE,CONDITIONAL"}
+FLAG, KERNELS = "xla_gpu_enable_command_buffer", "FUSION,CUBLAS,CUSTOM_CALL,WHILE,CONDITIONAL"
 
 plain = functools.cache(jax.jit)
 
 
 @functools.cache
 def looping(function: Callable[..., Any], device: Any) -> Callable[..., Any]:
-    """A program whose loops a GPU runs by itself, instead of asking the host after each turn.
-
-    A flag of the user's own about that counts more.
-    """
-    own = next(iter(IN_GRAPHS)) in os.environ.get("XLA_FLAGS", "")
-    return jax.jit(function, compiler_options=None if device is None or own else IN_GRAPHS)
+    """A program that overwrites its first argument, and whose loops a GPU runs by itself, without asking the host."""
+    return jax.jit(function, donate_argnums=0, compiler_options=_graphs_of(KERNELS, device))
 
 
 @functools.cache
@@ -38,7 +34,17 @@ def telling(function: Callable[..., Any], others: int, device: Any) -> Callable[
     if device is None:
         return jax.jit(function)
     there = SingleDeviceSharding(device, memory_kind="pinned_host")
-    return jax.jit(function, out_shardings=(*[None] * others, there) if others else there)
+    places = (*[None] * others, there) if others else there
+    return jax.jit(function, out_shardings=places, compiler_options=_graphs_of("", device))
+
+
+def _graphs_of(kernels: str, device: Any) -> dict[str, str] | None:
+    """What a GPU runs by itself: loops only, since it has to be told a graph again if its arrays lie elsewhere.
+
+    A flag of the user's own counts more.
+    """
+    own = FLAG in os.environ.get("XLA_FLAGS", "")
+    return None if device is None or own else {FLAG: kernels}
 
 
 def told(function: Callable[..., Any], problem: Any, *args: Any, others: int = 0) -> Any:
@@ -64,7 +70,7 @@ class Packed:
 
     @classmethod
     def of(cls, parameters: Any, dtype: Any, device: Any) -> Packed:
-        """Pack them for steps in this precision, on a GPU if one is given."""
+        """Pack them for steps in this precision; what is not packed is on a GPU if one is given."""
         leaves, tree = jax.tree.flatten(parameters)
         # beside float32 vectors a number by itself stays a float64 until it meets one, as in Python
         packed = [isinstance(leaf, float) and dtype == np.float64 for leaf in leaves]
@@ -72,7 +78,7 @@ class Packed:
         numbers = np.array([leaf for leaf, inside in zip(leaves, packed, strict=True) if inside])
         others = tuple(leaves[k] for k in places)
         if device is not None:
-            numbers, others = jax.device_put((numbers, others), device)
+            others = jax.device_put(others, device) if others else others
         return cls(numbers, others, tree, places)
 
     def record(self) -> Any:

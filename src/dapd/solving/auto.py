@@ -252,7 +252,7 @@ def run(
         # errors of the user's own functions must come before the work
         search.judging.objective(search.point.x, search.point.y, satisfied=True)
     found_by: Way | None = None
-    checking = 0.0  # seconds
+    checking, checked = 0.0, False  # seconds of all checks but the first, which may have to compile programs
     try:
         while True:
             look = search.point._replace(iteration=search.iterations, time=perf_counter() - search.began)
@@ -295,7 +295,7 @@ def run(
                     ended = _ray(search, found, found_by, start[0])
                     if ended is not None:
                         return ended
-                checking += perf_counter() - began
+                checking, checked = checking + (perf_counter() - began if checked else 0.0), True
     except KeyboardInterrupt:
         return Ended(Status.interrupted, None, found_by, "")
 

@@ -70,6 +70,7 @@ class Bench:
         deadline: float,
         tol: float,
         allowed: Callable[[], float],
+        start_error: float | None = None,
     ) -> None:
         self.problem, self._judge, self.engine, self.deadline, self.tol = problem, judge, engine, deadline, tol
         self.allowed = allowed  # iterations in all
@@ -78,7 +79,8 @@ class Bench:
         self.iterations = 0
         self.asked = [0, 0]  # gradients and products beside those of the methods
         x, y = (part if on_device(part) else np.asarray(part, problem.dtype) for part in start)
-        self.best = self.last = Judged(x, y, self.judge(x, y))  # of all points, and the last one
+        error = self.judge(x, y) if start_error is None else start_error
+        self.best = self.last = Judged(x, y, error)  # of all points, and the last one
         self.L_known = problem.f.L is not None
         self.mu = float(problem.f.mu)
         self.L = max(self.mu, self._probe(x)) if problem.f.L is None else float(problem.f.L)
@@ -218,8 +220,13 @@ class Bench:
         return False
 
 
-def straight_moves(first: Array, second: Array, third: Array) -> tuple[Array, Any]:
-    """How far the fastest entries move that go straight through three points, and the greatest such move."""
+def straight_moves(*parts: Array) -> tuple[Array, Array, Any]:
+    """Moves of x and y, of their fastest entries that go straight through three points; and whether there are any."""
+    (dx, fastest_x), (dy, fastest_y) = _straight(*parts[:3]), _straight(*parts[3:])
+    return dx, dy, fastest_x + fastest_y
+
+
+def _straight(first: Array, second: Array, third: Array) -> tuple[Array, Any]:
     before, after = second - first, third - second
     straight = after * (abs(after - before) <= STRAIGHT * abs(after))
     speeds = abs(straight)
@@ -227,6 +234,6 @@ def straight_moves(first: Array, second: Array, third: Array) -> tuple[Array, An
     return straight * (speeds >= FAST * fastest), fastest
 
 
-def moved(v: Array, move: Array, steps: float) -> Array:
+def moved(x: Array, y: Array, dx: Array, dy: Array, steps: float) -> tuple[Array, Array]:
     """The point after so many moves."""
-    return v + steps * move
+    return x + steps * dx, y + steps * dy

@@ -13,10 +13,12 @@ import numpy as np
 
 from dapd.arrays import EPSILON, Array
 from dapd.engines.jax import Placed
+from dapd.engines.jax_maps import with_sizes
 from dapd.engines.jax_pytree import pytree
 from dapd.presolve.transform import WayBack
+from dapd.solving.certificate import error_of
 from dapd.solving.proximal import Oracles, step_of
-from dapd.solving.sums import BalancedStep
+from dapd.solving.sums import ColumnSums, RowSums
 
 WORTH_CHECKING = 0.1  # part of the sizes of their terms up to which products may be left for a direction to be checked
 SLACK = 64  # roundings within which a residual counts as one at which φ* is finite
@@ -44,37 +46,63 @@ adjoint = jax.jit(lambda M, y: M.adjoint(y))
 
 def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
     """The numbers of a `Certificate`, but for the distance."""
-    problem = measured.placed
-    M, f, phi, b = problem.M, problem.f, problem.phi, problem.b
-    grad, Mx, Mty = f.grad(x), M.forward(x), M.adjoint(y)
-    residual = Mx - b
-    rows, duals, steps = _balanced_step(measured, x, y, Mx)
-    away = abs(y - phi.prox(y + steps * residual, steps)) + EPSILON * abs(y)
-    slope = grad + Mty
-    near, image = phi.project(y), phi.project_conjugate(residual)
-    values = jnp.stack([phi.conjugate(image), phi.value(near)])
-    gap = abs(jnp.sum(values) + jnp.sum(b * near) + jnp.sum(x * grad))
-    size = jnp.sum(abs(values)) + jnp.sum(abs(b * near)) + jnp.sum(abs(x * grad))
+    placed = measured.placed
+    columns = _column_sums(placed.f.grad(x), placed.M.adjoint(y), x, measured.columns)
+    residual, row_sizes = _residual(measured, x)
+    parts = placed.phi.each(_row_sums, y, residual, row_sizes, measured.duals + abs(y), placed.b)
+    rows = _together(parts.reshape(-1, len(RowSums._fields)))
+    gap = abs(rows.conjugate + rows.value + rows.product + columns.product)
+    size = abs(rows.conjugate) + abs(rows.value) + rows.sizes + columns.sizes
     gap = jnp.where(jnp.isfinite(gap), gap + EPSILON * size, jnp.nan)
     return jnp.stack(
         [
-            jnp.linalg.norm(slope),
-            jnp.linalg.norm(y - phi.prox(y + residual, 1.0)),
+            columns.norm,
+            rows.feasibility,
             gap,
-            _worst(abs(slope), measured.columns + abs(grad) + abs(Mty)),
-            _worst(away, jnp.minimum(duals, steps * rows)),
+            columns.worst,
+            rows.error,
             gap / (size + measured.unit),
-            _greatest(residual - image),
-            jnp.maximum(_greatest(slope), _greatest(y - near)),
+            rows.primal,
+            jnp.maximum(columns.greatest, rows.dual),
         ]
     )
 
 
-def _balanced_step(measured: Measured, x: Array, y: Array, Mx: Array) -> BalancedStep:
-    phi, entries = measured.placed.phi, measured.placed.M.magnitudes()
-    rows = phi.pooled(measured.rows + (abs(Mx) if entries is None else entries.forward(abs(x))))
-    duals = phi.pooled(measured.duals + abs(y))
-    return BalancedStep(rows, duals, duals / rows)
+def _residual(measured: Measured, x: Array) -> tuple[Array, Array]:
+    """Mx − b, and the sizes of its rows before they are pooled."""
+    Mx, sizes = with_sizes(measured.placed.M, x)
+    return Mx - measured.placed.b, measured.rows + (abs(Mx) if sizes is None else sizes)
+
+
+def _column_sums(grad: Array, Mty: Array, x: Array, sizes: Array) -> ColumnSums:
+    slope, products = grad + Mty, x * grad
+    relative = _relative(abs(slope), sizes + abs(grad) + abs(Mty) + 0 * x)  # inf if x is not finite
+    (squares, product, sizes), (greatest, worst) = _reduced(
+        [slope * slope, products, abs(products)], [abs(slope), relative]
+    )
+    return ColumnSums(jnp.sqrt(squares), greatest, worst, product, sizes)
+
+
+def _row_sums(phi: Any, y: Array, residual: Array, rows: Array, duals: Array, b: Array) -> Array:
+    """`RowSums` of the rows of one part of φ, with the square of the norm."""
+    rows, duals = phi.pooled(rows), phi.pooled(duals)
+    steps = duals / rows
+    near, image = phi.project(y), phi.project_conjugate(residual)
+    away, move = y - phi.prox(y + steps * residual, steps), y - phi.prox(y + residual, 1.0)
+    relative = _relative(abs(away) + EPSILON * abs(y), jnp.minimum(duals, steps * rows))
+    sums = move * move, phi.conjugates(image), phi.values(near), b * near, abs(b * near)
+    by_row = [v if v.shape == y.shape else jnp.zeros_like(y) for v in sums]
+    found, (error, primal, dual) = _reduced(by_row, [relative, abs(residual - image), abs(y - near)])
+    by_group = [jnp.sum(v) if v.shape != y.shape else one for v, one in zip(sums, found, strict=True)]
+    return jnp.stack(RowSums(by_group[0], error, primal, dual, *by_group[1:]))
+
+
+def _together(parts: Array) -> RowSums:
+    """The numbers of all rows, from those of each part of φ."""
+    sums, greatest = RowSums(*jnp.sum(parts, axis=0)), RowSums(*jnp.max(parts, axis=0))
+    return sums._replace(
+        feasibility=jnp.sqrt(sums.feasibility), error=greatest.error, primal=greatest.primal, dual=greatest.dual
+    )
 
 
 def proximal_step(placed: Placed, *step: Any) -> tuple[Array, Array]:
@@ -87,8 +115,7 @@ def look_at(measured: Measured, way_back: WayBack, x: Array, y: Array) -> tuple[
     """The point that (x, y) is taken back to, and its numbers, infinite if it is not finite."""
     x, y = (there.astype(v.dtype) for there, v in zip(way_back.of(x, y), (x, y), strict=True))
     numbers = certificate_of(measured, x.astype(np.float64), y.astype(np.float64))
-    finite = jnp.all(jnp.isfinite(x)) & jnp.all(jnp.isfinite(y))
-    return x, y, jnp.where(finite, numbers, jnp.inf)
+    return x, y, jnp.where(jnp.isfinite(error_of(numbers)), numbers, jnp.inf)
 
 
 @jax.jit
@@ -113,11 +140,10 @@ def objective_of(measured: Measured, x: Array, y: Array) -> Array:
     """F(x) + φ*(Mx − b), the same at the nearest point at which φ* is finite, and whether that is the same point."""
     x, y = x.astype(np.float64), y.astype(np.float64)
     problem, phi = measured.placed, measured.placed.phi
-    Mx = problem.M.forward(x)
-    residual = Mx - problem.b
+    residual, rows = _residual(measured, x)
     image, value = phi.project_conjugate(residual), problem.f.value(x)
     inside = jnp.all(abs(residual - image) <= SLACK * EPSILON * (1 + abs(residual)))
-    steps = _balanced_step(measured, x, y, Mx).steps
+    steps = phi.pooled(measured.duals + abs(y)) / phi.pooled(rows)
     v = y + steps * residual
     p = phi.prox(v, steps)
     nearby = jnp.sum(p * ((v - p) / steps)) - phi.value(phi.project(p))
@@ -147,11 +173,22 @@ def may_descend(problem: Placed, bounds: tuple[Array, Array], steepness: Array, 
     return (gain > 0) & (_greatest(image - allowed) <= WORTH_CHECKING * steepness)
 
 
-def _worst(errors: Array, sizes: Array) -> Array:
-    """The greatest error relative to its size; inf if one of them is not finite."""
+def _relative(errors: Array, sizes: Array) -> Array:
+    """Errors relative to their sizes; inf if one is not finite."""
     relative = errors / sizes
-    finite = jnp.isfinite(jnp.sum(relative * sizes))
-    return jnp.where(finite, jnp.max(relative, initial=0.0), jnp.inf)
+    return jnp.where(jnp.isfinite(relative) & jnp.isfinite(sizes), relative, jnp.inf)
+
+
+def _reduced(sums: list[Array], greatest: list[Array]) -> tuple[list[Array], list[Array]]:
+    """The sums of some vectors, and the greatest entries of others that are not negative, in a single pass over all."""
+    vectors, count = (*sums, *greatest), len(sums)
+
+    def both(one: tuple[Array, ...], other: tuple[Array, ...]) -> tuple[Array, ...]:
+        pairs = list(zip(one, other, strict=True))
+        return (*(a + b for a, b in pairs[:count]), *(jnp.maximum(a, b) for a, b in pairs[count:]))
+
+    found = jax.lax.reduce(vectors, tuple(jnp.zeros((), v.dtype) for v in vectors), both, (0,))
+    return list(found[:count]), list(found[count:])
 
 
 def _greatest(v: Array) -> Array:

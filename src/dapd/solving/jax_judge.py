@@ -142,7 +142,7 @@ class OnDevice:
         """The point in the given problem, and its certificate in float64, without the distance."""
         with jax.enable_x64(True):
             x, y, numbers = told(formulas.look_at, self.device.measured, *self._back(x, y), others=2)
-        return Look(x, y, Certificate(*map(float, [*numbers, math.inf])))
+        return Look(x, y, Certificate(*[*numbers.tolist(), math.inf]))
 
     def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
         """The difference of the two points."""

@@ -71,6 +71,7 @@ def restarts(
     s_max: float,
     s_min: float | None = None,
     start: tuple[Array, Array] | None = None,
+    start_error: float | None = None,
     engine: str = "auto",
     deadline: float = math.inf,
     tol: float = 0.0,
@@ -90,6 +91,8 @@ def restarts(
         With f.mu > 0, a positive value lets the theorem's constants take part.
     start : pair of vectors, optional
         The first x and y, zero by default.
+    start_error : float, optional
+        Their error, if it is known.
     engine : str
         As for `dapd.solve`.
     deadline : float
@@ -98,7 +101,7 @@ def restarts(
         How many iterations there may be in all; it may change from one call to the next.
     """
     start = start or (np.zeros(problem.columns), np.zeros(problem.rows))
-    bench = Bench(problem, judge, s_max, start, engine, deadline, tol, allowed)
+    bench = Bench(problem, judge, s_max, start, engine, deadline, tol, allowed, start_error)
     lowest = Guess(
         math.log(bench.mu / bench.L) if bench.mu > 0 else LOWEST,
         math.log(s_min / bench.s_max) if s_min else LOWEST,
@@ -234,13 +237,12 @@ class _Guesses(_Track):
                 return None
             pieces.append(bench.advance(SHORTEST))
         start = pieces[-1]
-        moves = [in_one_program(straight_moves, *(piece[k] for piece in pieces)) for k in (0, 1)]
-        if not any(bool(speed) for _, speed in moves):
+        *moves, fastest = in_one_program(straight_moves, *(piece[k] for k in (0, 1) for piece in pieces))
+        if not fastest:
             return None
         found, reached, step, growing = start, 0.0, 1.0, True
         while step >= 1 and not bench.over:
-            along = (in_one_program(moved, v, move, reached + step) for v, (move, _) in zip(start, moves, strict=False))
-            tried = bench.keep(*along)
+            tried = bench.keep(*in_one_program(moved, start.x, start.y, *moves, reached + step))
             fell = _reduction(start, tried)
             if fell > -STILL:
                 found, reached = tried, reached + step

@@ -13,28 +13,30 @@ from dapd.model import ask
 from dapd.model.problem import Problem
 from dapd.solving.measure import greatest, norm, pieces, worst
 
+Number = Any  # a float, or an array of JAX without axes
+
 
 class RowSums(NamedTuple):
     """What `certify` needs of the rows; r and q are the points of dom φ* and dom φ nearest to Mx − b and y."""
 
-    feasibility: float  # ‖y − prox_φ(y + Mx − b)‖₂
-    error: float  # the worst row of Mx − b ∈ ∂φ(y), relative to its own size
-    primal: float  # ‖Mx − b − r‖∞
-    dual: float  # ‖y − q‖∞
-    conjugate: float  # φ*(r)
-    value: float  # φ(q)
-    product: float  # bᵀq
-    sizes: float  # Σ|b_i q_i|
+    feasibility: Number  # ‖y − prox_φ(y + Mx − b)‖₂
+    error: Number  # the worst row of Mx − b ∈ ∂φ(y), relative to its own size
+    primal: Number  # ‖Mx − b − r‖∞
+    dual: Number  # ‖y − q‖∞
+    conjugate: Number  # φ*(r)
+    value: Number  # φ(q)
+    product: Number  # bᵀq
+    sizes: Number  # Σ|b_i q_i|
 
 
 class ColumnSums(NamedTuple):
     """What `certify` needs of the columns."""
 
-    norm: float  # ‖∇f + Mᵀy‖₂
-    greatest: float  # ‖∇f + Mᵀy‖∞
-    worst: float  # the greatest |∇f + Mᵀy|_j relative to its own size
-    product: float  # xᵀ∇f
-    sizes: float  # Σ|x_j ∇f_j|
+    norm: Number  # ‖∇f + Mᵀy‖₂
+    greatest: Number  # ‖∇f + Mᵀy‖∞
+    worst: Number  # the greatest |∇f + Mᵀy|_j relative to its own size
+    product: Number  # xᵀ∇f
+    sizes: Number  # Σ|x_j ∇f_j|
 
 
 class BalancedStep(NamedTuple):

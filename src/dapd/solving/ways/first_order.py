@@ -110,6 +110,7 @@ class FirstOrder(Way):
         for epoch in restarts(
             problem,
             lambda x, y: search.judge(x, y, judging),
+            start_error=search.error,
             s_max=spectrum.s_max,
             s_min=spectrum.s_min or None,
             start=judging.start(best.x, best.y),
@@ -130,4 +131,4 @@ class FirstOrder(Way):
 
 
 def _moved(judging: Judge, now: tuple[Array, Array], before: tuple[Array, Array]) -> Moved:
-    return Moved(*judging.move(now, before))
+    return Moved(None, None) if now is before else Moved(*judging.move(now, before))
