@@ -167,7 +167,7 @@ def steps(M, phi, name, count, bounds=None):
     with precision("jax"), on_mesh(MESH, problem.M):
         runner = JaxRunner(method)
         runner.start()
-        loop = looping(several_steps(type(method)), runner.gpu)
+        loop = looping(several_steps(kind.update, kind.point), runner.gpu)
         packed = Packed.of(p, runner.dtype, runner.gpu)
         run = loop.lower(runner.state, runner.placed, packed, 200).compile()
         runner.state, _ = run(runner.state, runner.placed, packed, 200)

@@ -13,6 +13,8 @@ import dapd
 from dapd.engines import bind, precision
 from dapd.engines.jax import ASKED, JaxRunner
 from dapd.engines.jax_maps import LONGEST_ROW, gathered
+from dapd.engines.protocol import NotNative
+from dapd.methods.y_dapd import YDAPD
 from dapd.operators.base import Operator
 from dapd.solving.certificate import certify
 from instances import COLUMNS, DETERMINISTIC, PHIS, ROWS, hessian, matrix, quadratic_problem
@@ -219,15 +221,61 @@ def test_products_are_counted_however_often_a_loop_is_traced(monkeypatch):
     assert counts[0] == counts[1]
 
 
+class OwnPoint(YDAPD):
+    """The point is that of the instance."""
+
+    name = "own point"
+
+    def point(self, state):
+        return self.factor * state.x, state.y
+
+
+class ByNumPy(YDAPD):
+    """The point is beyond JAX."""
+
+    name = "by numpy"
+
+    @staticmethod
+    def point(state):
+        return np.asarray(state.x), np.asarray(state.y)
+
+
+def test_a_method_of_the_callers_may_have_a_point_of_its_own():
+    problem = quadratic_problem(PHIS["stack"])
+    plain = runner_of(YDAPD, problem)
+    for factor in (2.0, 3.0):  # the second program is not the first
+        own = runner_of(OwnPoint, problem, factor=factor)
+        np.testing.assert_allclose(own.point()[0], factor * plain.point()[0], rtol=1e-12)
+    with pytest.raises(NotNative, match="point of by numpy"):  # though its step is one that was traced before
+        runner_of(ByNumPy, problem)
+
+
+def test_a_step_that_is_replaced_is_compiled_again():
+    kind = type("Replaced", (YDAPD,), {"name": "replaced"})
+    assert runner_of(kind, quadratic_problem(PHIS["stack"])).point()[0].any()
+    kind.update = staticmethod(lambda p, o, s: s)
+    assert not runner_of(kind, quadratic_problem(PHIS["stack"])).point()[0].any()
+
+
+def runner_of(kind, problem, **attributes):
+    """After 20 steps."""
+    method = kind.from_theory(problem)
+    vars(method).update(attributes)
+    with precision("jax"):
+        runner = JaxRunner(method)
+        runner.start()
+        runner.advance(20, np.inf)
+    return runner
+
+
 def test_other_guesses_do_not_compile_again():
     from dapd.engines.jax import place, several_steps
     from dapd.engines.jax_program import looping
-    from dapd.methods.y_dapd import YDAPD
 
     problem = quadratic_problem(PHIS["zero"])
     for s_min in (0.1, 0.11, 0.12):
         dapd.solve(problem, "y-dapd", engine="jax", spectrum=dapd.Spectrum(1.0, s_min), tol=0, max_iterations=10)
-    program = looping(several_steps(YDAPD), place(problem).gpu)
+    program = looping(several_steps(YDAPD.update, YDAPD.point), place(problem).gpu)
     before = program._cache_size()
     assert before > 0
     for s_min in (0.13, 0.14):

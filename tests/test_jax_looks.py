@@ -153,6 +153,7 @@ def test_a_first_check_that_compiles_does_not_put_off_the_others(monkeypatch):
         if compiles:
             compiles.pop()
             time.sleep(0.5)
+            return False
         return usual(self, x, direction)
 
     monkeypatch.setattr(OnDevice, "may_descend", may_descend)

@@ -153,7 +153,7 @@ class Oracle:
 
 
 @functools.cache
-def several_steps(method: type[Method]) -> Callable[..., Any]:
+def several_steps(update: Callable[..., Any], point: Callable[..., Any]) -> Callable[..., Any]:
     """Some steps of a method: a function of the state, the placed problem, the parameters and the number of steps.
 
     It returns the new state and its point.
@@ -161,9 +161,9 @@ def several_steps(method: type[Method]) -> Callable[..., Any]:
 
     def chunk(state: Any, placed: Placed, packed: Packed, steps: Any) -> Any:
         oracle, p = Oracle(placed), packed.record()
-        jax.eval_shape(lambda s: method.update(p, oracle, s), state)
-        state = loop(steps, lambda s: method.update(p, Oracle(placed), s), state, unroll=not oracle.loops)
-        return state, method.point(state)
+        jax.eval_shape(lambda s: update(p, oracle, s), state)
+        state = loop(steps, lambda s: update(p, Oracle(placed), s), state, unroll=not oracle.loops)
+        return state, point(state)
 
     return chunk
 
@@ -182,12 +182,12 @@ def loop(count: Any, body: Callable[[Any], Any], carry: Any, *, unroll: bool = T
 
 
 @functools.cache
-def first_state(method: type[Method]) -> Callable[..., Any]:
+def first_state(first: Callable[..., Any], point: Callable[..., Any]) -> Callable[..., Any]:
     """The first state, in arrays of its own; its point; the packed numbers; and whether it takes a product with Mᵀ."""
 
     def begin(placed: Placed, packed: Packed, x: Array, y: Array) -> Any:
-        state = copies(method.first(packed.record(), Oracle(placed), x, divided(placed, y)))
-        return state, method.point(state), jnp.copy(packed.numbers), jnp.any(y != 0)
+        state = copies(first(packed.record(), Oracle(placed), x, divided(placed, y)))
+        return state, point(state), jnp.copy(packed.numbers), jnp.any(y != 0)
 
     return begin
 
@@ -200,7 +200,7 @@ def copies(tree: Any) -> Any:
 own_copies = jax.jit(copies)
 in_one_piece = jax.jit(lambda M, y: M.joined(y))
 
-ASKED: dict[Any, tuple[int, int]] = {}  # gradients and products of a step, by its function and its inner iterations
+ASKED: dict[Any, tuple[int, int]] = {}  # gradients and products of a step, by functions and inner iterations
 
 
 class DeviceCounts:
@@ -256,7 +256,7 @@ class JaxRunner:
     def _prepare(self) -> None:
         """Count what a step asks, which also shows whether JAX can trace it."""
         method, problem = self.method, self.method.problem
-        kind = type(method).update, getattr(method.parameters, "N", None)
+        kind = type(method).update, method.point, getattr(method.parameters, "N", None)
         if kind in ASKED:
             self.per_step = ASKED[kind]
             return
@@ -272,7 +272,9 @@ class JaxRunner:
             try:
                 jax.eval_shape(once, x, y)
             except Exception as error:  # whatever a step of the caller's raises when it meets a tracer
-                raise NotNative(f"JAX cannot trace the step of {method.name} ({type(error).__name__})") from error
+                raise NotNative(
+                    f"JAX cannot trace the step or the point of {method.name} ({type(error).__name__})"
+                ) from error
         self.per_step = ASKED[kind] = oracle.gradients, 2 * oracle.dual_steps
 
     def rebind(self, method: Method) -> None:
@@ -292,15 +294,14 @@ class JaxRunner:
         with jax.enable_x64(True):
             x, y = put(method.x0, self.dtype, dual=False), put(method.y0, self.dtype, dual=True)
             packed = Packed.of(method.parameters, self.dtype, self.gpu)
-            kind: Any = type(method)
-            first = telling(first_state(kind), 3, self.gpu)
+            first = telling(first_state(type(method).first, method.point), 3, self.gpu)
             self._state, self._point, numbers, product = first(self.placed, packed, x, y)
             self._parameters, self._shared = replace(packed, numbers=numbers), False
             self.counts.later(product)
 
     @property
     def state(self) -> Any:
-        """The state; its arrays cannot be changed."""
+        """The state; its arrays cannot be changed, and later steps leave them as they are."""
         self._shared = True
         return self._state
 
@@ -317,8 +318,7 @@ class JaxRunner:
 
         Steps that take less than a pulse may go on while the host does something else.
         """
-        kind: Any = type(self.method)
-        run, done = looping(several_steps(kind), self.gpu), 0
+        run, done = looping(several_steps(type(self.method).update, self.method.point), self.gpu), 0
         with jax.enable_x64(True):
             if self._shared:
                 self._state, self._shared = own_copies(self._state), False

@@ -14,7 +14,8 @@ from jax.sharding import SingleDeviceSharding
 from dapd.arrays import Array
 from dapd.engines.jax_pytree import pytree
 
-FLAG, KERNELS = "xla_gpu_enable_command_buffer", "FUSION,CUBLAS,CUSTOM_CALL,WHILE,CONDITIONAL"
+FLAG = "xla_gpu_enable_command_buffer"
+KERNELS, NO_KERNELS = "FUSION,CUBLAS,CUSTOM_CALL,WHILE,CONDITIONAL", ""  # in graphs
 
 plain = functools.cache(jax.jit)
 
@@ -35,11 +36,11 @@ def telling(function: Callable[..., Any], others: int, device: Any) -> Callable[
         return jax.jit(function)
     there = SingleDeviceSharding(device, memory_kind="pinned_host")
     places = (*[None] * others, there) if others else there
-    return jax.jit(function, out_shardings=places, compiler_options=_graphs_of("", device))
+    return jax.jit(function, out_shardings=places, compiler_options=_graphs_of(NO_KERNELS, device))
 
 
 def _graphs_of(kernels: str, device: Any) -> dict[str, str] | None:
-    """What a GPU runs by itself: loops only, since it has to be told a graph again if its arrays lie elsewhere.
+    """What a GPU runs by itself, in graphs; for loops only, since a graph has to be told where arrays lie now.
 
     A flag of the user's own counts more.
     """

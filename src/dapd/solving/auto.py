@@ -252,7 +252,7 @@ def run(
         # errors of the user's own functions must come before the work
         search.judging.objective(search.point.x, search.point.y, satisfied=True)
     found_by: Way | None = None
-    checking, checked = 0.0, False  # seconds of all checks but the first, which may have to compile programs
+    checking, checked = 0.0, False  # seconds of all checks but the first of a direction, which may compile programs
     try:
         while True:
             look = search.point._replace(iteration=search.iterations, time=perf_counter() - search.began)
@@ -295,7 +295,8 @@ def run(
                     ended = _ray(search, found, found_by, start[0])
                     if ended is not None:
                         return ended
-                checking, checked = checking + (perf_counter() - began if checked else 0.0), True
+                first = not checked and usual is not None and (usual.dx is not None or usual.dy is not None)
+                checking, checked = checking + (0.0 if first else perf_counter() - began), checked or first
     except KeyboardInterrupt:
         return Ended(Status.interrupted, None, found_by, "")
 

@@ -29,6 +29,7 @@ class Judge(Protocol):
     """Measures points of a problem, or of a transformed one whose points it takes back first."""
 
     knows_distance: bool  # whether its certificates may have one
+    returns_exactly: bool  # whether what `start` returns is taken back to the same point, but for rounding
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
         """A point of the given problem in the variables of the transformed one."""
@@ -56,6 +57,7 @@ class OnHost:
 
     def __init__(self, problem: Problem, transform: Presolve | None) -> None:
         self.problem, self.transform = problem, transform
+        self.returns_exactly = transform is None
 
     def _back(self, x: Array, y: Array) -> tuple[Array, Array]:
         x, y = on_host(x), on_host(y)

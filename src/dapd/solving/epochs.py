@@ -220,10 +220,10 @@ class Bench:
         return False
 
 
-def straight_moves(*parts: Array) -> tuple[Array, Array, Any]:
+def straight_moves(x1: Array, x2: Array, x3: Array, y1: Array, y2: Array, y3: Array) -> tuple[Array, Array, Any]:
     """Moves of x and y, of their fastest entries that go straight through three points; and whether there are any."""
-    (dx, fastest_x), (dy, fastest_y) = _straight(*parts[:3]), _straight(*parts[3:])
-    return dx, dy, fastest_x + fastest_y
+    (dx, fastest_x), (dy, fastest_y) = _straight(x1, x2, x3), _straight(y1, y2, y3)
+    return dx, dy, fastest_x + fastest_y > 0
 
 
 def _straight(first: Array, second: Array, third: Array) -> tuple[Array, Any]:

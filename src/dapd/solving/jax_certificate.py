@@ -74,9 +74,9 @@ def _residual(measured: Measured, x: Array) -> tuple[Array, Array]:
     return Mx - measured.placed.b, measured.rows + (abs(Mx) if sizes is None else sizes)
 
 
-def _column_sums(grad: Array, Mty: Array, x: Array, sizes: Array) -> ColumnSums:
+def _column_sums(grad: Array, Mty: Array, x: Array, units: Array) -> ColumnSums:
     slope, products = grad + Mty, x * grad
-    relative = _relative(abs(slope), sizes + abs(grad) + abs(Mty) + 0 * x)  # inf if x is not finite
+    relative = _relative(abs(slope), units + abs(grad) + abs(Mty) + 0 * x)  # inf if x is not finite
     (squares, product, sizes), (greatest, worst) = _reduced(
         [slope * slope, products, abs(products)], [abs(slope), relative]
     )

@@ -121,6 +121,7 @@ class OnDevice:
     def __init__(self, device: Device, bounded: Device, transform: Presolve | None) -> None:
         self.device, self.bounded, self.transform = device, bounded, transform
         self.way_back = device.way_back(transform)  # None: only the host can take points back
+        self.returns_exactly = self.way_back is not None
 
     def _back(self, x: Array, y: Array) -> tuple[Any, Array, Array]:
         """The way back that is left, and the point, both there."""

@@ -237,8 +237,8 @@ class _Guesses(_Track):
                 return None
             pieces.append(bench.advance(SHORTEST))
         start = pieces[-1]
-        *moves, fastest = in_one_program(straight_moves, *(piece[k] for k in (0, 1) for piece in pieces))
-        if not fastest:
+        *moves, straight = in_one_program(straight_moves, *(piece[k] for k in (0, 1) for piece in pieces))
+        if not straight:
             return None
         found, reached, step, growing = start, 0.0, 1.0, True
         while step >= 1 and not bench.over:

@@ -110,7 +110,7 @@ class FirstOrder(Way):
         for epoch in restarts(
             problem,
             lambda x, y: search.judge(x, y, judging),
-            start_error=search.error,
+            start_error=search.error if judging.returns_exactly else None,
             s_max=spectrum.s_max,
             s_min=spectrum.s_min or None,
             start=judging.start(best.x, best.y),
