@@ -131,8 +131,11 @@ def test_no_rows_leave_a_minimum_of_f():
 )
 def test_a_pseudo_huber_f_is_a_sum_of_norms(phi):
     given = dapd.Problem(dapd.PseudoHuber(0.5), M, np.linspace(-1, 1, ROWS), phi)
-    found = direct.solve(given, tol=1e-9)  # near the boundary of cones, Clarabel stalls before that
-    assert certify(given, found.x, found.y).error < 1e-6
+
+    def excess(found):  # near the boundary of cones, Clarabel stalls before 1e-9, with some settings at once
+        return certify(given, found.x, found.y).error / 1e-6
+
+    assert excess(direct.solve(given, tol=1e-9, excess=excess)) < 1
 
 
 OTHERS = {
@@ -186,7 +189,12 @@ INFEASIBLE = {
 @pytest.mark.parametrize("name", INFEASIBLE)
 def test_contradicting_rows_give_a_ray_that_proves_it(name):
     given = INFEASIBLE[name]
-    answer = direct.solve(given)
+
+    def excess(answer):  # Clarabel's first settings may stall
+        proof = answer.ray is not None and proves_infeasible(given, answer.x, answer.ray) is not None
+        return 0.0 if proof else np.inf
+
+    answer = direct.solve(given, excess=excess)
     assert answer.status == "infeasible"
     assert proves_infeasible(given, answer.x, answer.ray) is not None
 

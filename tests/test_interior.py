@@ -207,11 +207,11 @@ def backwards(seed, n=200, k=230):
     return dapd.Problem(dapd.Quadratic(H, H * x + M.T @ y), M, np.zeros(k), dapd.Interval(lower, upper))
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_rounding_in_y_is_corrected(seed):
-    found = dapd.solve(backwards(seed), direct=False)
-    assert (found.status, found.method) == ("optimal", "newton")
-    assert found.iterations < 150
+def test_rounding_in_y_is_corrected():
+    found = [dapd.solve(backwards(seed), direct=False) for seed in range(12)]
+    assert {(one.status, one.method) for one in found} == {("optimal", "newton")}
+    # rounding, which differs between processors, may still spoil one; without the correction only two are so fast
+    assert sum(one.iterations < 150 for one in found) >= 9
 
 
 def test_a_limit_on_the_path_gives_the_point_that_was_reached():
