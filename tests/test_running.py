@@ -380,5 +380,16 @@ def test_the_number_of_threads_follows_what_other_programs_do():
     assert choice.threads == 1
 
 
+@pytest.mark.parametrize("once", range(8))
+def test_one_step_that_is_held_up_does_not_decide(once):
+    choice, calls = ThreadChoice(2), []
+    for k in range(40):  # long steps, one per call, such as dual steps that Python calls
+        threads, steps = choice.next(1)
+        choice.learn(threads, steps, (0.5 if k == once else 0.02) / threads)
+        calls.append(threads)
+    assert choice.threads == 2
+    assert calls.count(1) <= 10
+
+
 def test_one_thread_is_never_on_trial():
     assert ThreadChoice(1).next(1_000) == (1, 1_000)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import os
 import threading
+from statistics import median
 
-TRIAL = 0.002  # seconds of steps that measure how fast a number of threads is
+TRIAL, CALLS = 0.002, 3  # seconds of steps, and calls, at least, that measure how fast a number of threads is
 SOON, LATE = 0.01, 0.32  # seconds of solving between two trials: soon after a change, later if nothing changes
-RARELY = 30  # steps, at least, between two trials
+OFTEN, RARELY = 8, 30  # steps, at least, from a trial to one of more threads, and to one of fewer
 WARM, FIRST = 2, 16  # steps that start the threads, and steps of the first trial
 
 
@@ -39,27 +40,32 @@ class ThreadChoice:
     def __init__(self, most: int) -> None:
         self.most, self.threads = most, most
         self.cost: dict[int, float] = {}  # seconds per step
-        self.wait = SOON  # seconds of solving from one trial to the next
+        self._watch()
         self._try(most)
+
+    def _watch(self) -> None:
+        """Look soon whether the other number is faster: in seconds and in steps."""
+        self.wait, self.between = SOON, OFTEN if self.threads < self.most else RARELY
 
     def _try(self, threads: int) -> None:
         """Measure the next steps on so many threads."""
         self.trial: int | None = threads
         self.warm = WARM if threads > 1 else 0  # threads that sleep take long to wake up: not measured
         self.steps, self.seconds, self.since = 0, 0.0, 0.0
+        self.calls: list[float] = []  # seconds per step of each
 
     def next(self, steps: int) -> tuple[int, int]:
         """How many threads, and for how many of the steps."""
         if self.most == 1:
             return 1, steps
-        if self.trial is None and self.since >= max(self.wait, RARELY * self.cost[self.threads]):
-            self.wait = min(2 * self.wait, LATE)
+        if self.trial is None and self.since >= max(self.wait, self.between * self.cost[self.threads]):
+            self.wait, self.between = min(2 * self.wait, LATE), min(2 * self.between, RARELY)
             self._try(1 if self.threads > 1 else self.most)
         if self.trial is None:
             return self.threads, steps
         some = self.warm or FIRST
         if self.seconds:
-            some = max(1, int((TRIAL - self.seconds) * self.steps / self.seconds))
+            some = max(1, int(TRIAL / CALLS * self.steps / self.seconds))
         return self.trial, min(steps, some)
 
     def learn(self, threads: int, steps: int, seconds: float) -> None:
@@ -74,12 +80,14 @@ class ThreadChoice:
             return
         else:
             self.steps, self.seconds = self.steps + steps, self.seconds + seconds
-            if self.seconds < TRIAL:
+            self.calls.append(seconds / steps)
+            if self.seconds < TRIAL or len(self.calls) < CALLS:
                 return
-            self.cost[threads], self.trial = self.seconds / self.steps, None
+            self.cost[threads], self.trial = median(self.calls), None  # one call may have been held up
             if len(self.cost) == 1:  # the other is next
                 self.since = math.inf
         if len(self.cost) > 1:
             faster = min(self.cost, key=lambda count: self.cost[count])
             if faster != self.threads:  # perhaps only for a moment
-                self.threads, self.wait = faster, SOON
+                self.threads = faster
+                self._watch()
