@@ -293,7 +293,8 @@ def sparse(quick: bool) -> None:
 
 
 def _gathers(M: Any) -> Callable[[int], Any]:
-    from dapd.engines.jax_maps import SparseMap, gathered
+    from dapd.engines.jax_gathers import gathered
+    from dapd.engines.jax_maps import SparseMap
 
     with jax.enable_x64(True):
         placed = SparseMap(gathered(M, np.float64), gathered(M.T.tocsr(), np.float64))
@@ -301,7 +302,7 @@ def _gathers(M: Any) -> Callable[[int], Any]:
 
 
 def _segment_sums(M: Any) -> Callable[[int], Any]:
-    from dapd.engines.jax_maps import segments
+    from dapd.engines.jax_gathers import segments
 
     with jax.enable_x64(True):
         placed = (segments(M, np.float64), segments(M.T.tocsr(), np.float64))

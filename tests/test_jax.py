@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import dapd
 from dapd.engines import bind, precision
 from dapd.engines.jax import ASKED, JaxRunner
-from dapd.engines.jax_maps import LONGEST_ROW, gathered
+from dapd.engines.jax_gathers import LONGEST_ROW, gathered
 from dapd.engines.protocol import NotNative
 from dapd.methods.y_dapd import YDAPD
 from dapd.operators.base import Operator

@@ -10,20 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
+from dapd.engines.jax_gathers import Gathered, Padded, Segments, in_order, may_be_padded, padded
 from dapd.engines.jax_layout import Layout, whole_on_mesh
-from dapd.engines.jax_maps import (
-    BlocksMap,
-    DenseMap,
-    FactorsMap,
-    Gathered,
-    KroneckerMap,
-    Padded,
-    Segments,
-    SparseMap,
-    in_order,
-    may_be_padded,
-    padded,
-)
+from dapd.engines.jax_maps import BlocksMap, DenseMap, FactorsMap, KroneckerMap, SparseMap
 from dapd.engines.jax_mesh_map import Sharded
 from dapd.engines.jax_mesh_rows import as_matrix
 from dapd.engines.jax_pytree import pytree
