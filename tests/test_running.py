@@ -354,12 +354,13 @@ def test_beside_the_main_thread_one_is_used():
     assert found == [1]
 
 
-def taken(choice, cost, steps=100_000):
-    """Steps on each number of threads, if one costs `cost(threads)` seconds."""
+def taken(choice, cost, steps=100_000, at_once=100_000):
+    """Steps on each number of threads, if one costs `cost(threads)` seconds and so many are asked for at once."""
     counts = dict.fromkeys((1, choice.most), 0)
     while steps:
-        threads, some = choice.next(steps)
-        assert 1 <= some <= steps
+        asked = min(steps, at_once)
+        threads, some = choice.next(asked)
+        assert 1 <= some <= asked
         choice.learn(threads, some, some * cost(threads))
         counts[threads] += some
         steps -= some
@@ -370,6 +371,12 @@ def taken(choice, cost, steps=100_000):
 def test_the_faster_number_of_threads_takes_nearly_all_steps(fast):
     counts = taken(ThreadChoice(4), lambda threads: 1e-5 if threads == fast else 1e-4)
     assert counts[fast] > 0.9 * sum(counts.values())
+
+
+@pytest.mark.parametrize("seconds", [1e-6, 1e-4, 1e-2, 1.0])
+def test_trials_cost_little_however_long_a_step_takes(seconds):
+    counts = taken(ThreadChoice(2), lambda threads: seconds / threads, max(2_000, int(2 / seconds)), at_once=30)
+    assert counts[1] < 0.03 * counts[2]
 
 
 def test_the_number_of_threads_follows_what_other_programs_do():

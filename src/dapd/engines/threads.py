@@ -9,8 +9,8 @@ from statistics import median
 
 TRIAL, CALLS = 0.002, 3  # seconds of steps, and calls, at least, that measure how fast a number of threads is
 SOON, LATE = 0.01, 0.32  # seconds of solving between two trials: soon after a change, later if nothing changes
-OFTEN, RARELY = 8, 30  # steps, at least, from a trial to one of more threads, and to one of fewer
-WARM, FIRST = 2, 16  # steps that start the threads, and steps of the first trial
+OFTEN, RARELY = 8, 60  # steps, at least, from a trial to one of more threads, and to one of fewer
+WARM, FIRST = 2, 16  # steps that start the threads, and steps of a trial's first call, at most
 
 
 def cores() -> int:
@@ -54,6 +54,10 @@ class ThreadChoice:
         self.steps, self.seconds, self.since = 0, 0.0, 0.0
         self.calls: list[float] = []  # seconds per step of each
 
+    def _in_vain(self) -> bool:
+        """Whether one thread on trial has been slower than all of them; if it was held up, there will be other trials."""
+        return self.trial == 1 and min(self.calls) > self.cost.get(self.most, math.inf)
+
     def next(self, steps: int) -> tuple[int, int]:
         """How many threads, and for how many of the steps."""
         if self.most == 1:
@@ -63,10 +67,13 @@ class ThreadChoice:
             self._try(1 if self.threads > 1 else self.most)
         if self.trial is None:
             return self.threads, steps
-        some = self.warm or FIRST
+        if self.warm:
+            return self.trial, min(steps, self.warm)
         if self.seconds:
-            some = max(1, int(TRIAL / CALLS * self.steps / self.seconds))
-        return self.trial, min(steps, some)
+            per_step = self.seconds / self.steps
+        else:  # about that of the other number, so a trial of long steps does not take many of them
+            per_step = max(min(self.cost.values(), default=0.0), TRIAL / CALLS / FIRST)
+        return self.trial, min(steps, max(1, int(TRIAL / CALLS / per_step)))
 
     def learn(self, threads: int, steps: int, seconds: float) -> None:
         """Take note of what steps took."""
@@ -81,7 +88,7 @@ class ThreadChoice:
         else:
             self.steps, self.seconds = self.steps + steps, self.seconds + seconds
             self.calls.append(seconds / steps)
-            if self.seconds < TRIAL or len(self.calls) < CALLS:
+            if self.seconds < TRIAL or (len(self.calls) < CALLS and not self._in_vain()):
                 return
             self.cost[threads], self.trial = median(self.calls), None  # one call may have been held up
             if len(self.cost) == 1:  # the other is next
