@@ -20,11 +20,14 @@ setup: $(VENV)/.dev
 $(VENV)/.build: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "dapd needs Python 3.11 or newer; try: make PYTHON=python3.12")'
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
-	$(PIP) $$($(RUN) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["build"])')
+	$(PIP) $$($(RUN) tools/needs.py build)
 	touch $@
 
+# What the package needs is fetched while its core is compiled.
 $(VENV)/.%: $(VENV)/.build $(CORE)
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PIP) --no-build-isolation --config-settings=build-dir=build/{wheel_tag} --editable '.[$*]'
+	$(PIP) $$($(RUN) tools/needs.py dapd $*) & fetching=$$!; \
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PIP) --no-build-isolation --no-deps --config-settings=build-dir=build/{wheel_tag} --editable . \
+	&& wait $$fetching || { wait; exit 1; }
 	touch $@
 
 demo: $(VENV)/.examples

@@ -9,6 +9,7 @@ import dapd
 from dapd.engines import records
 from dapd.engines.native import FusedDualStep, NotNative, coupling, load, variants
 from dapd.engines.records import fills_vectors, moves_on, scattered
+from dapd.operators.base import Operator
 
 SIZES = [(1, 1), (1, 9), (9, 1), (3, 5), (4, 4), (5, 17), (7, 3), (8, 64), (13, 31), (26, 45), (30, 512), (130, 67)]
 STEP = 0.7
@@ -313,6 +314,30 @@ def test_sparse_matrix_with_64_bit_indices(core):
     check(core, M, dapd.NonNegative())  # one of the two only
     M.indices = M.indices.astype(np.int64)
     check(core, M, dapd.NonNegative())
+
+
+class LongIndices(Operator):
+    """A sparse matrix as an operator of the caller's own, which hands over indices of 64 bits."""
+
+    def __init__(self, matrix):
+        self.matrix, self.shape, self.dtype = matrix, matrix.shape, matrix.dtype
+
+    def forward(self, x):
+        return self.matrix @ x
+
+    def adjoint(self, y):
+        return self.matrix.T @ y
+
+    def lowered(self):
+        return "csr", *(part.astype(np.int64) for part in (self.matrix.indptr, self.matrix.indices)), self.matrix.data
+
+
+def test_indices_of_64_bits_that_are_handed_over_stay_in_csr(core):
+    size = 3_000
+    M = sp.diags_array([np.ones(size), np.full(size - 1, 0.3)], offsets=[0, 1]).tocsr()  # runs, with short indices
+    for matrix, kind in ((M, "two-way"), (LongIndices(M), "csr")):
+        assert coupling(problem_with(matrix, dapd.Zero()), 1)[0][0] == kind
+        check(core, matrix, dapd.NonNegative())
 
 
 @pytest.mark.parametrize(

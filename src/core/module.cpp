@@ -52,20 +52,27 @@ auto with_entries(const Array& array, Call call) {
   return call(data_of<float>(array));
 }
 
+// Indices are not negative, and without a sign they need not be extended. `Signed` is what NumPy has them as.
+template <class Signed, class T, class S>
+auto csr_of(const Array& indptr, const Array& indices, const S* entries) {
+  using I = std::make_unsigned_t<Signed>;
+  return Csr<T, S, I>{reinterpret_cast<const I*>(data_of<Signed>(indptr)),
+                      reinterpret_cast<const I*>(data_of<Signed>(indices)), entries};
+}
+
+template <class T, class Call>
+auto with_short_csr(Keeper& keep, nb::tuple record, Call call) {
+  const Array indptr = keep.array(record[1]), indices = keep.array(record[2]);
+  return with_entries<T>(keep.array(record[3]),
+                         [&](auto* entries) { return call(csr_of<std::int32_t, T>(indptr, indices, entries)); });
+}
+
 template <class T, class Call>
 auto with_csr(Keeper& keep, nb::tuple record, Call call) {
-  const Array indptr = keep.array(record[1]), indices = keep.array(record[2]), values = keep.array(record[3]);
-  return with_entries<T>(values, [&](auto* entries) {
-    using S = std::remove_cv_t<std::remove_pointer_t<decltype(entries)>>;
-    if (holds<std::int32_t>(indices)) {
-      return call(Csr<T, S, std::uint32_t>{reinterpret_cast<const std::uint32_t*>(data_of<std::int32_t>(indptr)),
-                                           reinterpret_cast<const std::uint32_t*>(data_of<std::int32_t>(indices)),
-                                           entries});
-    }
-    return call(Csr<T, S, std::uint64_t>{reinterpret_cast<const std::uint64_t*>(data_of<std::int64_t>(indptr)),
-                                         reinterpret_cast<const std::uint64_t*>(data_of<std::int64_t>(indices)),
-                                         entries});
-  });
+  const Array indptr = keep.array(record[1]), indices = keep.array(record[2]);
+  if (holds<std::int32_t>(indices)) return with_short_csr<T>(keep, record, call);
+  return with_entries<T>(keep.array(record[3]),
+                         [&](auto* entries) { return call(csr_of<std::int64_t, T>(indptr, indices, entries)); });
 }
 
 inline std::string kind_of(nb::tuple record) { return nb::cast<std::string>(record[0]); }
@@ -103,7 +110,7 @@ std::unique_ptr<TwoWayRows<T>> make_two_way(Keeper& keep, const Phi<T>& phi, nb:
   if (kind != "tiles" && kind != "sorted" && kind != "runs") {
     throw std::invalid_argument("rows of kind " + kind + " have one way only");
   }
-  return with_csr<T>(keep, record, [&](auto M) -> Result {
+  return with_short_csr<T>(keep, record, [&](auto M) -> Result {
     using S = std::remove_cv_t<std::remove_pointer_t<decltype(M.values)>>;
     if (kind == "runs") return std::make_unique<TwoWayRuns<T, S>>(M, rows, columns, first_row);
     if (kind == "sorted") return std::make_unique<TwoWaySorted<T, S>>(phi, M, rows, columns, first_row);

@@ -10,8 +10,7 @@ namespace dapd {
 template <class T, class S>
 class TwoWayRuns final : public TwoWayRows<T> {
  public:
-  template <class I>
-  TwoWayRuns(Csr<T, S, I> M, Index rows, Index columns, Index first_row)
+  TwoWayRuns(ShortCsr<T, S> M, Index rows, Index columns, Index first_row)
       : TwoWayRows<T>({first_row, first_row + rows}), entries_(static_cast<double>(M.indptr[rows])) {
     const std::size_t panels = static_cast<std::size_t>(columns / PANEL + 1);
     std::vector<std::vector<Index>> of_panel(panels);
@@ -23,9 +22,9 @@ class TwoWayRuns final : public TwoWayRows<T> {
       runs_.push_back({top, static_cast<Index>(diagonals_.size())});
       const Index width = static_cast<Index>(M.indptr[top + 1] - M.indptr[top]), count = stop - top;
       for (Index d = 0; d < width; ++d) {
-        const Index column = static_cast<Index>(M.indices[M.indptr[top] + static_cast<I>(d)]);
+        const Index column = static_cast<Index>(M.indices[M.indptr[top] + d]);
         values.clear();
-        for (Index i = 0; i < count; ++i) values.push_back(M.values[M.indptr[top + i] + static_cast<I>(d)]);
+        for (Index i = 0; i < count; ++i) values.push_back(M.values[M.indptr[top + i] + d]);
         const bool constant = std::count(values.begin(), values.end(), values[0]) == count;
         const Index at = constant ? CONSTANT : static_cast<Index>(values_.size());
         if (!constant) values_.insert(values_.end(), values.begin(), values.end());
@@ -92,11 +91,10 @@ class TwoWayRuns final : public TwoWayRows<T> {
     Index top, first;  // row and diagonal
   };
 
-  template <class I>
-  static bool moves_on(Csr<T, S, I> M, Index row) {
-    const I before = M.indptr[row - 1], start = M.indptr[row], end = M.indptr[row + 1];
+  static bool moves_on(ShortCsr<T, S> M, Index row) {
+    const std::uint32_t before = M.indptr[row - 1], start = M.indptr[row], end = M.indptr[row + 1];
     if (end - start != start - before) return false;
-    for (I k = 0; k < end - start; ++k) {
+    for (std::uint32_t k = 0; k < end - start; ++k) {
       if (M.indices[start + k] != M.indices[before + k] + 1) return false;
     }
     return true;

@@ -21,8 +21,7 @@ template <class T, class S>
 class SortedRows {
  public:
   // Panels end at the cuts.
-  template <class I>
-  SortedRows(const Csr<T, S, I>& M, const Ends& cuts) : rows_(cuts.back()), first_{0} {
+  SortedRows(const ShortCsr<T, S>& M, const Ends& cuts) : rows_(cuts.back()), first_{0} {
     std::vector<std::int32_t> order(rows_.size());
     std::iota(order.begin(), order.end(), 0);
     Index entries = 0;  // with those that fill up vectors
@@ -46,11 +45,11 @@ class SortedRows {
     std::fill(columns_.data(), columns_.data() + entries, 0);
     for (const Group& group : groups_) {
       for (Index i = 0; i < group.count; ++i) {
-        const I start = M.indptr[order[group.row + i]];
+        const Index start = M.indptr[order[group.row + i]];
         const Index block = group.entry + i / LANES<T> * LANES<T> * group.length + i % LANES<T>;
         for (Index k = 0; k < group.length; ++k) {
-          values_.data()[block + k * LANES<T>] = M.values[start + static_cast<I>(k)];
-          columns_.data()[block + k * LANES<T>] = static_cast<std::int32_t>(M.indices[start + static_cast<I>(k)]);
+          values_.data()[block + k * LANES<T>] = M.values[start + k];
+          columns_.data()[block + k * LANES<T>] = static_cast<std::int32_t>(M.indices[start + k]);
         }
       }
     }
@@ -87,8 +86,7 @@ class SortedRows {
 template <class T, class S>
 class TwoWaySorted final : public TwoWayRows<T> {
  public:
-  template <class I>
-  TwoWaySorted(const Phi<T>& phi, Csr<T, S, I> M, Index rows, Index columns, Index first_row)
+  TwoWaySorted(const Phi<T>& phi, ShortCsr<T, S> M, Index rows, Index columns, Index first_row)
       : TwoWayRows<T>({first_row, first_row + rows}),
         row_cuts_(cuts_between_units(phi, this->rows, (rows + SHORT_PANEL - 1) / SHORT_PANEL)),
         column_cuts_(panels(columns)),
@@ -125,22 +123,21 @@ class TwoWaySorted final : public TwoWayRows<T> {
     for (Index& end : ends) end -= first;
     return ends;
   }
-  template <class I>
-  SortedRows<T, S> transposed(const Csr<T, S, I>& M, Index rows, Index columns) {
+  SortedRows<T, S> transposed(const ShortCsr<T, S>& M, Index rows, Index columns) {
     const Index count = static_cast<Index>(M.indptr[rows]);
     entries_ = static_cast<double>(count);
-    std::vector<Index> indptr(columns + 1, 0), indices(count);
+    std::vector<std::uint32_t> indptr(columns + 1, 0), indices(count);
     std::vector<S> values(count);
     for (Index k = 0; k < count; ++k) ++indptr[M.indices[k] + 1];
     std::partial_sum(indptr.begin(), indptr.end(), indptr.begin());
-    std::vector<Index> at(indptr.begin(), indptr.end() - 1);
+    std::vector<std::uint32_t> at(indptr.begin(), indptr.end() - 1);
     for (Index i = 0; i < rows; ++i) {
-      for (I k = M.indptr[i]; k < M.indptr[i + 1]; ++k) {
-        const Index to = at[M.indices[k]]++;
-        indices[to] = i, values[to] = M.values[k];
+      for (std::uint32_t k = M.indptr[i]; k < M.indptr[i + 1]; ++k) {
+        const std::uint32_t to = at[M.indices[k]]++;
+        indices[to] = static_cast<std::uint32_t>(i), values[to] = M.values[k];
       }
     }
-    return {Csr<T, S, Index>{indptr.data(), indices.data(), values.data()}, column_cuts_};
+    return {ShortCsr<T, S>{indptr.data(), indices.data(), values.data()}, column_cuts_};
   }
 
   double entries_ = 0;

@@ -13,8 +13,7 @@ class TwoWayTiles final : public TwoWayRows<T> {
  public:
   static constexpr Index SIDE = 1 << 15;  // rows and columns of a tile at most: so many numbers stay near
 
-  template <class I>
-  TwoWayTiles(const Phi<T>& phi, Csr<T, S, I> M, Index rows, Index columns, Index first_row)
+  TwoWayTiles(const Phi<T>& phi, ShortCsr<T, S> M, Index rows, Index columns, Index first_row)
       : TwoWayRows<T>({first_row, first_row + rows}),
         top_(tops(phi, this->rows)),
         left_(lefts(columns)),
@@ -32,7 +31,7 @@ class TwoWayTiles final : public TwoWayRows<T> {
     for (Index p = 0; p < down_; ++p) {
       const Index top = top_[p] - first_row, bottom = top_[p + 1] - first_row;
       std::fill(at.begin(), at.end(), 0);
-      for (I k = M.indptr[top]; k < M.indptr[bottom]; ++k) ++at[static_cast<Index>(M.indices[k]) / width];
+      for (std::uint32_t k = M.indptr[top]; k < M.indptr[bottom]; ++k) ++at[static_cast<Index>(M.indices[k]) / width];
       for (Index q = 0; q < across_; ++q) {
         start_[p * (across_ + 1) + q] = total;
         total += at[q];
@@ -41,7 +40,7 @@ class TwoWayTiles final : public TwoWayRows<T> {
       }
       start_[p * (across_ + 1) + across_] = total;
       for (Index i = top; i < bottom; ++i) {
-        for (I k = M.indptr[i]; k < M.indptr[i + 1]; ++k) {
+        for (std::uint32_t k = M.indptr[i]; k < M.indptr[i + 1]; ++k) {
           const Index q = static_cast<Index>(M.indices[k]) / width, to = at[q]++;
           values_.data()[to] = M.values[k];
           row_.data()[to] = static_cast<std::uint16_t>(i - top);

@@ -8,6 +8,10 @@
 
 namespace dapd {
 
+// What the parts below are made from; their own layouts hold no indices as long as these.
+template <class T, class S>
+using ShortCsr = Csr<T, S, std::uint32_t>;
+
 // Some rows of M, for both products.
 template <class T>
 class TwoWayRows {

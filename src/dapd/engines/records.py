@@ -114,6 +114,8 @@ def laid_out(record: tuple[Any, ...], shape: tuple[int, int], threads: int, tall
 def _two_way(record: tuple[Any, ...], columns: int, threads: int, tallest: int) -> tuple[Any, ...] | None:
     """The record in a form that is faster by rows and by columns than CSR is by rows alone; None if there is none."""
     _, indptr, indices, _ = record
+    if indices.dtype != np.int32:  # more than 2³¹ entries, or an operator of the caller's own
+        return None
     if moves_on(indptr, indices):
         return "runs", *record[1:]
     if tallest <= SIDE and scattered(record, (indptr.size - 1, columns), threads):
