@@ -55,7 +55,7 @@ class ThreadChoice:
         self.calls: list[float] = []  # seconds per step of each
 
     def _in_vain(self) -> bool:
-        """Whether one thread on trial has been slower than all of them; if it was held up, there will be other trials."""
+        """Whether one thread on trial was slower than all of them; if it was only held up, later trials show it."""
         return self.trial == 1 and min(self.calls) > self.cost.get(self.most, math.inf)
 
     def next(self, steps: int) -> tuple[int, int]:
