@@ -135,6 +135,13 @@ def main() -> None:
     M = sp.random_array((rows, columns), density=nonzeros / rows / columns, format="csr", rng=rng)
     b, spectrum = M @ rng.standard_normal(columns), dapd.Spectrum(10.0, 0.1)
     contest(f"CSR {rows} × {columns}", dapd.Problem(dapd.PseudoHuber(0.1), M, b, spectrum=spectrum), 3)
+    rows, columns = 2_000, 20_000
+    M = np.asfortranarray(rng.standard_normal((rows, columns)))
+    contest(
+        f"Fortran order, {rows} × {columns}",
+        dapd.Problem(dapd.PseudoHuber(0.1), M, np.ones(rows), spectrum=dapd.Spectrum(190.0, 90.0)),
+        5,
+    )
 
 
 if __name__ == "__main__":

@@ -130,15 +130,19 @@ def test_native_states_if_threads_share_columns(name, f):
     zipped(problem, name, threads=(2, 3))
 
 
-def test_native_states_with_a_wide_matrix_in_columns():
+@pytest.mark.parametrize("name", DETERMINISTIC)
+def test_native_states_with_a_wide_matrix_in_columns(name):
     M = np.asfortranarray(matrix(np.random.default_rng(0), 5.0, 5, 1_500))
-    zipped(dapd.Problem(dapd.PseudoHuber(0.3), M, np.ones(5), dapd.L1(0.3)), "x-dapd")
+    phi = dapd.L1(0.3) if dapd.METHODS[name].any_phi else dapd.Zero()
+    zipped(dapd.Problem(dapd.PseudoHuber(0.3), M, np.ones(5), phi), name, threads=(2, 4))
 
 
 @contextmanager
-def sparse_forms(form):
-    """The native engine reads sparse matrices as tiles, sorted rows or runs."""
+def forms(form):
+    """The native engine reads sparse matrices as tiles, sorted rows or runs, or all columns of a dense one at once."""
     with pytest.MonkeyPatch.context() as patch:
+        if form == "columns":
+            patch.setattr("dapd.engines.records.PANEL_BYTES", 0)
         patch.setattr("dapd.engines.records.scattered", lambda record, shape, threads: form in ("tiles", "sorted"))
         patch.setattr("dapd.engines.records.fills_vectors", lambda indptr, indices, columns: form == "sorted")
         patch.setattr("dapd.engines.records.moves_on", lambda indptr, indices: form == "runs")
@@ -150,7 +154,7 @@ def sparse_forms(form):
 def test_native_states_by_rows_and_columns(name, form):
     problem = quadratic_problem(dapd.Zero() if not dapd.METHODS[name].any_phi else dapd.L1(0.3))
     diagonal = dapd.Quadratic(np.linspace(1, 3, problem.columns), np.ones(problem.columns))
-    with sparse_forms(form):
+    with forms(form):
         for f in (problem.f, diagonal):
             zipped(dapd.Problem(f, sp.csr_array(problem.M.matrix), problem.b, problem.phi), name, threads=(2, 4))
 
@@ -498,21 +502,21 @@ def step_of(operations, ends, duals):
     ends=st.lists(index, min_size=7, max_size=7),
     threads=st.sampled_from([1, 1, 2, 3]),
     variant=st.sampled_from(CORES or [None]),
-    form=st.sampled_from(["dense", "tiles", "sorted", "runs"]),
+    form=st.sampled_from(["dense", "columns", "tiles", "sorted", "runs"]),
 )
 def test_random_steps_run_native_as_in_python(operations, duals, ends, threads, variant, form):
     duals = [False, *duals]
     state = NamedTuple("State", [(f"f{k}", dapd.Dual if dual else dapd.Primal) for k, dual in enumerate(duals)])
-    rng = np.random.default_rng(0)
-    first = state(*(rng.standard_normal(5 if dual else 9) for dual in duals))
+    rng, columns = np.random.default_rng(0), 70 if form == "columns" else 9  # several panels per thread
+    first = state(*(rng.standard_normal(5 if dual else columns) for dual in duals))
     step = step_of(operations, ends[: len(duals)], duals)
     cls = with_step(step, begin=lambda p, o, x, y: first)
     cls.point = staticmethod(lambda s: (s[0], s[0]))
-    M = 0.3 * rng.standard_normal((5, 9))
-    M = M if form == "dense" else sp.csr_array(M)
+    M = rng.standard_normal((5, columns)) / np.sqrt(columns)
+    M = M if form == "dense" else np.asfortranarray(M) if form == "columns" else sp.csr_array(M)
     problem = dapd.Problem(dapd.PseudoHuber(0.5), M, np.ones(5), dapd.L1(0.1))
     method = cls(problem, dapd.theory.papc(L=1.0, mu=1.0, s_max=1.0))
-    with sparse_forms(form):
+    with forms(form):
         runner = NativeRunner(method, threads=threads, core=load(variant))
     program = runner.program
     fixed = len(duals) + 1  # registers of the state and of b

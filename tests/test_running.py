@@ -181,16 +181,33 @@ def test_a_long_step_given_up_at_a_deadline_leaves_the_state_as_it_was(threads):
     assert (runner.counts.gradients, runner.counts.products) == (0, 0)
 
 
+def late_dual(p, o, s):
+    """A step of PAPC that also replaces y at its end, when others may still read it."""
+    g = o.grad(s.x)
+    y, Mty = o.dual_step(p.s * (s.x - p.t * (g + s.Mty)), s.y - p.s * o.b, p.s)
+    return type(s)(s.x - p.t * (g + Mty), 0.5 * (s.y + y), 0.5 * (s.Mty + Mty))
+
+
+LAYOUTS = {  # sizes at which threads share rows, columns, or both in turn
+    "rows": lambda rng: rng.standard_normal((60, 400)),
+    "columns": lambda rng: np.asfortranarray(rng.standard_normal((60, 1_500))),
+    "sparse": lambda rng: sp.random_array((20_000, 40_000), density=1e-4, format="csr", rng=rng),
+}
+
+
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_deadline_between_steps_keeps_those_that_were_taken(threads):
-    M = np.random.default_rng(0).standard_normal((60, 400))
-    problem = dapd.Problem(dapd.PseudoHuber(0.1), M, np.ones(60), spectrum=dapd.Spectrum(30.0, 10.0))
-    runner, again = started(problem, "y-dapd", threads), started(problem, "y-dapd", threads)
-    done = runner.advance(10**12, time.perf_counter() + 0.1)
-    assert 0 < done == runner.counts.gradients
-    again.advance(done, FOREVER)
-    for a, b in zip(runner.state, again.state, strict=True):
-        assert np.array_equal(a, b)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("own", [None, late_dual])
+def test_a_deadline_between_steps_keeps_those_that_were_taken(threads, layout, own):
+    M = LAYOUTS[layout](np.random.default_rng(0))
+    problem = dapd.Problem(dapd.PseudoHuber(0.1), M, np.ones(M.shape[0]), spectrum=dapd.Spectrum(50.0, 10.0))
+    runner, again = (started(problem, "y-dapd", threads, own and with_step(own)) for _ in range(2))
+    for _ in range(6):  # a step has a few places at which it can be given up
+        done = runner.advance(10**12, time.perf_counter() + 0.03)
+        assert again.advance(done, FOREVER) == done
+        for a, b in zip(runner.state, again.state, strict=True):
+            assert np.array_equal(a, b)
+    assert 0 < runner.counts.gradients == again.counts.gradients
 
 
 @pytest.mark.parametrize("engine", ["native", "python"])

@@ -63,7 +63,8 @@ class DenseColumns final : public RowMap<T> {
 };
 
 // Each thread has its own columns and computes all of y from everyone's sums: y is exchanged instead of x, with one
-// meeting. M is read twice, so this pays if M stays in the caches, or if its layout allows no short panels.
+// meeting. M is read twice, so this pays if M stays in the caches, or if its layout allows no short panels. With M in
+// columns, a panel of them serves both this call's Mᵀy and the next call's Mv, if there is one: then M is read once.
 template <class T, class S>
 class DenseStrips final : public DualStep<T> {
  public:
@@ -81,21 +82,25 @@ class DenseStrips final : public DualStep<T> {
     }
   }
   int phases() const override { return 2; }
+  bool carries_columns() const override { return transposed_; }
+  bool goes_on() const override { return transposed_; }
   double work() const override { return 2.0 * static_cast<double>(this->rows * this->columns); }
 
   void run(int phase, int rank, const Vectors<T>& x) override {
-    const Range own = this->own_columns(rank);
+    const Range own = this->own_columns(rank), mine = this->row_ranges[rank][0];
     const Index width = own.stop - own.start, rows = this->rows;
     if (phase == 0) {
       T* sum = part(rank, x.turn);
-      std::fill(sum, sum + rows, T(0));
-      const Range mine = this->row_ranges[rank][0];
-      std::copy(x.base + mine.start, x.base + mine.stop, sum + mine.start);
-      if (transposed_) {
-        add<Way::FORWARDS>(M_, rows, rows, x.v, sum, own.start, own.stop);
-      } else {
-        dots(M_ + own.start, this->columns, width, x.v + own.start, sum, sum, 0, rows);
+      if (!x.summed && transposed_) {
+        std::fill(sum, sum + rows, T(0));
+        for (Index stop = own.stop, start; stop > own.start; stop = start) {
+          start = panel_start(own, stop);
+          add_columns(x.v, sum, {start, stop});
+        }
+      } else if (!transposed_) {
+        dots<T>(M_ + own.start, this->columns, width, x.v + own.start, nullptr, sum, 0, rows);
       }
+      entry_by_entry(sum, mine.start, mine.stop, [&](auto at) { return at(sum) + at(x.base); });
       return;
     }
     T* y = whole_[rank].data();
@@ -105,10 +110,9 @@ class DenseStrips final : public DualStep<T> {
       for (Index i = 0; i < rows; ++i) y[i] += sum[i];
     }
     prox_units(this->phi, x.step, y, 0, this->phi.units());
-    const Range mine = this->row_ranges[rank][0];
     std::copy(y + mine.start, y + mine.stop, x.y + mine.start);
     if (transposed_) {
-      dots<T>(M_, rows, rows, y, nullptr, x.out, own.start, own.stop);
+      by_columns(y, own, x, part(rank, x.turn + 1));
     } else {
       std::fill(x.out + own.start, x.out + own.stop, T(0));
       add(M_ + own.start, this->columns, width, y, x.out + own.start, 0, rows);
@@ -118,6 +122,31 @@ class DenseStrips final : public DualStep<T> {
  private:
   // A thread may write its next sum while others still read this one, but not the one after: they meet in between.
   T* part(int rank, unsigned turn) { return sums_[2 * rank + turn % 2].data(); }
+
+  // Panels are counted from the last column, so they are the same with one product and with both.
+  Index panel_start(Range own, Index stop) const {
+    const Index near = NEAR / (static_cast<Index>(sizeof(S)) * std::max<Index>(1, this->rows)) / TALL * TALL;
+    return std::max(own.start, stop - std::max<Index>(TALL, near));
+  }
+  void add_columns(const T* v, T* sum, Range panel) const {
+    add<Way::FORWARDS>(M_, this->rows, this->rows, v, sum, panel.start, panel.stop);
+  }
+
+  // out = Mᵀy in a thread's own columns, and its part of the next Mv if there is a next v.
+  void by_columns(const T* y, Range own, const Vectors<T>& x, T* next) const {
+    if (!x.next_v) {  // forwards, since `run` left the first columns near
+      dots<T>(M_, this->rows, this->rows, y, nullptr, x.out, own.start, own.stop);
+      if (x.after_columns) (*x.after_columns)(own);
+      return;
+    }
+    std::fill(next, next + this->rows, T(0));
+    for (Index stop = own.stop, start; stop > own.start; stop = start) {
+      start = panel_start(own, stop);
+      dots<T>(M_, this->rows, this->rows, y, nullptr, x.out, start, stop);
+      if (x.after_columns) (*x.after_columns)({start, stop});
+      add_columns(x.next_v, next, {start, stop});
+    }
+  }
 
   const S* M_;
   bool transposed_;

@@ -115,6 +115,9 @@ struct Vectors {
   const Entrywise* before_rows = nullptr;    // in the first phase, before a panel's base is read
   const Entrywise* after_rows = nullptr;     // and when its y is known
   const Entrywise* after_columns = nullptr;  // in the last phase, when a panel of out is known
+  // For a map that goes on: after a panel of columns, in the last phase, the next call's v is known there.
+  const T* next_v = nullptr;  // null if there is no next call
+  bool summed = false;        // whether the last call has gone on, so this one finds Mv
 };
 
 template <class T>
@@ -130,7 +133,10 @@ class DualStep {
   virtual bool reads_all_y() const { return false; }  // in the later phases
   virtual bool writes_all_out() const { return false; }  // in the first phase, not only a thread's own columns
   virtual bool exchanges_scratch() const { return false; }  // later phases read what other threads noted in the first
-  virtual bool goes_by_panels() const { return false; }  // and calls what the vectors bring along
+  // Whether it calls what the vectors bring along with panels of rows, and with panels of columns.
+  virtual bool carries_rows() const { return false; }
+  virtual bool carries_columns() const { return false; }
+  virtual bool goes_on() const { return false; }  // with the next product Mv while a panel of columns is near
   virtual void run(int phase, int rank, const Vectors<T>& vectors) = 0;
   virtual double work() const = 0;  // multiplications
 

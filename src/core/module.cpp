@@ -14,7 +14,7 @@
 #include "blocks/bind.hpp"
 #include "certificate.hpp"
 #include "dense_steps.hpp"
-#include "program.hpp"
+#include "runner.hpp"
 #include "runs.hpp"
 #include "sorted_rows.hpp"
 #include "structured_steps.hpp"

@@ -71,7 +71,8 @@ class TwoWay final : public DualStep<T> {
   int phases() const override { return 2; }
   bool reads_all_v() const override { return this->threads > 1; }
   bool reads_all_y() const override { return this->threads > 1; }
-  bool goes_by_panels() const override { return true; }
+  bool carries_rows() const override { return true; }
+  bool carries_columns() const override { return true; }
   double work() const override {
     double sum = 0;
     for (const auto& part : parts_) sum += 2 * part->before_row(part->rows.stop);

@@ -1,0 +1,226 @@
+// A method's program, run by threads that share the vectors.
+//
+// Registers that hold the state are not written before a step is complete: its results stand in other registers, and
+// the two sets trade places at its end. So a step that is given up halfway leaves the state as it was. What is done ahead
+// for the next step is written to registers that are not the state then.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+
+#include "plan.hpp"
+#include "team.hpp"
+
+namespace dapd {
+
+// What the calling thread looks at while a long step runs.
+struct Watch {
+  std::chrono::steady_clock::time_point deadline;
+  std::function<bool()> interrupted;  // asked every 50 ms
+};
+
+template <class T>
+class Runner {
+ public:
+  Runner(Program program, std::unique_ptr<DualStep<T>> map, std::unique_ptr<Gradient<T>> f)
+      : map_(std::move(map)), f_(std::move(f)) {
+    use(std::move(program));
+  }
+
+  // Run this program from now on, with the same M, φ and f; what the registers hold has no meaning until they are set.
+  void use(Program program) {
+    if (program.dual != program_.dual) {
+      buffers_.clear();
+      registers_.clear();
+      for (const bool dual : program.dual) {
+        buffers_.emplace_back(dual ? map_->rows : map_->columns);
+        registers_.push_back(buffers_.back().data());
+      }
+    }
+    program_ = std::move(program);
+    if (shared_by_ > 0) plan();
+  }
+
+  T* data(int reg) { return registers_[reg]; }
+  Index size(int reg) const { return program_.dual[reg] ? map_->rows : map_->columns; }
+  double work() const { return map_->work() + f_->work(); }
+
+  // Take steps on so many threads; return how many were completed before the watch said stop.
+  Index run(Index steps, int threads, const Watch& watch) {
+    if (threads != shared_by_) share(threads);
+    if (threads > 1) {
+      Team team(threads);
+      Progress made;
+      const bool ran = Pool::instance().run(threads, [&](int rank) {
+        Progress own = loop(steps, rank, &team, watch);
+        if (rank == 0) made = std::move(own);
+      });
+      if (ran) return finish(made);
+      share(1);  // the threads are taken: do without
+    }
+    return finish(loop(steps, 0, nullptr, watch));
+  }
+
+ private:
+  // Operations of an action, and those for the next step if there is one, a piece of the vectors at a time.
+  class Carried final : public Entrywise {
+   public:
+    Carried(const Runner& runner, const Operations<T>& now, const Operations<T>* ahead, const std::vector<T*>& reg)
+        : runner_(runner), now_(now), ahead_(ahead), reg_(reg) {}
+    void operator()(Range entries) const override {
+      constexpr Index PIECE = 4096;  // entries of each vector that stay in the nearest cache
+      for (Index start = entries.start; start < entries.stop; start += PIECE) {
+        const Range piece{start, std::min(start + PIECE, entries.stop)};
+        runner_.operate(now_, reg_, piece);
+        if (ahead_) runner_.operate(*ahead_, reg_, piece);
+      }
+    }
+
+   private:
+    const Runner& runner_;
+    const Operations<T>& now_;
+    const Operations<T>* ahead_;
+    const std::vector<T*>& reg_;
+  };
+
+  struct Progress {
+    Index done = 0;
+    std::vector<T*> registers;  // after the last complete step
+  };
+
+  // Only when no thread is at work: one that comes late reads the registers when the first has already given up.
+  Index finish(const Progress& made) {
+    registers_ = made.registers;
+    return made.done;
+  }
+
+  void share(int threads) {
+    map_->share(threads, nullptr);
+    f_->share(threads, map_->column_ends);
+    shared_by_ = threads;
+    plan();
+  }
+
+  void plan() {
+    plan_.emplace(program_, *map_, *f_, shared_by_);
+    work_per_look_ = plan_->work_per_look();
+  }
+
+  // Where a step is in a run.
+  struct Moment {
+    bool first, last;
+    unsigned turns[2];  // gradients and dual steps so far
+  };
+
+  Progress loop(Index steps, int rank, Team* team, const Watch& watch) {
+    std::vector<T*> reg = registers_, after(reg.size());
+    const std::vector<Range> own_columns{{map_->column_ends[rank], map_->column_ends[rank + 1]}};
+    const std::vector<Range>& own_rows = map_->row_ranges[rank];
+    Clock clock{watch, work_per_look_};
+    Moment moment{true, false, {0, 0}};
+    Index done = 0;
+    if (steps > 0) Carried(*this, plan_->first, nullptr, reg)(own_columns[0]);
+    for (; done < steps; ++done, moment.first = false) {
+      moment.last = done + 1 == steps;
+      bool complete = true;
+      for (std::size_t k = 0; k < plan_->actions.size(); ++k) {
+        const Action<T>& action = plan_->actions[k];
+        // The caller's thread decides for all, and only where the others must wait for it: then none of them has
+        // gone on to the next step, and each gives up this one.
+        if (rank == 0 && plan_->looks(k) && clock.up()) {
+          if (team) team->halt();
+          complete = false;
+          break;
+        }
+        if (action.meet && !team->meet(rank)) {
+          complete = false;
+          break;
+        }
+        if (action.oracle) {
+          act(action, rank, reg, moment);
+        } else {
+          for (const Range& part : plan_->is_dual(action) ? own_rows : own_columns) {
+            carried(action, reg, moment)(part);
+          }
+        }
+      }
+      if (!complete) break;
+      for (std::size_t r = 0; r < reg.size(); ++r) after[r] = reg[program_.next[r]];
+      reg.swap(after);
+    }
+    return {done, std::move(reg)};
+  }
+
+  Carried carried(const Action<T>& action, const std::vector<T*>& reg, const Moment& moment) const {
+    return {*this, action.after, moment.last ? nullptr : &action.ahead, reg};
+  }
+
+  void act(const Action<T>& action, int rank, std::vector<T*>& reg, Moment& moment) {
+    const Instruction& step = *action.oracle;
+    const bool dual = step.kind == Instruction::DUAL_STEP;
+    unsigned& turn = moment.turns[dual];
+    const bool ends = action.phase + 1 == (dual ? map_->phases() : f_->phases());
+    if (dual) {
+      const Carried before(*this, action.before, nullptr, reg), after = carried(action, reg, moment);
+      Vectors<T> vectors{reg[step.terms[0].reg], reg[step.terms[1].reg], static_cast<T>(step.step), reg[step.out],
+                         reg[step.second], turn};
+      if (!action.before.empty()) vectors.before_rows = &before;
+      if (!action.after.empty() || !action.ahead.empty()) {
+        (action.phase == 0 ? vectors.after_rows : vectors.after_columns) = &after;
+      }
+      if (plan_->next_v >= 0) {
+        vectors.summed = plan_->opens(action) && !moment.first;
+        if (plan_->closes(action) && !moment.last) vectors.next_v = reg[plan_->next_v];
+      }
+      map_->run(action.phase, rank, vectors);
+    } else {
+      f_->run(action.phase, rank, reg[step.terms[0].reg], reg[step.out], turn);
+    }
+    turn += ends;
+  }
+
+  void operate(const Operations<T>& operations, const std::vector<T*>& reg, Range piece) const {
+    for (const Operation<T>& operation : operations) {
+      const Instruction& step = *operation.instruction;
+      if (step.kind == Instruction::GRADIENT) {
+        f_->entries(reg[step.terms[0].reg], reg[step.out], piece);
+        continue;
+      }
+      const int count = static_cast<int>(step.terms.size());
+      const T* in[MOST_TERMS];
+      for (int k = 0; k < count; ++k) in[k] = reg[step.terms[k].reg];
+      combine(reg[step.out], in, operation.factors, count, piece.start, piece.stop);
+    }
+  }
+
+  // Looks at the watch, but not so often that it costs time.
+  struct Clock {
+    const Watch& watch;
+    double work_per_look;
+    double since = 0;
+    std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
+
+    bool up() {
+      constexpr double ENOUGH = 2e6;  // multiplications, about a millisecond
+      if ((since += work_per_look) < ENOUGH) return false;
+      since = 0;
+      const auto now = std::chrono::steady_clock::now();
+      if (now >= watch.deadline) return true;
+      if (now - asked < std::chrono::milliseconds(50)) return false;
+      asked = now;
+      return watch.interrupted();
+    }
+  };
+
+  Program program_;
+  std::unique_ptr<DualStep<T>> map_;
+  std::unique_ptr<Gradient<T>> f_;
+  std::vector<Buffer<T>> buffers_;
+  std::vector<T*> registers_;
+  std::optional<Plan<T>> plan_;
+  int shared_by_ = 0;
+  double work_per_look_ = 0;
+};
+
+}  // namespace dapd
