@@ -27,7 +27,7 @@ if processes > 1:
 
 from dapd.engines.jax import JaxRunner, several_steps  # noqa: E402
 from dapd.engines.jax_mesh import load_shards  # noqa: E402
-from dapd.engines.jax_program import Packed, looping  # noqa: E402
+from dapd.engines.jax_program import Packed, compiled_loop  # noqa: E402
 
 MESH = Mesh(np.array(jax.devices()), ("device",))
 RNG = np.random.default_rng(0)
@@ -167,10 +167,10 @@ def steps(M, phi, name, count, bounds=None):
     with precision("jax"), on_mesh(MESH, problem.M):
         runner = JaxRunner(method)
         runner.start()
-        loop = looping(several_steps(kind.update, kind.point), runner.gpu)
+        loop = compiled_loop(several_steps(kind.update, kind.point), runner.gpu)
         packed = Packed.of(p, runner.dtype, runner.gpu)
-        run = loop.lower(runner.state, runner.placed, packed, 200).compile()
-        runner.state, _ = run(runner.state, runner.placed, packed, 200)
+        run = loop.lower(runner.placed, runner.state, packed, 200).compile()
+        runner.state, _ = run(runner.placed, runner.state, packed, 200)
         found = [on_host(v) for v in runner.point()]
     for mine, alone in zip(found, method.point(method.run(method.init(), 200)), strict=True):
         assert np.max(abs(mine - alone)) <= 1e-10 * (1 + np.max(abs(alone))), (problem.M, name)

@@ -270,12 +270,13 @@ def runner_of(kind, problem, **attributes):
 
 def test_other_guesses_do_not_compile_again():
     from dapd.engines.jax import place, several_steps
-    from dapd.engines.jax_program import looping
+    from dapd.engines.jax_program import compiled_loop
 
     problem = quadratic_problem(PHIS["zero"])
     for s_min in (0.1, 0.11, 0.12):
         dapd.solve(problem, "y-dapd", engine="jax", spectrum=dapd.Spectrum(1.0, s_min), tol=0, max_iterations=10)
-    program = looping(several_steps(YDAPD.update, YDAPD.point), place(problem).gpu)
+    placed = place(problem)
+    program = placed.flat.program(compiled_loop, several_steps(YDAPD.update, YDAPD.point), placed.gpu)
     before = program._cache_size()
     assert before > 0
     for s_min in (0.13, 0.14):

@@ -23,7 +23,7 @@ from dapd.engines.jax_maps import place_map
 from dapd.engines.jax_mesh import mesh_map
 from dapd.engines.jax_mesh_map import FlatMap, MeshMap, Sections
 from dapd.engines.jax_mesh_phi import sections_of_phi
-from dapd.engines.jax_program import Packed, looping, number, telling
+from dapd.engines.jax_program import Flat, Packed, compiled_loop, compiled_report, number
 from dapd.engines.jax_pytree import pytree
 from dapd.engines.protocol import NotNative, check_same
 from dapd.methods.base import Method
@@ -47,7 +47,12 @@ class Placed:
     phi: Any
     b: Array
 
-    @property
+    @functools.cached_property
+    def flat(self) -> Flat:
+        """Its arrays."""
+        return Flat(self)
+
+    @functools.cached_property
     def gpu(self) -> Any:
         """The one GPU that it is on; None if it is elsewhere."""
         return one_gpu(self.b)
@@ -154,12 +159,12 @@ class Oracle:
 
 @functools.cache
 def several_steps(update: Callable[..., Any], point: Callable[..., Any]) -> Callable[..., Any]:
-    """Some steps of a method: a function of the state, the placed problem, the parameters and the number of steps.
+    """Some steps of a method: a function of the placed problem, the state, the parameters and the number of steps.
 
     It returns the new state and its point.
     """
 
-    def chunk(state: Any, placed: Placed, packed: Packed, steps: Any) -> Any:
+    def chunk(placed: Placed, state: Any, packed: Packed, steps: Any) -> Any:
         oracle, p = Oracle(placed), packed.record()
         jax.eval_shape(lambda s: update(p, oracle, s), state)
         state = loop(steps, lambda s: update(p, Oracle(placed), s), state, unroll=not oracle.loops)
@@ -294,8 +299,9 @@ class JaxRunner:
         with jax.enable_x64(True):
             x, y = put(method.x0, self.dtype, dual=False), put(method.y0, self.dtype, dual=True)
             packed = Packed.of(method.parameters, self.dtype, self.gpu)
-            first = telling(first_state(type(method).first, method.point), 3, self.gpu)
-            self._state, self._point, numbers, product = first(self.placed, packed, x, y)
+            function, flat = first_state(type(method).first, method.point), self.placed.flat
+            first = flat.program(compiled_report, function, 3, self.gpu)
+            self._state, self._point, numbers, product = first(flat.leaves, packed, x, y)
             self._parameters, self._shared = replace(packed, numbers=numbers), False
             self.counts.later(product)
 
@@ -318,7 +324,8 @@ class JaxRunner:
 
         Steps that take less than a pulse may go on while the host does something else.
         """
-        run, done = looping(several_steps(type(self.method).update, self.method.point), self.gpu), 0
+        function, flat, done = several_steps(type(self.method).update, self.method.point), self.placed.flat, 0
+        run = flat.program(compiled_loop, function, self.gpu)
         with jax.enable_x64(True):
             if self._shared:
                 self._state, self._shared = own_copies(self._state), False
@@ -326,8 +333,8 @@ class JaxRunner:
                 pulse = max(1, int(self.pace))  # the same in all processes, as their clock is
                 some = min(steps - done, pulse)
                 began = perf_counter()
-                arguments = self.placed, self._parameters, number(some, self.gpu)
-                self._state, self._point = run(self._state, *arguments)
+                arguments = self._parameters, number(some, self.gpu)
+                self._state, self._point = run(flat.leaves, self._state, *arguments)
                 done += some
                 self.counts.count(some * self.per_step[0], some * self.per_step[1])
                 if some == pulse:

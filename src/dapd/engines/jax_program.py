@@ -1,4 +1,4 @@
-"""How programs are compiled for a GPU: loops that it runs by itself, and numbers that the host need not fetch."""
+"""How programs are compiled and called: flat problems, loops that a GPU runs by itself, and results for the host."""
 
 from __future__ import annotations
 
@@ -20,14 +20,41 @@ KERNELS, NO_KERNELS = "FUSION,CUBLAS,CUSTOM_CALL,WHILE,CONDITIONAL", ""  # in gr
 plain = functools.cache(jax.jit)
 
 
-@functools.cache
-def looping(function: Callable[..., Any], device: Any) -> Callable[..., Any]:
-    """A program that overwrites its first argument, and whose loops a GPU runs by itself, without asking the host."""
-    return jax.jit(function, donate_argnums=0, compiler_options=_graphs_of(KERNELS, device))
+class Flat:
+    """The arrays of a problem, for programs that are called often: to flatten a tree takes longer than such a call."""
+
+    def __init__(self, tree: Any) -> None:
+        leaves, self.structure = jax.tree.flatten(tree)
+        self.leaves = tuple(leaves)
+        self._programs: dict[Any, Callable[..., Any]] = {}
+
+    def program(self, compiler: Callable[..., Any], function: Callable[..., Any], *options: Any) -> Callable[..., Any]:
+        """A function of the tree and other arguments as a program of the leaves and the others."""
+        key = compiler, function, options
+        if key not in self._programs:
+            self._programs[key] = compiler(_of_leaves(function, self.structure), *options)
+        return self._programs[key]
 
 
 @functools.cache
-def telling(function: Callable[..., Any], others: int, device: Any) -> Callable[..., Any]:
+def _of_leaves(function: Callable[..., Any], structure: Any) -> Callable[..., Any]:
+    """The same function for all trees of this structure, so they share a program."""
+
+    @functools.wraps(function)
+    def of_leaves(leaves: tuple[Any, ...], *args: Any) -> Any:
+        return function(jax.tree.unflatten(structure, leaves), *args)
+
+    return of_leaves
+
+
+@functools.cache
+def compiled_loop(function: Callable[..., Any], device: Any) -> Callable[..., Any]:
+    """A program that overwrites its second argument, and whose loops a GPU runs by itself, without asking the host."""
+    return jax.jit(function, donate_argnums=1, compiler_options=_graphs_of(KERNELS, device))
+
+
+@functools.cache
+def compiled_report(function: Callable[..., Any], others: int, device: Any) -> Callable[..., Any]:
     """A program whose last result, after `others`, the host reads.
 
     A GPU writes it to the host's memory, since it takes long to fetch it.
@@ -48,9 +75,9 @@ def _graphs_of(kernels: str, device: Any) -> dict[str, str] | None:
     return None if device is None or own else {FLAG: kernels}
 
 
-def told(function: Callable[..., Any], problem: Any, *args: Any, others: int = 0) -> Any:
+def report(function: Callable[..., Any], problem: Any, *args: Any, others: int = 0) -> Any:
     """The results for a problem on the device, the last one as a NumPy array."""
-    results = telling(function, others, problem.gpu)(problem, *args)
+    results = problem.flat.program(compiled_report, function, others, problem.gpu)(problem.flat.leaves, *args)
     return (*results[:-1], np.asarray(results[-1])) if others else np.asarray(results)
 
 

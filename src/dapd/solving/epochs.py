@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
@@ -55,6 +56,12 @@ class Guess(NamedTuple):
 
     mu: float  # of μ̂ relative to L, or to a data-based unit if f is linear
     s: float  # of ŝ_min relative to s_max
+
+
+@functools.lru_cache(256)
+def favoured_side(L: float, mu: float, s_max: float, s_min: float) -> theory.Side:
+    """Kept, since an epoch asks several times, and walks over guesses come back to them."""
+    return theory.favoured(L=L, mu=mu, s_max=s_max, s_min=s_min)
 
 
 class Bench:
@@ -147,7 +154,7 @@ class Bench:
     def _favoured(self, guess: Guess) -> theory.Side:
         """The better side; of a linear f, every L is a bound, so μ̂ serves as one."""
         mu, s_min = self.constants(guess)
-        return theory.favoured(L=self.L or mu, mu=mu, s_max=self.s_max, s_min=s_min)
+        return favoured_side(self.L or mu, mu, self.s_max, s_min)
 
     def steps(self, guess: Guess) -> int:
         """How long an epoch of the guess lasts."""

@@ -5,6 +5,7 @@ A test holds the two equal.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ import numpy as np
 from dapd.arrays import EPSILON, Array
 from dapd.engines.jax import Placed
 from dapd.engines.jax_maps import with_sizes
+from dapd.engines.jax_program import Flat
 from dapd.engines.jax_pytree import pytree
 from dapd.presolve.transform import WayBack
 from dapd.solving.certificate import error_of
@@ -33,6 +35,11 @@ class Measured:
     duals: Array
     columns: Array
     unit: Array
+
+    @cached_property
+    def flat(self) -> Flat:
+        """Its arrays."""
+        return Flat(self)
 
     @property
     def gpu(self) -> Any:

@@ -13,7 +13,7 @@ from dapd.arrays import Array, on_device, on_host
 from dapd.engines.jax import Placed, place
 from dapd.engines.jax_functions import PhiOf
 from dapd.engines.jax_layout import layout, put
-from dapd.engines.jax_program import told
+from dapd.engines.jax_program import report
 from dapd.model.problem import Problem
 from dapd.operators.base import Operator
 from dapd.presolve import Presolve
@@ -142,7 +142,7 @@ class OnDevice:
     def look(self, x: Array, y: Array, spectrum: Spectrum | None = None, *, with_distance: bool = True) -> Look:
         """The point in the given problem, and its certificate in float64, without the distance."""
         with jax.enable_x64(True):
-            x, y, numbers = told(formulas.look_at, self.device.measured, *self._back(x, y), others=2)
+            x, y, numbers = report(formulas.look_at, self.device.measured, *self._back(x, y), others=2)
         return Look(x, y, Certificate(*[*numbers.tolist(), math.inf]))
 
     def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -156,7 +156,7 @@ class OnDevice:
         """Whether products that are small, taken for zero, would make it one."""
         with jax.enable_x64(True):
             d = direction if on_device(direction) else put(direction, np.float64, dual=True)
-            return bool(told(formulas.may_be_ray, self.bounded.placed, self.bounded.bounds, d))
+            return bool(report(formulas.may_be_ray, self.bounded.placed, self.bounded.bounds, d))
 
     def may_descend(self, x: Array, direction: Array) -> bool:
         """Whether the slope is negative, and what must cancel, M's products that φ* does not allow, is small."""
@@ -165,7 +165,7 @@ class OnDevice:
             return False
         with jax.enable_x64(True):
             x, v = (_put(part, problem, dual=False) for part in (x, direction))
-            return bool(told(formulas.may_descend, bounded.placed, bounded.bounds, bounded.steepness, x, v))
+            return bool(report(formulas.may_descend, bounded.placed, bounded.bounds, bounded.steepness, x, v))
 
     def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
         """The objective in float64; on the host if the device does not know f's value."""
@@ -174,7 +174,7 @@ class OnDevice:
             return objective(device.problem, on_host(x), on_host(y), satisfied)
         with jax.enable_x64(True):
             x, y = _put(x, device.problem, dual=False), _put(y, device.problem, dual=True)
-            value, nearby, inside = told(formulas.objective_of, device.measured, x, y)
+            value, nearby, inside = report(formulas.objective_of, device.measured, x, y)
         return float(value if inside else nearby if satisfied else np.inf)
 
 
@@ -192,5 +192,5 @@ def _put_way_back(found: WayBack) -> WayBack:
 def proximal_step_there(problem: Problem, *step: Any) -> tuple[Array, Array]:
     """`proximal.step_of` on the device."""
     with jax.enable_x64(True):
-        y, squares = told(formulas.proximal_step, place(problem), *step, others=1)
+        y, squares = report(formulas.proximal_step, place(problem), *step, others=1)
         return y, squares
