@@ -10,9 +10,11 @@ def main() -> None:
     rng = np.random.default_rng(0)
     M, x = rng.standard_normal((5, 20)), rng.standard_normal(20)
     problem = dapd.Problem(dapd.PseudoHuber(1.0), M, M @ x)
-    result = dapd.solve(problem, engine="native", tol=1e-9)
+    assert dapd.solve(problem).status == "optimal"
+    result = dapd.solve(problem, "y-dapd", engine="native", tol=1e-9)
     assert result.converged, result
     method = dapd.METHODS[result.method](problem, parameters=result.parameters)
+    assert variants(), "the wheel has no core"
     for variant in variants():
         runner = NativeRunner(method, core=load(variant))
         runner.start()

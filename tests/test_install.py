@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import dapd
+from dapd.engines.native import variants
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -48,6 +49,11 @@ def test_import_loads_no_command_line_and_nothing_loads_plots_or_an_optimizer():
     heavy = {"matplotlib", "clarabel", "jax", "scipy.optimize", "scipy.stats"}
     assert heavy.isdisjoint(command), heavy.intersection(command)
     assert {"typer", "rich", "click"}.isdisjoint(package)
+
+
+@pytest.mark.skipif(not variants(), reason="the native core was not built")
+def test_what_is_run_on_every_wheel_passes_here():
+    assert run(sys.executable, ROOT / "tests" / "check_wheel.py").split()[::2] == list(variants())
 
 
 def test_first_result_says_that_the_core_is_missing(no_core):
