@@ -12,7 +12,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # With a compiler, an error in the core stops the build; without one, the package is pure Python.
 export DAPD_REQUIRE_CORE ?= $(if $(shell command -v c++ || command -v g++ || command -v clang++),1,0)
 
-.PHONY: setup demo reproduction test lint docs sanitize clean
+.PHONY: compile setup demo reproduction test lint docs sanitize clean
 
 setup: $(VENV)/.dev
 
@@ -25,10 +25,14 @@ $(VENV)/.build: pyproject.toml
 
 # What the package needs is fetched while its core is compiled.
 $(VENV)/.%: $(VENV)/.build $(CORE)
-	$(PIP) $$($(RUN) tools/needs.py dapd $*) & fetching=$$!; \
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PIP) --no-build-isolation --no-deps --config-settings=build-dir=build/{wheel_tag} --editable . \
-	&& wait $$fetching || { wait; exit 1; }
+	$(MAKE) --no-print-directory -j2 fetch-$* compile
 	touch $@
+
+fetch-%:
+	$(PIP) $$($(RUN) tools/needs.py dapd $*)
+
+compile:
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PIP) --no-build-isolation --no-deps --config-settings=build-dir=build/{wheel_tag} --editable .
 
 demo: $(VENV)/.examples
 	$(RUN) examples/demo.py --out report

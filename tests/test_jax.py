@@ -276,7 +276,7 @@ def test_other_guesses_do_not_compile_again():
     for s_min in (0.1, 0.11, 0.12):
         dapd.solve(problem, "y-dapd", engine="jax", spectrum=dapd.Spectrum(1.0, s_min), tol=0, max_iterations=10)
     placed = place(problem)
-    program = placed.flat.program(compiled_loop, several_steps(YDAPD.update, YDAPD.point), placed.gpu)
+    program = placed.leaves.program(compiled_loop, several_steps(YDAPD.update, YDAPD.point), placed.gpu)
     before = program._cache_size()
     assert before > 0
     for s_min in (0.13, 0.14):

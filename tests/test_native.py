@@ -332,12 +332,14 @@ class LongIndices(Operator):
         return "csr", *(part.astype(np.int64) for part in (self.matrix.indptr, self.matrix.indices)), self.matrix.data
 
 
-def test_indices_of_64_bits_that_are_handed_over_stay_in_csr(core):
+def test_indices_of_64_bits_are_shortened_if_they_can_be(core, monkeypatch):
     size = 3_000
-    M = sp.diags_array([np.ones(size), np.full(size - 1, 0.3)], offsets=[0, 1]).tocsr()  # runs, with short indices
-    for matrix, kind in ((M, "two-way"), (LongIndices(M), "csr")):
-        assert coupling(problem_with(matrix, dapd.Zero()), 1)[0][0] == kind
-        check(core, matrix, dapd.NonNegative())
+    M = sp.diags_array([np.ones(size), np.full(size - 1, 0.3)], offsets=[0, 1]).tocsr()
+    assert form(LongIndices(M), dapd.Zero()) == "runs"
+    check(core, LongIndices(M), dapd.NonNegative())
+    monkeypatch.setattr(records, "short_indices", lambda *indices: indices)  # as if there were too many entries
+    assert coupling(problem_with(LongIndices(M), dapd.Zero()), 1)[0][0] == "csr"
+    check(core, LongIndices(M), dapd.NonNegative())
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,10 @@ def test_native_states_with_a_wide_matrix_in_columns(name):
     M = np.asfortranarray(matrix(np.random.default_rng(0), 5.0, 5, 1_500))
     phi = dapd.L1(0.3) if dapd.METHODS[name].any_phi else dapd.Zero()
     zipped(dapd.Problem(dapd.PseudoHuber(0.3), M, np.ones(5), phi), name, threads=(2, 4))
+    tall = np.asfortranarray(np.linalg.qr(np.random.default_rng(0).standard_normal((3_000, 100)))[0])
+    with forms("columns"):  # panels of twelve columns
+        problem = dapd.Problem(dapd.PseudoHuber(0.3), tall, np.ones(3_000), phi, spectrum=dapd.Spectrum(1.0, 0.5))
+        zipped(problem, name, steps=40, threads=(2, 3, 4))
 
 
 @contextmanager
@@ -507,12 +511,12 @@ def step_of(operations, ends, duals):
 def test_random_steps_run_native_as_in_python(operations, duals, ends, threads, variant, form):
     duals = [False, *duals]
     state = NamedTuple("State", [(f"f{k}", dapd.Dual if dual else dapd.Primal) for k, dual in enumerate(duals)])
-    rng, columns = np.random.default_rng(0), 70 if form == "columns" else 9  # several panels per thread
-    first = state(*(rng.standard_normal(5 if dual else columns) for dual in duals))
+    rng = np.random.default_rng(0)
+    first = state(*(rng.standard_normal(5 if dual else 9) for dual in duals))
     step = step_of(operations, ends[: len(duals)], duals)
     cls = with_step(step, begin=lambda p, o, x, y: first)
     cls.point = staticmethod(lambda s: (s[0], s[0]))
-    M = rng.standard_normal((5, columns)) / np.sqrt(columns)
+    M = 0.3 * rng.standard_normal((5, 9))
     M = M if form == "dense" else np.asfortranarray(M) if form == "columns" else sp.csr_array(M)
     problem = dapd.Problem(dapd.PseudoHuber(0.5), M, np.ones(5), dapd.L1(0.1))
     method = cls(problem, dapd.theory.papc(L=1.0, mu=1.0, s_max=1.0))

@@ -83,7 +83,7 @@ class DenseStrips final : public DualStep<T> {
   }
   int phases() const override { return 2; }
   bool carries_columns() const override { return transposed_; }
-  bool goes_on() const override { return transposed_; }
+  bool continues() const override { return transposed_; }
   double work() const override { return 2.0 * static_cast<double>(this->rows * this->columns); }
 
   void run(int phase, int rank, const Vectors<T>& x) override {
@@ -91,7 +91,7 @@ class DenseStrips final : public DualStep<T> {
     const Index width = own.stop - own.start, rows = this->rows;
     if (phase == 0) {
       T* sum = part(rank, x.turn);
-      if (!x.summed && transposed_) {
+      if (!x.has_product && transposed_) {
         std::fill(sum, sum + rows, T(0));
         for (Index stop = own.stop, start; stop > own.start; stop = start) {
           start = panel_start(own, stop);

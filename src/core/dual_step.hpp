@@ -115,9 +115,9 @@ struct Vectors {
   const Entrywise* before_rows = nullptr;    // in the first phase, before a panel's base is read
   const Entrywise* after_rows = nullptr;     // and when its y is known
   const Entrywise* after_columns = nullptr;  // in the last phase, when a panel of out is known
-  // For a map that goes on: after a panel of columns, in the last phase, the next call's v is known there.
+  // For a map that continues: after a panel of columns, in the last phase, the next call's v is known there.
   const T* next_v = nullptr;  // null if there is no next call
-  bool summed = false;        // whether the last call has gone on, so this one finds Mv
+  bool has_product = false;   // whether the last call has continued, so Mv is known
 };
 
 template <class T>
@@ -136,7 +136,7 @@ class DualStep {
   // Whether it calls what the vectors bring along with panels of rows, and with panels of columns.
   virtual bool carries_rows() const { return false; }
   virtual bool carries_columns() const { return false; }
-  virtual bool goes_on() const { return false; }  // with the next product Mv while a panel of columns is near
+  virtual bool continues() const { return false; }  // with the next product Mv while a panel of columns is near
   virtual void run(int phase, int rank, const Vectors<T>& vectors) = 0;
   virtual double work() const = 0;  // multiplications
 

@@ -23,8 +23,8 @@ struct Action {
   int phase;
   bool meet;             // all threads, before this
   Operations<T> before;  // in the first phase of a dual step, with each panel of rows before it is used
-  Operations<T> after;   // and then; in the last phase with each panel of columns; piece by piece if there is no oracle
-  Operations<T> ahead;   // after these, unless this is the last step: the first operations of the next one
+  Operations<T> after;   // with each panel of rows or columns that a phase has computed; all there is without an oracle
+  Operations<T> ahead;   // the first operations of the next step, if there is one; they come last
 };
 
 template <class T>
@@ -53,21 +53,21 @@ class Plan {
   Plan& operator=(const Plan&) = delete;
 
   // Whether an action begins the first dual step of a step, or ends the last one.
-  bool opens(const Action<T>& action) const { return action.oracle == opening_ && action.phase == 0; }
-  bool closes(const Action<T>& action) const { return action.oracle == closing_ && action.phase + 1 == map_.phases(); }
+  bool begins_first_dual_step(const Action<T>& action) const { return action.oracle == opening_ && action.phase == 0; }
+  bool ends_last_dual_step(const Action<T>& action) const { return action.oracle == closing_ && action.phase + 1 == map_.phases(); }
 
   bool is_dual(const Action<T>& action) const { return !action.after.empty() && is_dual(action.after[0]); }
 
-  // Whether the caller's thread looks at the watch before action k.
-  bool looks(std::size_t k) const {
+  // Whether the caller's thread checks the watch before action k.
+  bool checks_watch(std::size_t k) const {
     if (threads_ > 1) return actions[k].meet;
     return k == 0 || actions[k].oracle;
   }
 
-  // Multiplications from one look to the next, on average.
-  double work_per_look() const {
+  // Multiplications from one check to the next, on average.
+  double work_per_check() const {
     double work = 0, count = 0;
-    for (std::size_t k = 0; k < actions.size(); ++k) count += looks(k);
+    for (std::size_t k = 0; k < actions.size(); ++k) count += checks_watch(k);
     for (const Instruction& step : program_.instructions) {
       const Index size = program_.dual[step.out] ? map_.rows : map_.columns;
       if (step.kind == Instruction::COMBINE) work += static_cast<double>(size * step.terms.size());
@@ -78,16 +78,16 @@ class Plan {
   }
 
   std::vector<Action<T>> actions;
-  Operations<T> first;  // before the actions of the first step: later ones find them done
-  int next_v = -1;      // the register of the next step's v, if a step may go on with the product Mv; else −1
+  Operations<T> start_up;  // before the actions of the first step: later ones find them done
+  int next_v = -1;         // the register of the next step's v, if a step may go on with the product Mv; else −1
 
  private:
   // Actions in the program's order, but a dual step may take operations along: those with vectors as long as y that come
   // before it, and all that come after it. Vectors as long as x and as long as y never mix in them.
   void arrange() {
     Operations<T> early;              // for the first dual step
-    bool was_dual_step = false;       // still: not after a gradient that is an oracle
-    bool takes_dual = false;          // nor if an operation writes y, which the last phase reads
+    bool was_dual_step = false;       // whether the last oracle was one
+    bool takes_dual = false;          // whether it still takes vectors as long as y: not if one writes y, which it reads
     std::size_t begin = 0, end = 0;   // its first and its last phase
     const T* factors = factors_.data();
     for (const Instruction& step : program_.instructions) {
@@ -127,25 +127,26 @@ class Plan {
     std::vector<Action<T>> others;
     for (auto at = actions.begin(); at != actions.end(); ++at) {
       if (at < oracle && !is_dual(*at)) {
-        first.push_back(at->after[0]);
+        start_up.push_back(at->after[0]);
       } else {
         others.push_back(std::move(*at));
       }
     }
     actions = std::move(others);
     Action<T>& end = last_with_columns();
-    renamed_.reserve(first.size());  // actions point to its entries
-    for (const Operation<T>& operation : first) {
+    renamed_.reserve(start_up.size());  // actions point to its entries
+    for (const Operation<T>& operation : start_up) {
       renamed_.push_back(renamed(*operation.instruction));
       end.ahead.push_back({&renamed_.back(), operation.factors});
     }
-    if (map_.goes_on() && carries(end) && opening_->kind == Instruction::DUAL_STEP) {
+    if (map_.continues() && carries(end) && opening_->kind == Instruction::DUAL_STEP) {
       closing_ = end.oracle;
       next_v = program_.next[opening_->terms[0].reg];
     }
   }
 
-  // A step may be given up where threads meet, and what is done ahead may overwrite the state that it began with.
+  // A step may be given up where threads meet, and what is done ahead may overwrite the state that it began with. One
+  // thread gives up only before oracles, and none of them follows.
   void keep_state_until_the_end() {
     const auto at = std::find_if(actions.begin(), actions.end(), [](const Action<T>& a) { return !a.ahead.empty(); });
     if (at == actions.end() || std::none_of(at + 1, actions.end(), [](const Action<T>& a) { return a.meet; })) return;
@@ -193,6 +194,11 @@ class Plan {
   // scratch memory of M and of f counts as two more registers, which never trade places.
   void place_meetings() {
     std::vector<Use> uses(program_.dual.size() + 2);
+    const auto note = [&](int reg, bool write, bool all) {
+      Use& use = uses[reg];
+      (write ? all ? use.wrote_all : use.wrote_own : all ? use.read_all : use.read_own) = true;
+    };
+    for (const Operation<T>& operation : start_up) visit_entries(*operation.instruction, note);
     const std::size_t enough = 2 * program_.dual.size() + 2;  // steps after which registers have traded all places
     for (std::size_t turn = 0; turn < enough; ++turn) {
       for (Action<T>& action : actions) {
@@ -200,10 +206,7 @@ class Plan {
           action.meet = true;
           uses.assign(uses.size(), {});
         }
-        visit(action, [&](int reg, bool write, bool all) {
-          Use& use = uses[reg];
-          (write ? all ? use.wrote_all : use.wrote_own : all ? use.read_all : use.read_own) = true;
-        });
+        visit(action, note);
       }
       std::vector<Use> after = uses;
       for (std::size_t k = 0; k < program_.next.size(); ++k) after[k] = uses[program_.next[k]];

@@ -1,8 +1,8 @@
 // A method's program, run by threads that share the vectors.
 //
-// Registers that hold the state are not written before a step is complete: its results stand in other registers, and
-// the two sets trade places at its end. So a step that is given up halfway leaves the state as it was. What is done ahead
-// for the next step is written to registers that are not the state then.
+// Registers that hold the state are not written while a step can still be given up: its results stand in other registers,
+// and the two sets trade places at its end. So a step that is given up halfway leaves the state as it was. What is done
+// ahead for the next step is written to registers that are not the state then.
 #pragma once
 
 #include <chrono>
@@ -39,7 +39,7 @@ class Runner {
       }
     }
     program_ = std::move(program);
-    if (shared_by_ > 0) plan();
+    if (shared_by_ > 0) plan(shared_by_);
   }
 
   T* data(int reg) { return registers_[reg]; }
@@ -64,9 +64,9 @@ class Runner {
 
  private:
   // Operations of an action, and those for the next step if there is one, a piece of the vectors at a time.
-  class Carried final : public Entrywise {
+  class Piecewise final : public Entrywise {
    public:
-    Carried(const Runner& runner, const Operations<T>& now, const Operations<T>* ahead, const std::vector<T*>& reg)
+    Piecewise(const Runner& runner, const Operations<T>& now, const Operations<T>* ahead, const std::vector<T*>& reg)
         : runner_(runner), now_(now), ahead_(ahead), reg_(reg) {}
     void operator()(Range entries) const override {
       constexpr Index PIECE = 4096;  // entries of each vector that stay in the nearest cache
@@ -96,15 +96,16 @@ class Runner {
   }
 
   void share(int threads) {
+    shared_by_ = 0;  // nobody, if one of these throws
     map_->share(threads, nullptr);
     f_->share(threads, map_->column_ends);
+    plan(threads);
     shared_by_ = threads;
-    plan();
   }
 
-  void plan() {
-    plan_.emplace(program_, *map_, *f_, shared_by_);
-    work_per_look_ = plan_->work_per_look();
+  void plan(int threads) {
+    plan_.emplace(program_, *map_, *f_, threads);
+    work_per_check_ = plan_->work_per_check();
   }
 
   // Where a step is in a run.
@@ -117,10 +118,10 @@ class Runner {
     std::vector<T*> reg = registers_, after(reg.size());
     const std::vector<Range> own_columns{{map_->column_ends[rank], map_->column_ends[rank + 1]}};
     const std::vector<Range>& own_rows = map_->row_ranges[rank];
-    Clock clock{watch, work_per_look_};
+    Clock clock{watch, work_per_check_};
     Moment moment{true, false, {0, 0}};
     Index done = 0;
-    if (steps > 0) Carried(*this, plan_->first, nullptr, reg)(own_columns[0]);
+    if (steps > 0) Piecewise(*this, plan_->start_up, nullptr, reg)(own_columns[0]);
     for (; done < steps; ++done, moment.first = false) {
       moment.last = done + 1 == steps;
       bool complete = true;
@@ -128,7 +129,7 @@ class Runner {
         const Action<T>& action = plan_->actions[k];
         // The caller's thread decides for all, and only where the others must wait for it: then none of them has
         // gone on to the next step, and each gives up this one.
-        if (rank == 0 && plan_->looks(k) && clock.up()) {
+        if (rank == 0 && plan_->checks_watch(k) && clock.up()) {
           if (team) team->halt();
           complete = false;
           break;
@@ -141,7 +142,7 @@ class Runner {
           act(action, rank, reg, moment);
         } else {
           for (const Range& part : plan_->is_dual(action) ? own_rows : own_columns) {
-            carried(action, reg, moment)(part);
+            piecewise(action, reg, moment)(part);
           }
         }
       }
@@ -152,7 +153,7 @@ class Runner {
     return {done, std::move(reg)};
   }
 
-  Carried carried(const Action<T>& action, const std::vector<T*>& reg, const Moment& moment) const {
+  Piecewise piecewise(const Action<T>& action, const std::vector<T*>& reg, const Moment& moment) const {
     return {*this, action.after, moment.last ? nullptr : &action.ahead, reg};
   }
 
@@ -162,7 +163,7 @@ class Runner {
     unsigned& turn = moment.turns[dual];
     const bool ends = action.phase + 1 == (dual ? map_->phases() : f_->phases());
     if (dual) {
-      const Carried before(*this, action.before, nullptr, reg), after = carried(action, reg, moment);
+      const Piecewise before(*this, action.before, nullptr, reg), after = piecewise(action, reg, moment);
       Vectors<T> vectors{reg[step.terms[0].reg], reg[step.terms[1].reg], static_cast<T>(step.step), reg[step.out],
                          reg[step.second], turn};
       if (!action.before.empty()) vectors.before_rows = &before;
@@ -170,8 +171,8 @@ class Runner {
         (action.phase == 0 ? vectors.after_rows : vectors.after_columns) = &after;
       }
       if (plan_->next_v >= 0) {
-        vectors.summed = plan_->opens(action) && !moment.first;
-        if (plan_->closes(action) && !moment.last) vectors.next_v = reg[plan_->next_v];
+        vectors.has_product = plan_->begins_first_dual_step(action) && !moment.first;
+        if (plan_->ends_last_dual_step(action) && !moment.last) vectors.next_v = reg[plan_->next_v];
       }
       map_->run(action.phase, rank, vectors);
     } else {
@@ -197,13 +198,13 @@ class Runner {
   // Looks at the watch, but not so often that it costs time.
   struct Clock {
     const Watch& watch;
-    double work_per_look;
+    double work_per_check;
     double since = 0;
     std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
 
     bool up() {
       constexpr double ENOUGH = 2e6;  // multiplications, about a millisecond
-      if ((since += work_per_look) < ENOUGH) return false;
+      if ((since += work_per_check) < ENOUGH) return false;
       since = 0;
       const auto now = std::chrono::steady_clock::now();
       if (now >= watch.deadline) return true;
@@ -220,7 +221,7 @@ class Runner {
   std::vector<T*> registers_;
   std::optional<Plan<T>> plan_;
   int shared_by_ = 0;
-  double work_per_look_ = 0;
+  double work_per_check_ = 0;
 };
 
 }  // namespace dapd

@@ -8,7 +8,7 @@
 
 namespace dapd {
 
-// What the parts below are made from; their own layouts hold no indices as long as these.
+// What the parts below are made from: a matrix whose indices have 32 bits.
 template <class T, class S>
 using ShortCsr = Csr<T, S, std::uint32_t>;
 

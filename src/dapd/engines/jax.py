@@ -23,7 +23,7 @@ from dapd.engines.jax_maps import place_map
 from dapd.engines.jax_mesh import mesh_map
 from dapd.engines.jax_mesh_map import FlatMap, MeshMap, Sections
 from dapd.engines.jax_mesh_phi import sections_of_phi
-from dapd.engines.jax_program import Flat, Packed, compiled_loop, compiled_report, number
+from dapd.engines.jax_program import Leaves, Packed, compiled_loop, compiled_report, number
 from dapd.engines.jax_pytree import pytree
 from dapd.engines.protocol import NotNative, check_same
 from dapd.methods.base import Method
@@ -48,9 +48,9 @@ class Placed:
     b: Array
 
     @functools.cached_property
-    def flat(self) -> Flat:
+    def leaves(self) -> Leaves:
         """Its arrays."""
-        return Flat(self)
+        return Leaves(self)
 
     @functools.cached_property
     def gpu(self) -> Any:
@@ -299,9 +299,9 @@ class JaxRunner:
         with jax.enable_x64(True):
             x, y = put(method.x0, self.dtype, dual=False), put(method.y0, self.dtype, dual=True)
             packed = Packed.of(method.parameters, self.dtype, self.gpu)
-            function, flat = first_state(type(method).first, method.point), self.placed.flat
-            first = flat.program(compiled_report, function, 3, self.gpu)
-            self._state, self._point, numbers, product = first(flat.leaves, packed, x, y)
+            function, leaves = first_state(type(method).first, method.point), self.placed.leaves
+            first = leaves.program(compiled_report, function, 3, self.gpu)
+            self._state, self._point, numbers, product = first(leaves.arrays, packed, x, y)
             self._parameters, self._shared = replace(packed, numbers=numbers), False
             self.counts.later(product)
 
@@ -324,8 +324,8 @@ class JaxRunner:
 
         Steps that take less than a pulse may go on while the host does something else.
         """
-        function, flat, done = several_steps(type(self.method).update, self.method.point), self.placed.flat, 0
-        run = flat.program(compiled_loop, function, self.gpu)
+        function, leaves, done = several_steps(type(self.method).update, self.method.point), self.placed.leaves, 0
+        run = leaves.program(compiled_loop, function, self.gpu)
         with jax.enable_x64(True):
             if self._shared:
                 self._state, self._shared = own_copies(self._state), False
@@ -334,7 +334,7 @@ class JaxRunner:
                 some = min(steps - done, pulse)
                 began = perf_counter()
                 arguments = self._parameters, number(some, self.gpu)
-                self._state, self._point = run(flat.leaves, self._state, *arguments)
+                self._state, self._point = run(leaves.arrays, self._state, *arguments)
                 done += some
                 self.counts.count(some * self.per_step[0], some * self.per_step[1])
                 if some == pulse:

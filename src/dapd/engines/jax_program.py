@@ -16,16 +16,17 @@ from dapd.engines.jax_pytree import pytree
 
 FLAG = "xla_gpu_enable_command_buffer"
 KERNELS, NO_KERNELS = "FUSION,CUBLAS,CUSTOM_CALL,WHILE,CONDITIONAL", ""  # in graphs
+PROGRAMS = 128  # that are kept for problems to come; those of a problem are kept with it
 
 plain = functools.cache(jax.jit)
 
 
-class Flat:
-    """The arrays of a problem, for programs that are called often: to flatten a tree takes longer than such a call."""
+class Leaves:
+    """The arrays of a problem, for programs that are called often: flattening a tree takes longer than such a call."""
 
     def __init__(self, tree: Any) -> None:
         leaves, self.structure = jax.tree.flatten(tree)
-        self.leaves = tuple(leaves)
+        self.arrays = tuple(leaves)
         self._programs: dict[Any, Callable[..., Any]] = {}
 
     def program(self, compiler: Callable[..., Any], function: Callable[..., Any], *options: Any) -> Callable[..., Any]:
@@ -36,7 +37,7 @@ class Flat:
         return self._programs[key]
 
 
-@functools.cache
+@functools.lru_cache(PROGRAMS)
 def _of_leaves(function: Callable[..., Any], structure: Any) -> Callable[..., Any]:
     """The same function for all trees of this structure, so they share a program."""
 
@@ -47,13 +48,13 @@ def _of_leaves(function: Callable[..., Any], structure: Any) -> Callable[..., An
     return of_leaves
 
 
-@functools.cache
+@functools.lru_cache(PROGRAMS)
 def compiled_loop(function: Callable[..., Any], device: Any) -> Callable[..., Any]:
     """A program that overwrites its second argument, and whose loops a GPU runs by itself, without asking the host."""
     return jax.jit(function, donate_argnums=1, compiler_options=_graphs_of(KERNELS, device))
 
 
-@functools.cache
+@functools.lru_cache(PROGRAMS)
 def compiled_report(function: Callable[..., Any], others: int, device: Any) -> Callable[..., Any]:
     """A program whose last result, after `others`, the host reads.
 
@@ -77,7 +78,7 @@ def _graphs_of(kernels: str, device: Any) -> dict[str, str] | None:
 
 def report(function: Callable[..., Any], problem: Any, *args: Any, others: int = 0) -> Any:
     """The results for a problem on the device, the last one as a NumPy array."""
-    results = problem.flat.program(compiled_report, function, others, problem.gpu)(problem.flat.leaves, *args)
+    results = problem.leaves.program(compiled_report, function, others, problem.gpu)(problem.leaves.arrays, *args)
     return (*results[:-1], np.asarray(results[-1])) if others else np.asarray(results)
 
 

@@ -23,7 +23,7 @@ from dapd.model.lowered import (
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
 from dapd.operators.base import Operator
-from dapd.operators.explicit import as_entries, csr_record
+from dapd.operators.explicit import as_entries, csr_record, short_indices
 
 OWN = 1 << 20  # bytes of M that a core's own cache keeps from one step to the next
 PANEL_BYTES, PANEL_ROWS = 1 << 19, 64  # bytes of a panel of columns that stay near, and rows that it must have
@@ -75,8 +75,10 @@ def matrix(M: Operator, dtype: Any, name: str) -> tuple[Any, ...]:
 
 
 def converted(record: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
-    """The record with floating arrays that the core can read beside vectors of this dtype."""
+    """The record with arrays that the core can read beside vectors of this dtype."""
     exact = record[0] == "kronecker"
+    if record[0] == "csr":
+        record = ("csr", *short_indices(*record[1:3]), *record[3:])
 
     def fitting(part: Any) -> Any:
         if isinstance(part, tuple):
@@ -114,7 +116,7 @@ def laid_out(record: tuple[Any, ...], shape: tuple[int, int], threads: int, tall
 def _two_way(record: tuple[Any, ...], columns: int, threads: int, tallest: int) -> tuple[Any, ...] | None:
     """The record in a form that is faster by rows and by columns than CSR is by rows alone; None if there is none."""
     _, indptr, indices, _ = record
-    if indices.dtype != np.int32:  # more than 2³¹ entries, or an operator of the caller's own
+    if indices.dtype != np.int32:  # more than 2³¹ entries; the core makes these forms from short indices only
         return None
     if moves_on(indptr, indices):
         return "runs", *record[1:]

@@ -174,7 +174,12 @@ def as_entries(matrix: Array, dtype: Any = None) -> Array:
 
 def csr_record(matrix: Any) -> tuple[Any, ...]:
     """("csr", indptr, indices, values) of a SciPy CSR array."""
-    wide = np.result_type(matrix.indptr, matrix.indices)
-    if max(matrix.nnz, matrix.shape[1]) <= np.iinfo(np.int32).max:
-        wide = np.dtype(np.int32)  # half as much to read
-    return "csr", as_entries(matrix.indptr, wide), as_entries(matrix.indices, wide), as_entries(matrix.data)
+    return "csr", *short_indices(matrix.indptr, matrix.indices), as_entries(matrix.data)
+
+
+def short_indices(indptr: Array, indices: Array) -> tuple[Array, Array]:
+    """Both with 32 bits if these are enough, since that is half as much to read, else with 64."""
+    greatest = np.iinfo(np.int32).max
+    short = indices.size <= greatest and (indices.dtype == np.int32 or indices.max(initial=0) <= greatest)
+    wanted = np.dtype(np.int32 if short else np.int64)
+    return as_entries(indptr, wanted), as_entries(indices, wanted)

@@ -60,7 +60,7 @@ class Guess(NamedTuple):
 
 @functools.lru_cache(256)
 def favoured_side(L: float, mu: float, s_max: float, s_min: float) -> theory.Side:
-    """Kept, since an epoch asks several times, and walks over guesses come back to them."""
+    """`theory.favoured`, kept: an epoch asks several times, and guesses return."""
     return theory.favoured(L=L, mu=mu, s_max=s_max, s_min=s_min)
 
 

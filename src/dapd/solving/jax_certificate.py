@@ -15,7 +15,7 @@ import numpy as np
 from dapd.arrays import EPSILON, Array
 from dapd.engines.jax import Placed
 from dapd.engines.jax_maps import with_sizes
-from dapd.engines.jax_program import Flat
+from dapd.engines.jax_program import Leaves
 from dapd.engines.jax_pytree import pytree
 from dapd.presolve.transform import WayBack
 from dapd.solving.certificate import error_of
@@ -37,9 +37,9 @@ class Measured:
     unit: Array
 
     @cached_property
-    def flat(self) -> Flat:
+    def leaves(self) -> Leaves:
         """Its arrays."""
-        return Flat(self)
+        return Leaves(self)
 
     @property
     def gpu(self) -> Any:
