@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dapd
+from dapd.solving.checkpoint import Checkpoint
 from instances import PHIS, quadratic_problem
 
 KILLS = 3
@@ -75,8 +76,17 @@ def test_a_checkpoint_of_another_problem_is_refused(tmp_path):
     dapd.solve(problem, checkpoint=path)
     with pytest.raises(ValueError, match=r"point.npz belongs to another problem; delete it, or name another"):
         dapd.solve(problem.replaced(b=problem.b + 1e-3), checkpoint=path)
-    path.write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match=r"point.npz cannot be read .*; delete it, or name another"):
-        dapd.solve(problem, checkpoint=path)
+    whole = path.read_bytes()
+    for broken in (b"nonsense", b"", whole[:-40], whole[: len(whole) // 2]):
+        path.write_bytes(broken)
+        with pytest.raises(ValueError, match=r"point.npz cannot be read .*; delete it, or name another"):
+            dapd.solve(problem, checkpoint=path)
+    mark = Checkpoint(path, problem).mark
+    for x in (np.full(problem.columns, np.nan), np.zeros(problem.columns + 1)):
+        np.savez(path, mark=np.array(mark), x=x, y=np.zeros(problem.rows))
+        with pytest.raises(ValueError, match=r"point.npz holds no finite point; delete it, or name another"):
+            dapd.solve(problem, checkpoint=path)
+    with pytest.raises(ValueError, match=r"cannot be written .*; name another"):
+        dapd.solve(problem, checkpoint=path / "inside a file")
     with pytest.raises(TypeError, match="checkpoint must be a path, found int"):
         dapd.solve(problem, checkpoint=3)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -31,6 +33,7 @@ class Checkpoint:
     def start(self, start: dict[str, Any]) -> dict[str, Any]:
         """The saved point, or the given start if nothing of this problem was saved."""
         found = self.read()
+        self._check_writable()
         return start if found is None else {"x0": found[0], "y0": found[1]}
 
     def read(self) -> tuple[Array, Array] | None:
@@ -38,13 +41,32 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            with np.load(self.path) as saved:
+            with open(self.path, "rb") as file, np.load(file) as saved:
                 mark, x, y = str(saved["mark"]), saved["x"], saved["y"]
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error) as error:
             raise ValueError(f"checkpoint {self.path} cannot be read ({error}); delete it, or name another") from None
         if mark != self.mark:
             raise ValueError(f"checkpoint {self.path} belongs to another problem; delete it, or name another")
+        lengths = self.problem.columns, self.problem.stacked.rows
+        if (*x.shape, *y.shape) != lengths or not (np.isfinite(x).all() and np.isfinite(y).all()):
+            raise ValueError(f"checkpoint {self.path} holds no finite point; delete it, or name another")
         return x, y
+
+    @property
+    def part(self) -> Path:
+        """The file that is written before it replaces the other."""
+        return self.path.with_name(self.path.name + ".part")
+
+    def _check_writable(self) -> None:
+        """Raise before the solve if its points could not be saved."""
+        if _process() != 0:
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.part.touch()
+            self.part.unlink()
+        except OSError as error:
+            raise ValueError(f"checkpoint {self.path} cannot be written ({error}); name another") from None
 
     def watching(self, callback: Callable[[Info], object] | None) -> Callable[[Info], object]:
         """The callback, which also saves the point every few seconds if it is better than what was saved."""
@@ -63,13 +85,11 @@ class Checkpoint:
         """Replace the file at once, so a reader finds the old point or the new one; only the first process writes."""
         if _process() != 0 or not (np.isfinite(x).all() and np.isfinite(y).all()):
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_name(self.path.name + ".part")
-        with open(part, "wb") as file:
+        with open(self.part, "wb") as file:
             np.savez(file, mark=np.array(self.mark), x=np.asarray(x), y=np.asarray(y))
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, self.path)
+        os.replace(self.part, self.path)
 
 
 def _process() -> int:
