@@ -7,6 +7,7 @@
 namespace dapd {
 
 inline constexpr Index NEAR = 1 << 19;  // bytes of a panel of columns that a core's own cache keeps
+inline constexpr Index READ_IN_ORDER = 128;  // entries of a column that are worth going there
 
 template <class T, class S>
 class DenseRows final : public RowMap<T> {
@@ -39,13 +40,16 @@ class DenseColumns final : public RowMap<T> {
  public:
   DenseColumns(const S* transpose, Index rows, Index columns, Index first_row)
       : RowMap<T>({first_row, first_row + rows}), transpose_(transpose), height_(rows), columns_(columns) {}
-  static Index panel_height(Index columns) { return NEAR / (static_cast<Index>(sizeof(S)) * columns); }
+  // Rows that stay near, but enough of them to be read in order, since beside other rows a wide M comes here too.
+  static Index panel_height(Index columns) {
+    return std::max<Index>(READ_IN_ORDER, NEAR / (static_cast<Index>(sizeof(S)) * columns));
+  }
   Ends share(const Phi<T>& phi, int threads) const override {
     return even_rows(phi, this->rows, threads, [](Index i) { return i; });
   }
   double work() const override { return 2.0 * static_cast<double>(height_ * columns_); }
   void pass(const Phi<T>& phi, Range own, const Vectors<T>& x, T* out) const override {
-    const Index panel = std::max<Index>(1, panel_height(columns_)), stop = phi.unit_at(own.stop);
+    const Index panel = panel_height(columns_), stop = phi.unit_at(own.stop);
     for (Index a = phi.unit_at(own.start); a < stop;) {
       const Index b = phi.panel_end(a, stop, panel), low = phi.row_of(a), width = phi.row_of(b) - low;
       const S* part = transpose_ + (low - this->rows.start);
