@@ -175,6 +175,36 @@ def test_a_linear_f_may_have_any_unit(scale):
     np.testing.assert_allclose(last.x, [2.0, 0.0, 1.0], atol=1e-4)
 
 
+def small_program(seed):
+    """A linear program whose bounds and rows let x go about as far, in no particular units."""
+    rng = np.random.default_rng(seed)
+    rows, columns = rng.integers(1, 5), rng.integers(2, 9)
+    M, c = rng.standard_normal((rows, columns)), rng.standard_normal(columns)
+    return dapd.Problem(dapd.Quadratic(None, c), M, M @ rng.uniform(-1, 1, columns), dapd.L1(0.5), bounds=(-1.0, 1.0))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_small_linear_programs_are_solved_and_solved_again(seed):
+    problem, rng = small_program(seed), np.random.default_rng(seed)
+    solver = dapd.Solver(problem, engine="native", max_iterations=10_000)
+    assert solver.solve().status == "optimal"
+    solver.update(c=problem.f.c * (1 + 0.1 * rng.standard_normal(problem.columns)))
+    assert solver.solve().status == "optimal"
+
+
+def test_the_unit_of_a_linear_f_does_not_depend_on_the_start():
+    problem = small_program(0)
+    solution = dapd.solve(problem)
+    stacked = problem.stacked
+
+    def first_mu(start):
+        epochs = restarts(stacked, judge_of(stacked), s_max=estimate_norm(stacked.M).s_max, start=start)
+        return next(itertools.islice(epochs, 1, None)).mu
+
+    zero = np.zeros(stacked.columns), np.zeros(stacked.rows)
+    assert first_mu((solution.x, zero[1])) == first_mu(zero)
+
+
 def test_theorem_constants_get_their_share():
     problem = quadratic_problem(dapd.Box(-0.5, 0.7), kappa=100.0, ratio=20.0)
     spectrum = dapd.estimate_spectrum(problem.M)

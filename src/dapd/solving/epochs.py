@@ -28,6 +28,7 @@ PROBES = 3  # gradients for a first estimate of an unknown L
 LEAP = 8.0  # factor of such an L
 BLOWN_UP = 1e3  # growth of the error in an epoch from which an L that is not known is called too small
 STRAIGHT = 0.05  # relative difference of two moves that go straight on
+FARTHEST_END = 60  # power of two up to which it is asked how far a linear f may take x
 FAST = 0.1  # of the fastest such move: slower ones stay where they are
 
 
@@ -91,7 +92,7 @@ class Bench:
         self.L_known = problem.f.L is not None
         self.mu = float(problem.f.mu)
         self.L = max(self.mu, self._probe(x)) if problem.f.L is None else float(problem.f.L)
-        self.unit = self.L or self._unit(x, y)
+        self.unit = self.L or self._unit()
 
     def judge(self, x: Array, y: Array) -> float:
         """The error of a point; inf if it is not a number, or far away."""
@@ -139,13 +140,30 @@ class Bench:
             direction = change
         return found
 
-    def _unit(self, x: Array, y: Array) -> float:
-        """The curvature at which a linear f moves x about as far as the constraints are away, or by 1 if they hold."""
-        problem, x, y = self.problem, on_host(x), on_host(y)
-        away = float(np.linalg.norm(y - ask.prox(problem.phi, y + problem.M.forward(x) - problem.b, 1.0)))
-        slope = float(np.linalg.norm(self.gradient(x)))
+    def _unit(self) -> float:
+        """The curvature at which a linear f moves x, from zero, as far as the constraints are away or let it go."""
+        problem = self.problem
+        slopes = self.gradient(np.zeros(problem.columns))
+        slope = float(np.linalg.norm(slopes))
+        if slope == 0:
+            return self.s_max
         self.asked[1] += 1
-        return self.s_max * (slope / (away or 1.0) or 1.0)
+        way = problem.M.forward(-slopes / slope)
+
+        def violation(steps: float) -> float:
+            return float(np.linalg.norm(ask.prox(problem.phi, steps * way - problem.b, 1.0)))
+
+        away, speed = violation(0.0), float(np.linalg.norm(way))
+        free, stopped = -FARTHEST_END, FARTHEST_END  # powers of two: x may go so far, or constraints stop half of that
+        with np.errstate(all="ignore"):
+            while speed > 0 and stopped - free > 1:
+                middle = (free + stopped) // 2
+                if violation(2.0**middle) <= away + 2.0**middle * speed / 2:  # false for NaN
+                    free = middle
+                else:
+                    stopped = middle
+        end = 2.0**stopped if stopped < FARTHEST_END else 0.0
+        return self.s_max * slope / (max(away, self.s_max * end) or 1.0)
 
     def learn_L(self, L: float) -> None:
         """Replace an estimate of L that turned out too small."""
@@ -239,6 +257,11 @@ def _straight(first: Array, second: Array, third: Array) -> tuple[Array, Any]:
     speeds = abs(straight)
     fastest = speeds.max(initial=0.0)
     return straight * (speeds >= FAST * fastest), fastest
+
+
+def lengths(x1: Array, x2: Array, y1: Array, y2: Array) -> tuple[Any, Any]:
+    """How far x and y moved."""
+    return ((x2 - x1) ** 2).sum() ** 0.5, ((y2 - y1) ** 2).sum() ** 0.5
 
 
 def moved(x: Array, y: Array, dx: Array, dy: Array, steps: float) -> tuple[Array, Array]:

@@ -18,7 +18,7 @@ from dapd.engines import in_one_program
 from dapd.engines.protocol import Engine
 from dapd.methods.base import Method
 from dapd.model.problem import Problem
-from dapd.solving.epochs import SHORTEST, Bench, EpochProgress, Guess, Judged, moved, straight_moves
+from dapd.solving.epochs import SHORTEST, Bench, EpochProgress, Guess, Judged, lengths, moved, straight_moves
 from dapd.solving.proximal import accuracy, parameters
 
 LONG, LONGER = 1000, 4  # iterations that an epoch may last in any case, and relative to those so far
@@ -27,7 +27,7 @@ ENOUGH = 1.0  # reduction from which a guess counts as good
 EARLY = 3.0  # reduction that ends an epoch early
 BETTER = 1.2  # times the rate from which another guess replaces one that is good
 FARTHER = 10.0  # times the best error at which a guess goes back to the best point
-CONSTANT, STILL = 1e-3, 0.02  # change of the error, as a logarithm, that starts a leap, and that does not end it
+CONSTANT, STILL = 1e-3, 0.02  # change of the error, as a logarithm, that starts a leap, and that counts as none
 LEAP_NEAR = 0.1  # errors up to which a leap may start; larger ones may stay constant because they are relative
 LEAPS = 8  # without a better point, after which there are no more until there is one
 FEWEST_MOVES, FARTHEST = 8, 2.0**20  # such moves in one leap
@@ -176,6 +176,7 @@ class _Guesses(_Track):
         self.guess, self.lowest, self.at, self.ran = FIRST_GUESS, lowest, bench.best, FIRST_GUESS
         self.method: Method | None = None
         self.seen = bench.best  # at the last but one look
+        self.span = bench.best, bench.best  # the points before and after the last epoch
         self.hopeful = True  # whether the last leap succeeded: else only a whole epoch without a change starts one
         self.in_vain, self.leapt_at = 0, math.inf  # leaps since there was a better point, and its error
         super().__init__(bench)
@@ -207,7 +208,7 @@ class _Guesses(_Track):
             before, done = leapt, bench.iterations
             after = self._run_epoch(guess, leapt)
         made = EpochProgress(_reduction(before, after), bench.iterations - done)
-        self.at = after
+        self.at, self.span = after, (before, after)
         if after.error > FARTHER * bench.best.error:
             self.at, self.method = bench.best, None
         yield
@@ -298,8 +299,9 @@ class _Guesses(_Track):
 
     def _down(self) -> Generator[None, None, tuple[Guess, EpochProgress | None]]:
         """Try the lower neighbours until one is good, else take the better one."""
-        tried: list[tuple[float, Guess, EpochProgress | None]] = []
-        for by in (S_DOWN, MU_DOWN) if self.bench.L > 0 else (S_DOWN, MU_DOWN, MU_UP):
+        linear, tried = self.bench.L == 0, list[tuple[EpochProgress, Guess, EpochProgress | None]]()
+        balanced = self._balanced() if linear else self.guess
+        for by in (S_DOWN, MU_DOWN, MU_UP) if linear else (S_DOWN, MU_DOWN):
             other = self._moved(by)
             if other == self.guess:
                 continue
@@ -308,14 +310,25 @@ class _Guesses(_Track):
             fresh = made if made.reduction >= ENOUGH or self.method is None else None
             if by is MU_UP and made.reduction <= 0 and tried:
                 continue  # with a larger μ̂ a point moves less, so its error may rise least without being on the way
-            tried.append((made.rate, other, fresh))
+            tried.append((made, other, fresh))
             if made.reduction >= ENOUGH:
                 break
         if not tried:  # as low as can be
             yield from self._epoch(self.guess)
             return self.guess, None
-        _, guess, fresh = max(tried, key=lambda trial: trial[0])
+        if linear and all(abs(made.reduction) < STILL for made, _, _ in tried):
+            return balanced, None
+        _, guess, fresh = max(tried, key=lambda trial: trial[0].rate)
         return guess, fresh
+
+    def _balanced(self) -> Guess:
+        """The guess of a linear f with another μ̂, so that x and y would move as far as each other, in their units.
+
+        If the error stays the same, one of the two hardly moves: x with steps of 1/μ̂, or y with steps of μ̂/s_max².
+        """
+        before, after = self.span
+        of_x, of_y = map(float, in_one_program(lengths, after.x, before.x, after.y, before.y))
+        return self._moved(MU_DOWN if self.used[0] * of_x > self.bench.s_max * of_y else MU_UP)
 
 
 class _Theorem(_Track):
