@@ -1,6 +1,10 @@
 """Batches: every problem gets the answer, the certificate and the status that it would get alone."""
 
 import logging
+import math
+import signal
+import threading
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -187,3 +191,119 @@ def test_a_time_limit_is_shared_by_problems_that_take_long():
 
     found = dapd.solve_batch([problem() for _ in range(2)], tol=0, time_limit=0.5, direct=False)
     assert np.all(found.iterations > 0) or available() == 1
+
+
+def long_problems(count):
+    """Problems that take seconds each, to full precision."""
+    rng = np.random.default_rng(1)
+    f = dapd.Quadratic(np.logspace(-6, 0, 400), rng.standard_normal(400))
+    return [
+        dapd.Problem(f, rng.standard_normal((200, 400)), rng.standard_normal(200), dapd.NonNegative())
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("engine", ["auto", "native", "python"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_ends_all_solves_and_loses_none(engine, threads, monkeypatch):
+    monkeypatch.setattr("dapd.batch.alone.available", lambda: threads)
+    problems, main = long_problems(6), threading.get_ident()
+    timer = threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT))
+    began = perf_counter()
+    timer.start()
+    batch = dapd.solve_batch(problems, tol=0, max_iterations=10**9, engine=engine, direct=False)
+    assert perf_counter() - began < 30  # of hours
+    assert set(batch.status) == {"interrupted"}
+    assert batch.iterations[0] > 0
+    first, last = batch[0], batch[5]
+    assert first.message.startswith("Interrupted")
+    assert 0 < first.solve_time + first.setup_time < 30
+    assert first.certificate.error == batch.error[0] < math.inf
+    assert "had its turn" in last.message
+    assert batch.error[5] == math.inf
+    assert last.certificate.error == certify(problems[5], last.x, last.y).error
+
+
+def test_ctrl_c_ends_a_lock_step(monkeypatch):
+    pytest.importorskip("jax")
+    from dapd.batch import lockstep
+
+    rng = np.random.default_rng(0)
+    problem = control(rng)
+    b, c = numbers(rng, problem)
+    programs, calls = lockstep.programs, []
+
+    def interrupted(*args):
+        begin, advance = programs(*args)
+
+        def some(*rest):
+            calls.append(rest)
+            if len(calls) > 2:
+                raise KeyboardInterrupt
+            return advance(*rest)
+
+        return begin, some
+
+    monkeypatch.setattr(lockstep, "programs", interrupted)
+    batch = dapd.solve_batch(problem, b=b, c=c, engine="jax", tol=1e-13)
+    assert len(calls) == 3
+    assert set(batch.status) <= {"interrupted", "optimal"}
+    assert "interrupted" in batch.status
+    k = batch.status.index("interrupted")
+    assert batch.iterations[k] == batch[k].iterations > 0
+    assert batch[k].message.startswith("Interrupted")
+    assert batch.error[k] < math.inf
+
+
+@pytest.mark.parametrize("engine", ["auto", "native", "python", "jax"])
+def test_limits_are_those_of_each_problem(engine):
+    rng = np.random.default_rng(0)
+    problem = control(rng)
+    b, c = numbers(rng, problem)
+    batch = dapd.solve_batch(problem, b=b, c=c, engine=engine, tol=1e-15, max_iterations=60, direct=False)
+    for k, one in enumerate(batch):
+        assert one.iterations == batch.iterations[k] <= 60
+        assert one.status == batch.status[k]
+        if one.status == "iteration_limit":
+            assert one.message.startswith("Stopped at the iteration limit")
+    if engine == "jax":
+        assert "iteration_limit" in batch.status
+
+
+def test_turns_that_come_too_late_are_told():
+    rng = np.random.default_rng(0)
+    problem = control(rng)
+    b, _ = numbers(rng, problem)
+    for engine in ("auto", "python"):
+        batch = dapd.solve_batch(problem, b=b, engine=engine, time_limit=1e-9)
+        assert set(batch.status) == {"time_limit"}
+        assert "had its turn" in batch[2].message
+        assert not batch.x.any()
+        assert batch[2].certificate.error == certify(problem.replaced(b=b[2]), batch.x[2], batch.y[2], batch.z[2]).error
+
+
+@pytest.mark.parametrize("engine", ["auto", "python", "jax"])
+def test_a_batch_of_jax_arrays_comes_back_as_such(engine):
+    jax = pytest.importorskip("jax")
+    rng = np.random.default_rng(0)
+    problem = control(rng)
+    b, c = numbers(rng, problem)
+    with jax.enable_x64(True):
+        given = jax.numpy.asarray(b)
+    batch = dapd.solve_batch(problem, b=given, c=c, engine=engine)
+    assert all(isinstance(v, jax.Array) for v in (batch.x, batch.y, batch.z, batch[1].x, batch[1].y))
+    assert batch.x.dtype == np.float64
+    plain = dapd.solve_batch(problem, b=b, c=c, engine=engine)
+    assert isinstance(plain.x, np.ndarray)
+    np.testing.assert_allclose(batch.x, plain.x, atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ["auto", "jax"])
+def test_no_bound_may_be_none(engine):
+    rng = np.random.default_rng(0)
+    problem = control(rng)
+    upper = rng.uniform(0.2, 1.0, (COUNT, VARIABLES))
+    batch = dapd.solve_batch(problem, bounds=(None, upper), engine=engine)
+    expected = dapd.solve_batch(problem, bounds=(-np.inf, upper), engine=engine)
+    assert batch.converged
+    np.testing.assert_array_equal(batch.x, expected.x)

@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import dapd
+from dapd.clock import agreeing
 from dapd.engines.native import NativeRunner, variants
 from dapd.engines.threads import ThreadChoice, available
 from dapd.solving.certificate import certify
@@ -241,6 +242,28 @@ def test_a_time_limit_keeps_the_steps_that_were_taken():
 def test_no_limit_is_too_long_for_a_timer():
     problem = dapd.Problem(dapd.PseudoHuber(1.0), np.eye(8, 40), np.ones(8))
     assert dapd.solve(problem, time_limit=1e300).converged
+
+
+def test_a_clock_that_may_leap_is_asked_between_short_pieces(monkeypatch):
+    M = np.random.default_rng(0).standard_normal((600, 2000))
+    problem = dapd.Problem(dapd.PseudoHuber(0.1), M, np.ones(600), spectrum=dapd.Spectrum(70.0, 10.0))
+    runner, again = started(problem, "y-dapd", 1), started(problem, "y-dapd", 1)
+    monkeypatch.setattr("dapd.clock.PULSE", 1e-5)  # less than a step takes
+    asked = []
+
+    def clock():
+        asked.append(None)
+        return time.perf_counter()
+
+    with agreeing(clock):
+        assert runner.advance(20, FOREVER) == 20
+    assert len(asked) >= 20
+    again.advance(20, FOREVER)
+    for a, b in zip(runner.state, again.state, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+    leapt = iter([0.0, 1e9])
+    with agreeing(lambda: next(leapt, 1e9)):
+        assert runner.advance(10**9, 1e6) < 10**9
 
 
 # Ctrl-C

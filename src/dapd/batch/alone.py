@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dapd.arrays import Array
 from dapd.batch.condensed import Condensed
-from dapd.batch.result import BatchResult
+from dapd.batch.interrupt import NO_LIMIT, Interrupt
+from dapd.batch.result import BatchResult, result_at
 from dapd.blas import SMALL, single_blas
+from dapd.clock import agreeing, perf_counter
+from dapd.engines.protocol import Engine
 from dapd.engines.threads import available
 from dapd.model.problem import Problem
 from dapd.model.smooth import Quadratic
@@ -25,9 +29,21 @@ from dapd.solving.solve import solve_checked
 from dapd.spectrum.estimate import Spectrum
 
 CHANGED = "Chose restarted DAPD in variables without equations that all problems of the batch share."
+SolveSome = Callable[[Sequence[int]], "list[Result | None]"]
 NATIVE = 0.05  # seconds from which a solve is mostly native code
 ROUND, PAYS = 4, 1.2  # problems per thread before more threads are tried, and how much faster these must be
+NO_TURN = {
+    Status.time_limit: "The time limit of the batch passed before this problem had its turn, so this is the start.",
+    Status.interrupted: "The batch was interrupted before this problem had its turn, so this is the start.",
+}
 CLOSER = (0.3, 0.03, 0.003)  # parts of the tolerance to which a problem in other variables is solved, one by one
+
+
+class OneByOne(NamedTuple):
+    """What became of some problems."""
+
+    results: list[Result | None]  # None: it was not its turn before the end
+    end: Status  # why it was not
 
 
 def one_by_one(
@@ -37,62 +53,79 @@ def one_by_one(
     began: float,
     starts: Callable[[int], tuple[Array, Array, Array] | None] | None = None,
     form: Condensed | None = None,
-) -> list[Result]:
+) -> OneByOne:
     """Solve some problems with at most a thread for each core; threads keep what the next problem can use.
 
     With `form`, each is first solved in the variables that all of them share.
     """
+    interrupt = Interrupt()
+    deadline = began + min(NO_LIMIT, settings.time_limit or NO_LIMIT)
 
-    def worker() -> Callable[[Sequence[int]], list[Result]]:
+    def worker() -> SolveSome:
         kept: dict[str, Any] = {}
-        shared = None if form is None else _Shared(form)
+        shared = None if form is None else _Shared(form, interrupt)
 
-        def solve_some(some: Sequence[int]) -> list[Result]:
-            found = []
-            for at in some:
-                left = None if settings.time_limit is None else began + settings.time_limit - perf_counter()
-                own, z0 = settings._replace(time_limit=None if left is None else max(left, 1e-9)), None
-                start = None if starts is None else starts(at)
-                if start is not None:
-                    x0, y0, z0 = start
-                    own = own._replace(x0=x0, y0=y0)
-                problem, result = problem_of(at), None
-                if shared is not None and any(settings.tolerances):
-                    result = shared.solve(problem, at, own)
-                # what a lock step could not solve has little in common
-                again = kept if starts is None else None
-                found.append(result or solve_checked(problem, own, perf_counter(), z0=z0, kept=again))
-            return found
+        def solve_some(some: Sequence[int]) -> list[Result | None]:
+            with agreeing(interrupt.clock):
+                return [solve_one(at) if perf_counter() < deadline else None for at in some]
+
+        def solve_one(at: int) -> Result:
+            now = time.perf_counter()
+            try:
+                result = attempt(at)
+            except KeyboardInterrupt:  # during the set-up of a solve in the main thread
+                interrupt.pressed = True
+                result = attempt(at)
+            return interrupt.told(result, time.perf_counter() - now)
+
+        def attempt(at: int) -> Result:
+            start, z0, own = None if starts is None else starts(at), None, settings
+            if start is not None:
+                x0, y0, z0 = start
+                own = own._replace(x0=x0, y0=y0)
+            problem, result = problem_of(at), None
+            if shared is not None and any(settings.tolerances):
+                result = shared.solve(problem, at, own, deadline)
+            # what a lock step could not solve has little in common
+            again = kept if starts is None else None
+            return result or solve_checked(problem, _until(deadline, own), perf_counter(), z0=z0, kept=again)
 
         return solve_some
 
     threads = min(available(), len(which))
-    return worker()(which) if threads <= 1 else _in_threads(worker, which, threads)
+    results = worker()(which) if threads <= 1 else _in_threads(worker, which, threads, interrupt)
+    return OneByOne(results, Status.interrupted if interrupt.pressed else Status.time_limit)
+
+
+def _until(deadline: float, settings: Settings) -> Settings:
+    """The settings with the time that is left."""
+    return settings._replace(time_limit=max(deadline - perf_counter(), 1e-9))
 
 
 def _in_threads(
-    worker: Callable[[], Callable[[Sequence[int]], list[Result]]], which: Sequence[int], most: int
-) -> list[Result]:
+    worker: Callable[[], SolveSome], which: Sequence[int], most: int, interrupt: Interrupt
+) -> list[Result | None]:
     """The results of all; one more doubling of the threads for as long as it pays.
 
     What a solve does in Python holds up the solves of other threads. Problems that take long are mostly native code,
     so all threads start if the first problem takes long.
     """
-    workers, results = [worker()], list[Result]()
+    workers, results = [worker()], list[Result | None]()
     with single_blas(SMALL), ThreadPoolExecutor(most) as pool:  # threads of BLAS would wait for each other
 
         def round_of(threads: int, some: Sequence[int]) -> float:
             """Solve some problems; return how many per second."""
             workers.extend(worker() for _ in range(threads - len(workers)))
             began, found = perf_counter(), list[Any]([None] * len(some))
-            parts = [some[k::threads] for k in range(threads)]
-            for k, own in enumerate(pool.map(lambda solve, part: solve(part), workers, parts)):
-                found[k::threads] = own
+            parts = [pool.submit(workers[k], some[k::threads]) for k in range(threads)]
+            interrupt.wait(parts)
+            for k, part in enumerate(parts):
+                found[k::threads] = part.result()
             results.extend(found)
             return len(some) / (perf_counter() - began)
 
         first = pool.submit(workers[0], which[:1])
-        if not wait([first], timeout=NATIVE).done:
+        if not interrupt.wait([first], timeout=NATIVE):
             workers[0] = worker()  # the first one is busy
             round_of(most, which[1:])
             return first.result() + results
@@ -111,13 +144,14 @@ def _in_threads(
 class _Shared:
     """A family in its new variables, for one thread."""
 
-    def __init__(self, form: Condensed) -> None:
+    def __init__(self, form: Condensed, interrupt: Interrupt) -> None:
+        self.interrupt = interrupt
         f = Quadratic(np.ones(form.M.shape[1]))
         spectrum = Spectrum(form.s_max, 0.0)
         self.form, self.kept = form, dict[str, Any]()
         self.first = Problem(f, form.M, form.b[0], form.rows.phi(), spectrum=spectrum)
 
-    def solve(self, problem: Problem, k: int, settings: Settings) -> Result | None:
+    def solve(self, problem: Problem, k: int, settings: Settings, deadline: float) -> Result | None:
         """Problem k; None if its certificate is not good enough for the given problem."""
         form = self.form
         phi = None
@@ -129,7 +163,8 @@ class _Shared:
         for part in CLOSER:
             tolerances = part * max(settings.tolerances), 0.0
             own = settings._replace(tolerances=tolerances, spectrum=None, x0=x0, y0=y0)
-            found = solve_checked(simple, own, perf_counter(), kept=self.kept)
+            found = solve_checked(simple, _until(deadline, own), perf_counter(), kept=self.kept)
+            self.interrupt.notice(found)
             iterations += found.iterations
             x, dual = (v[0].astype(problem.dtype) for v in here.back(found.x[None], found.y[None]))
             with np.errstate(all="ignore"):
@@ -157,16 +192,30 @@ class _Shared:
         )
 
 
-def batch_result(results: list[Result], solve_time: float, setup_time: float) -> BatchResult:
+def batch_result(
+    problem_of: Callable[[int], Problem], solved: OneByOne, setup_time: float, solve_time: float
+) -> BatchResult:
     """One result of many."""
+    first, results = problem_of(0), solved.results
+    zero = np.zeros(first.columns, first.dtype), np.zeros(first.rows, first.dtype), np.zeros(first.columns, first.dtype)
+
+    def result(k: int) -> Result:
+        found = results[k]
+        if found is None:
+            x, y, z = (part.copy() for part in zero)
+            engine = Engine("python", "nothing had to be run yet")
+            found = result_at(problem_of(k), (x, y, z), solved.end, NO_TURN[solved.end], engine=engine)
+            found = replace(found, solve_time=0.0, setup_time=0.0)
+        return found
+
     return BatchResult(
-        x=np.stack([result.x for result in results]),
-        y=np.stack([result.y for result in results]),
-        z=np.stack([result.z for result in results]),
-        status=[result.status for result in results],
-        error=np.array([result.certificate.error for result in results]),
-        iterations=np.array([result.iterations for result in results]),
+        x=np.stack([zero[0] if one is None else one.x for one in results]),
+        y=np.stack([zero[1] if one is None else one.y for one in results]),
+        z=np.stack([zero[2] if one is None else one.z for one in results]),
+        status=[solved.end if one is None else one.status for one in results],
+        error=np.array([math.inf if one is None else one.certificate.error for one in results]),
+        iterations=np.array([0 if one is None else one.iterations for one in results]),
         solve_time=solve_time,
         setup_time=setup_time,
-        result=results.__getitem__,
+        result=result,
     )

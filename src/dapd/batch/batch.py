@@ -7,10 +7,11 @@ from time import perf_counter
 from typing import Any
 
 from dapd.arguments import named
+from dapd.arrays import on_device
 from dapd.batch.alone import batch_result, one_by_one
 from dapd.batch.condensed import condensed
 from dapd.batch.family import Family, family_of, family_of_list
-from dapd.batch.result import BatchResult
+from dapd.batch.result import BatchResult, in_kind_of
 from dapd.engines import precision
 from dapd.model.problem import Problem
 from dapd.solving.settings import check_settings
@@ -42,11 +43,12 @@ def solve_batch(
     c : array (problems, columns), optional
         Of a Quadratic f = ½xᵀHx − cᵀx.
     bounds : pair of arrays (problems, columns), vectors or numbers, optional
-        Of a problem that has bounds.
+        Of a problem that has bounds; None is no bound.
     tol, tol_absolute, max_iterations
         As for `dapd.solve`, for each problem.
     time_limit : float, optional
-        Seconds for the whole batch.
+        Seconds for the whole batch. After them, or after Ctrl-C, every problem has a result: those that did not have
+        their turn are at zero, with an error of inf.
     engine : str
         "auto", "native" and "python" solve one problem per thread, each as `dapd.solve` does. "jax" takes the steps of
         all problems together on its device: restarted DAPD in lock step, where each problem has its own guesses and
@@ -79,17 +81,21 @@ def solve_batch(
         first = batch[0]
         if len({(problem.rows, problem.columns) for problem in batch}) > 1:
             raise ValueError("all problems of a batch must have the same numbers of rows and columns")
+    from_jax = first.from_jax or any(map(on_device, (b, c, *(bounds or ()))))
     settings = check_settings(first, **{**DEFAULTS, **given})
     if engine == "jax":
         with precision(engine):
             from dapd.batch.lead import solve_on_device  # jax is imported only if it is asked for
 
-            return solve_on_device(batch, settings, began)
+            return in_kind_of(solve_on_device(batch, settings, began), from_jax)
     problem_of = batch.problem if isinstance(batch, Family) else batch.__getitem__
     form = None
     if engine != "auto":  # first-order steps need good conditioning, and "auto" has others
         family = batch if isinstance(batch, Family) else family_of_list(batch)
         form = None if family is None else condensed(family)
     setup_time = perf_counter() - began
-    results = one_by_one(problem_of, range(len(batch)), settings, began, form=form)
-    return batch_result(results, perf_counter() - began - setup_time, setup_time)
+    solved = one_by_one(problem_of, range(len(batch)), settings, began, form=form)
+    return in_kind_of(
+        batch_result(problem_of, solved, setup_time, perf_counter() - began - setup_time),
+        from_jax,
+    )

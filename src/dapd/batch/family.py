@@ -47,7 +47,8 @@ def family_of(problem: Problem, b: Any, c: Any, bounds: Any) -> Family:
             raise TypeError(f"bounds must be a pair (lower, upper), found {type(bounds).__name__}")
         if problem.lower is None:
             raise ValueError("bounds can only be stacked if the problem has bounds already; give it some")
-        sides = [np.asarray(side, np.float64) for side in bounds]
+        none = -np.inf, np.inf
+        sides = [np.asarray(end if side is None else side, np.float64) for side, end in zip(bounds, none, strict=True)]
         for name, side in zip(("lower", "upper"), sides, strict=True):
             if side.ndim == 2 and side.shape[1] == problem.columns and not np.isnan(side).any():
                 given[name] = side

@@ -12,16 +12,15 @@ import numpy as np
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array, on_host, owned
-from dapd.batch.alone import one_by_one
+from dapd.batch.alone import NO_TURN, one_by_one
 from dapd.batch.device import condensed_there, stacked_condensed, stacked_family, stacked_list, way_back
 from dapd.batch.family import Family, family_of_list
-from dapd.batch.lockstep import Constants, Lockstep
-from dapd.batch.result import BatchResult
+from dapd.batch.lockstep import LOOK, Constants, Lockstep
+from dapd.batch.result import BatchResult, result_at
 from dapd.engines.protocol import Engine
 from dapd.model.problem import Problem
 from dapd.presolve import Presolve
-from dapd.solving.certificate import Certificate, certify, error_of, excess_of, objective
-from dapd.solving.request import satisfied
+from dapd.solving.certificate import Certificate, certify, error_of, excess_of
 from dapd.solving.result import SENTENCES, Result, Status
 from dapd.solving.settings import Settings
 from dapd.solving.ways.first_order import TRANSFORMS
@@ -59,36 +58,45 @@ def solve_on_device(batch: Family | list[Problem], settings: Settings, began: fl
     except TimeUp:
         plan = None
     setup_time = perf_counter() - began
-    if plan is not None and any(settings.tolerances):
+    most = math.inf if settings.max_iterations is None else settings.max_iterations
+    found = None
+    if plan is not None and any(settings.tolerances) and most >= LOOK:
         found = _run(plan, settings, deadline, first.dtype)
-    else:
-        zero = np.zeros((count, first.columns)), np.zeros((count, first.stacked.rows))
-        found = Together(*zero, np.tile(UNKNOWN, (count, 1)), np.zeros(count, int))
-    error, iterations = error_of(found.numbers), found.iterations
-    x, y = owned(found.x), owned(found.dual[:, : first.rows])
-    z = owned(found.dual[:, first.rows :]) if first.lower is not None else np.zeros_like(x)
-    x, y, z = (part.astype(first.dtype, copy=False) for part in (x, y, z))
-    rest = np.flatnonzero(~(excess_of(found.numbers, *settings.tolerances) <= 1)).tolist()
+    x, y, z, numbers, iterations, end = _parts(first, count, found)
+    good = excess_of(numbers, *settings.tolerances) <= 1
+    error, rest = error_of(numbers), np.flatnonzero(~good).tolist()
     own: dict[int, Result] = {}
-    if rest:
+    if rest and end is None:
 
         def start(k: int) -> tuple[Array, Array, Array] | None:
             return (x[k].copy(), y[k].copy(), z[k].copy()) if error[k] < GOOD_START else None
 
-        own = dict(zip(rest, one_by_one(problem_of, rest, settings._replace(engine="auto"), began, start), strict=True))
-    status = [Status.optimal] * count
+        steps = 0 if found is None else found.steps
+        left = None if settings.max_iterations is None else settings.max_iterations - steps
+        alone = settings._replace(engine="auto", max_iterations=left)
+        results, end = one_by_one(problem_of, rest, alone, began, start)
+        own = {k: _with_steps(one, steps) for k, one in zip(rest, results, strict=True) if one is not None}
+    status = [Status.optimal if well else end or Status.optimal for well in good]
     for k, one in own.items():
         x[k], y[k], z[k], status[k], error[k] = one.x, one.y, one.z, one.status, one.certificate.error
-        iterations[k] += one.iterations
+        iterations[k] = one.iterations
     solve_time = perf_counter() - began - setup_time
 
     def result(k: int) -> Result:
         if k in own:
             return own[k]
-        certificate = Certificate(*[*found.numbers[k].tolist(), math.inf])
-        point = x[k].copy(), y[k].copy(), z[k].copy()
-        alone = _result(problem_of(k), point, certificate, int(iterations[k]), settings.tolerances)
-        return replace(alone, solve_time=solve_time, setup_time=setup_time)
+        said = f"{SENTENCES[status[k]]} {TOGETHER}" if found else NO_TURN[status[k]]
+        made = result_at(
+            problem_of(k),
+            (x[k].copy(), y[k].copy(), z[k].copy()),
+            status[k],
+            said,
+            engine=Engine("jax"),
+            tolerances=settings.tolerances,
+            iterations=int(iterations[k]),
+            certificate=Certificate(*[*numbers[k].tolist(), math.inf]) if found else None,
+        )
+        return replace(made, solve_time=solve_time, setup_time=setup_time)
 
     return BatchResult(
         x=x,
@@ -109,28 +117,63 @@ class Together(NamedTuple):
     x: Array
     dual: Array
     numbers: Array  # of the certificates
-    iterations: Array
+    iterations: Array  # until that point, or all of them if it is not good enough
+    steps: int  # all of them
+    end: Status | None  # why no other way may be tried for those that are not good enough
+
+
+def _parts(
+    first: Problem, count: int, found: Together | None
+) -> tuple[Array, Array, Array, Array, Array, Status | None]:
+    """x, y, z, the numbers of certificates, iterations and the end of a lock step, or of none."""
+    if found is None:
+        x, y = np.zeros((count, first.columns)), np.zeros((count, first.stacked.rows))
+        numbers, iterations, end = np.tile(UNKNOWN, (count, 1)), np.zeros(count, int), None
+    else:
+        x, y, numbers, iterations, _, end = found
+    x, y, z = owned(x), owned(y[:, : first.rows]), owned(y[:, first.rows :])
+    z = np.zeros_like(x) if first.lower is None else z
+    x, y, z = (part.astype(first.dtype, copy=False) for part in (x, y, z))
+    return x, y, z, numbers, iterations, end
+
+
+def _with_steps(result: Result, steps: int) -> Result:
+    """The result with what the lock step took before."""
+    return replace(
+        result,
+        iterations=result.iterations + steps,
+        gradients=result.gradients + steps,
+        products=result.products + 2 * steps,
+    )
 
 
 def _run(plan: LockStepPlan, settings: Settings, deadline: float, dtype: Any) -> Together:
     """Lock steps until all certificates are good enough, or a limit is reached."""
     lockstep = plan.lockstep
-    limit = LONGEST_LOCK_STEP if settings.max_iterations is None else min(LONGEST_LOCK_STEP, settings.max_iterations)
+    most = math.inf if settings.max_iterations is None else settings.max_iterations
+    limit = int(min(LONGEST_LOCK_STEP, most))
     count = len(lockstep.known.L)
     tol = np.full(count, max(settings.tolerances))
-    at, taken = lockstep.origin(), np.zeros(count, int)
+    at, taken, steps, end = lockstep.origin(), np.zeros(count, int), 0, None
     for _ in range(ROUNDS):
-        found = lockstep.run(at, tol, limit - int(taken.max(initial=0)), deadline)
-        taken = taken + np.asarray(found.iterations)
+        found, done = lockstep.run(at, tol, limit - steps, deadline)
+        more = np.asarray(found.iterations)
+        taken, steps = np.where(more > 0, steps + more, taken), steps + done
         # a point is measured in the precision in which it is returned
         x, dual = (part.astype(dtype) for part in plan.back(found.x, found.y))
         numbers = plan.certify(x, dual)
         good = excess_of(numbers, *settings.tolerances) <= 1
-        if good.all() or taken.max() >= limit or perf_counter() >= deadline:
+        if lockstep.interrupted:
+            end = Status.interrupted
+        elif perf_counter() >= deadline:
+            end = Status.time_limit
+        elif steps + LOOK > most:
+            end = Status.iteration_limit
+        if good.all() or end is not None or steps + LOOK > limit:
             break
         at = found.x, found.y
         tol = np.where(good, np.inf, STRICTER * np.minimum(tol, np.asarray(found.error)))
-    return Together(x, dual, numbers, taken)
+    return Together(x, dual, numbers, np.where(good, taken, steps), steps, end)
 
 
 def _of_family(family: Family) -> LockStepPlan | None:
@@ -172,37 +215,3 @@ def _of_list(problems: list[Problem], deadline: float) -> LockStepPlan | None:
             return np.array([certify(p, *point)[:8] for p, *point in zip(stacked, x, y, strict=True)])
 
     return LockStepPlan(together.lockstep(known), back, judge)
-
-
-def _result(
-    problem: Problem,
-    point: tuple[Array, Array, Array],
-    certificate: Certificate,
-    iterations: int,
-    tolerances: tuple[float, float],
-) -> Result:
-    """The result of one problem of a lock step."""
-    x, y, z = point
-    dual = y if problem.lower is None else np.concatenate([y, z])
-    with np.errstate(all="ignore"):
-        value = objective(problem.stacked, x, dual, satisfied=satisfied(certificate, *tolerances))
-    return Result(
-        x=x,
-        y=y,
-        z=z,
-        status=Status.optimal,
-        message=f"{SENTENCES[Status.optimal]} {TOGETHER}",
-        iterations=iterations,
-        gradients=iterations,
-        products=2 * iterations,
-        block_products=0,
-        certificate=certificate,
-        objective=value,
-        solve_time=math.nan,
-        setup_time=math.nan,
-        history=None,
-        method="restarts",
-        parameters=None,
-        spectrum=problem.spectrum,
-        engine=Engine("jax"),
-    )

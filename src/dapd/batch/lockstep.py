@@ -110,6 +110,7 @@ class Lockstep:
         ratio = float(np.median(np.where(known.s_min > 0, known.s_min, 0.3 * known.s_max) / known.s_max))
         kappa = float(np.median(known.mu / known.L))
         best = theory.favoured(L=1.0, mu=max(kappa, 1e-8), s_max=1.0, s_min=max(ratio, 1e-7))
+        self.interrupted = False
         self.method: type[Method] = XDAPD if best.method == "x-dapd" else YDAPD
 
     def origin(self) -> tuple[Array, Array]:
@@ -118,12 +119,12 @@ class Lockstep:
         with jax.enable_x64(True):
             return jnp.zeros((count, columns)), jnp.zeros((count, rows))
 
-    def run(self, start: tuple[Array, Array], tol: Array, limit: int, deadline: float) -> Found:
-        """Walk until all errors are at most their `tol`, or a limit is reached."""
+    def run(self, start: tuple[Array, Array], tol: Array, limit: int, deadline: float) -> tuple[Found, int]:
+        """Walk until all errors are at most their `tol`, a limit is reached or Ctrl-C ends it; return the steps too."""
         with jax.enable_x64(True):
             return self._run(start, tol, limit, deadline)
 
-    def _run(self, start: tuple[Array, Array], tol: Array, limit: int, deadline: float) -> Found:
+    def _run(self, start: tuple[Array, Array], tol: Array, limit: int, deadline: float) -> tuple[Found, int]:
         found, own = None, np.arange(len(tol))  # the best points, and the problem of each place
         data = (self.measured, Constants(*map(jnp.asarray, self.known)))
         axes = (self.axes, Constants(*(0 for _ in self.known)))
@@ -132,17 +133,20 @@ class Lockstep:
         done, looks = 0, 1
         while True:
             began = perf_counter()
-            walk, active, taken = advance(data, walk, looks, done)
-            active, taken = map(int, jax.device_get((active, taken)))  # waits for the device
+            try:
+                walk, active, taken = advance(data, walk, looks, done)
+                active, taken = map(int, jax.device_get((active, taken)))  # waits for the device
+            except KeyboardInterrupt:
+                self.interrupted, active, taken = True, 0, 0
             done += taken * LOOK
             looks = max(1, min(2 * looks, int(max(1, taken) * PULSE / max(perf_counter() - began, 1e-6))))
-            looks = max(1, min(looks, -(-(limit - done) // LOOK)))
-            over = active == 0 or done >= limit or perf_counter() >= deadline
+            looks = max(1, min(looks, (limit - done) // LOOK))
+            over = active == 0 or done + LOOK > limit or perf_counter() >= deadline
             if over or (LEFT * active <= len(own) and len(own) > SMALLEST):
                 here = Found(walk.x, walk.y, walk.error, walk.iterations)
                 found = here if found is None else _merged(found, own, here)
                 if over:
-                    return found
+                    return found, done
                 going = np.flatnonzero(np.asarray(walk.error > walk.tol))
                 size = max(SMALLEST, -(-len(own) // LEFT))
                 keep = np.resize(going, size)  # repeats some, if fewer are left

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from dapd.arrays import Array
+from dapd.engines import precision
+from dapd.engines.protocol import Engine
+from dapd.model.problem import Problem
+from dapd.solving.certificate import Certificate, certify, objective
+from dapd.solving.request import in_jax, satisfied
 from dapd.solving.result import Result, Status
 
 
@@ -18,7 +26,7 @@ class BatchResult:
     y: Array  # (problems, rows)
     z: Array  # (problems, columns), the multipliers of the bounds
     status: list[Status]
-    error: Array  # of each certificate, which `tol` bounds
+    error: Array  # of each certificate, which `tol` bounds; inf if it was not a problem's turn before the end
     iterations: Array
     solve_time: float  # seconds for the whole batch
     setup_time: float
@@ -43,3 +51,53 @@ class BatchResult:
     def __repr__(self) -> str:
         ends = ", ".join(f"{count:,} {status}" for status, count in Counter(self.status).items())
         return f"BatchResult({len(self):,} problems in {self.solve_time:.3g} s: {ends})"
+
+
+def in_kind_of(batch: BatchResult, from_jax: bool) -> BatchResult:
+    """The batch with JAX arrays if the caller's were such."""
+    if not from_jax:
+        return batch
+    with precision("jax"):
+        import jax.numpy as jnp
+
+        x, y, z = (jnp.asarray(part) for part in (batch.x, batch.y, batch.z))
+    return replace(batch, x=x, y=y, z=z, result=lambda k: in_jax(batch.result(k)))
+
+
+def result_at(
+    problem: Problem,
+    point: tuple[Array, Array, Array],
+    status: Status,
+    message: str,
+    *,
+    engine: Engine,
+    tolerances: tuple[float, float] = (0.0, 0.0),
+    iterations: int = 0,
+    certificate: Certificate | None = None,
+) -> Result:
+    """The result of a problem that was not solved by itself, at a point whose certificate may be known."""
+    x, y, z = point
+    dual = y if problem.lower is None else np.concatenate([y, z])
+    with np.errstate(all="ignore"):
+        certificate = certificate or certify(problem.stacked, x, dual)
+        value = objective(problem.stacked, x, dual, satisfied=satisfied(certificate, *tolerances))
+    return Result(
+        x=x,
+        y=y,
+        z=z,
+        status=status,
+        message=message,
+        iterations=iterations,
+        gradients=iterations,
+        products=2 * iterations,
+        block_products=0,
+        certificate=certificate,
+        objective=value,
+        solve_time=math.nan,
+        setup_time=math.nan,
+        history=None,
+        method="restarts",
+        parameters=None,
+        spectrum=problem.spectrum,
+        engine=engine,
+    )

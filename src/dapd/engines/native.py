@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 from functools import cache
-from time import perf_counter
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +13,7 @@ import scipy.linalg.cython_blas
 
 from dapd.arrays import Array
 from dapd.blas import SMALL, single_blas
+from dapd.clock import perf_counter, pulse
 from dapd.engines.program import NotLinear, Program, Symbol, Trace, trace
 from dapd.engines.protocol import NotNative, check_same
 from dapd.engines.records import coupling, function
@@ -138,20 +138,22 @@ class NativeRunner:
 
     def advance(self, steps: int, deadline: float) -> int:
         """Take `steps` steps, or fewer if the deadline comes first; return how many."""
-        done = 0
+        done, patience = 0, pulse()
         with single_blas(SMALL if self.uses_blas else 0):
             while done < steps:
                 threads, some = (self.fixed, steps - done) if self.fixed else self.choice.next(steps - done)
                 began = perf_counter()
                 try:
-                    taken = self.core.run(some, threads, deadline - began)
+                    taken = self.core.run(some, threads, min(deadline - began, patience))
                 finally:  # true after a Ctrl-C too
                     self.counts.gradients += self.core.taken * self.program.gradients
                     self.counts.products += 2 * self.core.taken * self.program.dual_steps
                 self.choice.learn(threads, taken, perf_counter() - began)
                 done += taken
-                if taken < some:
+                if taken < some and perf_counter() >= deadline:
                     break
+                if taken == 0:  # a step that is not done in time is not taken at all
+                    patience *= 2
         return done
 
     def point(self) -> tuple[Array, Array]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from dapd.arrays import Array
+from dapd.clock import perf_counter, pulse
 from dapd.engines.block_tables import (
     BlockMatrix,
     JointFunction,
@@ -113,9 +113,13 @@ class BlockRunner:
 
     def advance(self, steps: int, deadline: float = math.inf) -> int:
         """Take `steps` steps, or fewer if the deadline comes first; return how many."""
-        self._progress[1:] = 0
+        self._progress[1:], done = 0, 0
         try:
-            return int(self._loop.run(self._arrays, self._progress, steps, deadline - perf_counter()))
+            while True:
+                limit = min(deadline - perf_counter(), pulse())
+                done += int(self._loop.run(self._arrays, self._progress, steps - done, limit))
+                if done >= steps or perf_counter() >= deadline:
+                    return done
         finally:  # true after a Ctrl-C too
             self.method.oracle.counts[:] += self._progress[1:]
 

@@ -84,8 +84,11 @@ def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: 
 
 def in_kind_of(problem: Problem, result: Result) -> Result:
     """The result with JAX arrays if M or b of the problem was one."""
-    if not problem.from_jax:
-        return result
+    return in_jax(result) if problem.from_jax else result
+
+
+def in_jax(result: Result) -> Result:
+    """The result with JAX arrays."""
     with precision("jax"):
         import jax.numpy as jnp
 
