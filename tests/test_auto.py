@@ -369,6 +369,18 @@ def test_clarabel_begins_only_when_its_cost_is_known():
     assert search.done
 
 
+def test_a_little_less_error_is_no_progress():
+    problem = dapd.Problem(dapd.Quadratic(np.ones(9), np.arange(9.0)), np.eye(6, 9), np.ones(6))
+    search = Search(problem, (1e-9, 0.0), 1000, math.inf, None)
+    solved = dapd.solve(problem, tol=1e-12)
+    for k in range(50):  # the error falls by 1 part in 500 each time
+        search.judge(solved.x + 1e-5 * 0.998**k, solved.y)
+    assert search.error == search.point.certificate.error
+    assert search.judged_at_best == 1
+    search.judge(solved.x + 1e-6, solved.y)
+    assert search.judged_at_best == search.judged == 51
+
+
 def test_a_wrong_L_is_no_error_about_x0():
     f = dapd.Smooth(lambda x: 50 * x @ x, lambda x: 100 * x, mu=1.0, L=1.0)
     problem = dapd.Problem(f, np.random.default_rng(0).standard_normal((20, 60)), np.ones(20))

@@ -1,5 +1,7 @@
 """Problems without a solution: rays are found near approximate directions, and never where there is none."""
 
+from time import perf_counter
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -88,6 +90,18 @@ def test_directions_near_a_ray_prove_infeasibility(name, kind, noise):
         stacked = problem.stacked
         along = np.concatenate([direction, np.ones(stacked.rows - 8)])
         assert proves_infeasible(stacked, np.zeros(12), along).shape == (8,)
+
+
+def test_corrections_end_at_a_deadline():
+    rng = np.random.default_rng(0)
+    problem, _, d = infeasible_problem("equations", 0)
+    direction = noisy(rng, d, 1e-9)  # has to be corrected
+    assert proves_infeasible(problem, np.zeros(12), direction, perf_counter() + 60) is not None
+    assert proves_infeasible(problem, np.zeros(12), direction, perf_counter()) is None
+    problem, v = unbounded_problem("quadratic", 0)
+    direction = noisy(rng, v, 1e-9)
+    assert proves_unbounded(problem, np.zeros(12), direction, perf_counter() + 60) is not None
+    assert proves_unbounded(problem, np.zeros(12), direction, perf_counter()) is None
 
 
 @pytest.mark.parametrize("kind", KINDS)

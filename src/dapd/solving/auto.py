@@ -321,11 +321,11 @@ def _ray(search: Search, moved: Moved | None, found_by: Way | None, start: Array
     x = np.clip(on_host(search.point.x), -far, far)
     with np.errstate(all="ignore"):
         if dy is not None:
-            ray = proves_infeasible(search.problem, x, dy)
+            ray = proves_infeasible(search.problem, x, dy, search.deadline)
             if ray is not None:
                 return Ended(Status.infeasible, ray, found_by, "")
         if dx is not None:
-            ray = proves_unbounded(search.problem, x, dx)
+            ray = proves_unbounded(search.problem, x, dx, search.deadline)
             if ray is not None:
                 return Ended(Status.unbounded, ray, found_by, "")
     return None

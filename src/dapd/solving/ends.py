@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr
 
-from dapd.arguments import consecutive
+from dapd.arguments import TimeUp, consecutive
 from dapd.arrays import Array, on_host
+from dapd.clock import perf_counter
 from dapd.model import ask
 from dapd.model.problem import Problem
 from dapd.operators.base import Operator
@@ -43,8 +44,8 @@ class Checked(NamedTuple):
     parts: Array  # products relative to the sizes of their terms; small ones must stay as they are
 
 
-def proves_infeasible(problem: Problem, x: Array, direction: Array) -> Array | None:
-    """A ray d of y, near `direction`, that shows that no x satisfies the constraints; None if there is none.
+def proves_infeasible(problem: Problem, x: Array, direction: Array, deadline: float = math.inf) -> Array | None:
+    """A ray d of y, near `direction`, that shows that no x satisfies the constraints; None if none is found in time.
 
     For every feasible x within its bounds, −bᵀd − φ∞(d) ≤ −(Mᵀd)ᵀx ≤ Σ_j sup{−(Mᵀd)_j x_j : lower_j ≤ x_j ≤ upper_j}
     (Farkas), so it suffices that the left side is the greater. A coordinate without the bound that its supremum needs
@@ -73,12 +74,13 @@ def proves_infeasible(problem: Problem, x: Array, direction: Array) -> Array | N
         lambda t: problem.phi.project_recession(t / weights) * weights,
         lambda t: _farkas(problem, x, t / weights),
         LinearOperator((problem.columns, problem.rows), matvec=adjoint, rmatvec=forward, dtype=np.float64),
+        deadline,
     )
     return None if ray is None else ray / weights
 
 
-def proves_unbounded(problem: Problem, x: Array, direction: Array) -> Array | None:
-    """A ray v of x, near `direction`, along which f(x) + φ*(Mx − b) falls without end; None if there is none.
+def proves_unbounded(problem: Problem, x: Array, direction: Array, deadline: float = math.inf) -> Array | None:
+    """A ray v of x, near `direction`, along which f(x) + φ*(Mx − b) falls without end; None if none is found in time.
 
     f∞(v) + φ*∞(Mv) < 0, and v points to where bounds are absent. So there is no minimum if any x is feasible at all.
     What must cancel, the entries of Mv that φ* does not allow and f's curvature along v, cancels to rounding, and the
@@ -114,7 +116,7 @@ def proves_unbounded(problem: Problem, x: Array, direction: Array) -> Array | No
         proof = proof and -float(ask.gradient(f, x + OUTWARD * (1 + greatest(x)) * t) @ t) - outside >= gain / 2
         return Checked(proof, left, gain, 0.0, left, left)
 
-    return _cleaned(v / longest, lambda t: np.clip(t, low, high), check, flat.products)
+    return _cleaned(v / longest, lambda t: np.clip(t, low, high), check, flat.products, deadline)
 
 
 class _Flatness:
@@ -222,8 +224,9 @@ def _cleaned(
     project: Callable[[Array], Array],
     check: Callable[[Array], Checked],
     products: LinearOperator,
+    deadline: float,
 ) -> Array | None:
-    """The direction, moved by least squares until what must cancel does; None if it is no ray.
+    """The direction, moved by least squares until what must cancel does; None if it is no ray, or the time is up.
 
     First, products that are wrong are moved to zero. Then they are moved `beyond`, to the side that is allowed if there
     is one, while those near zero stay as they are: that helps if many rows are nearly active.
@@ -247,7 +250,10 @@ def _cleaned(
                 wrong = np.where(found.spare, 2.0, 1.0) * found.left
             else:
                 wrong = products.matvec(ray)
-            change = _correction(ray, wrong, must, products)
+            try:
+                change = _correction(ray, wrong, must, products, deadline)
+            except TimeUp:
+                return None
             if not float(np.max(abs(change))) <= CORRECTION:
                 break
             ray = ray + change
@@ -255,11 +261,13 @@ def _cleaned(
     return None
 
 
-def _correction(ray: Array, wrong: Array, must: Array, products: LinearOperator) -> Array:
+def _correction(ray: Array, wrong: Array, must: Array, products: LinearOperator, deadline: float) -> Array:
     """The least change of the ray's entries that changes the products in `must` by −wrong."""
     movable = ray != 0
 
     def spread(t: Array) -> Array:
+        if perf_counter() >= deadline:
+            raise TimeUp
         full = np.zeros(ray.shape)
         full[movable] = t
         return full

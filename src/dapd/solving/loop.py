@@ -147,15 +147,15 @@ class Loop:
             return Status.optimal
         if not math.isfinite(look.certificate.error) or runs_away(self.residuals):
             return Status.diverged
-        problem = self.method.problem
+        problem, at, judging = self.method.problem, look.x, self.judging
         if before is not None:
             away = look.y - before.y
-            self.ray = proves_infeasible(problem, look.x, away) if self.judging.may_be_ray(away) else None
+            self.ray = proves_infeasible(problem, at, away, self.deadline) if judging.may_be_ray(away) else None
             if self.ray is not None:
                 return Status.infeasible
             if before.x is not None:
-                gone = look.x - before.x
-                self.ray = proves_unbounded(problem, look.x, gone) if self.judging.may_descend(look.x, gone) else None
+                gone = at - before.x
+                self.ray = proves_unbounded(problem, at, gone, self.deadline) if judging.may_descend(at, gone) else None
             if self.ray is not None:
                 return Status.unbounded
         if stop:

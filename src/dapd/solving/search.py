@@ -38,7 +38,7 @@ class Search:
         self.kept = {} if kept is None else kept  # set-ups that these use again
         self.began = perf_counter()
         self.best: Info | None = None
-        self.error = math.inf  # of the best point
+        self.error = self.much_better = math.inf  # of the best point, and when it last fell by more than rounding may
         self.slowdown = 1.0  # how much slower this machine is at the moment than predictions assume
         self.iterations = self.gradients = self.products = 0
         self.judged = self.judged_at_best = self.judged_at_doubt = 0  # points
@@ -65,7 +65,9 @@ class Search:
             or (error == 0.0 and certificate.error < self.best.certificate.error)
         ):
             self.best = Info(self.iterations, perf_counter() - self.began, x, y, certificate)
-            self.error, self.judged_at_best = error, self.judged
+            self.error = error
+            if not error > (1 - ROUNDED) * self.much_better:  # less may be rounding
+                self.much_better, self.judged_at_best = error, self.judged
         return error
 
     def complete(self, look: Info) -> Info:
