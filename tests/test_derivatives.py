@@ -233,6 +233,43 @@ def test_failures_raise_with_the_message_or_give_nan():
     assert slopes[1].sum() == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("outer", [lambda function: function, jax.jit])
+def test_a_row_of_nan_loses_only_itself(outer):
+    M = np.ones((1, 3))
+
+    def total(b, c):
+        return dj.solve(dj.Quadratic(np.ones(3), c), M, b, dj.NonNegative(), failures="nan").x.sum()
+
+    b, c = jnp.array([[1.0], [jnp.nan], [2.0], [2.0]]), jnp.ones((4, 3)).at[3, 1].set(jnp.nan)
+    values, slopes = outer(jax.vmap(jax.value_and_grad(total)))(b, c)
+    assert jnp.isnan(values).tolist() == jnp.isnan(slopes[:, 0]).tolist() == [False, True, False, True]
+    assert values[0] == pytest.approx(1.0)
+    assert slopes[2, 0] == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="b holds NaN"):
+        dj.solve(dj.Quadratic(np.ones(3)), M, jnp.array([jnp.nan]))
+
+
+def test_lists_and_tuples_are_arrays():
+    phi = dj.Stack([dj.Zero(), dj.Interval((0.0,), [1.0])], sizes=[1, 1])
+    by_lists = dj.solve(
+        dj.Quadratic([1, 2, 3], (1.0, 1.0, 0.0)), [[1, 1, 1], [0, 1, 0]], (1, 0), phi, bounds=([0, 0, 0], 1)
+    )
+    expected = dj.solve(
+        dj.Quadratic(np.arange(1.0, 4.0), np.array([1.0, 1.0, 0.0])),
+        np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 0.0]]),
+        np.array([1.0, 0.0]),
+        dj.Stack([dj.Zero(), dj.Interval(np.zeros(1), np.ones(1))], sizes=[1, 1]),
+        bounds=(np.zeros(3), 1.0),
+    )
+    for found, wanted in zip(by_lists, expected, strict=True):
+        assert jnp.allclose(found, wanted, atol=1e-6)
+
+    def first(t):
+        return dj.solve(dj.Quadratic([1.0, t, 3.0]), [[1.0, t, 1.0]], [t]).x[0]
+
+    assert jax.grad(first)(1.5) == pytest.approx(float(first(1.51) - first(1.49)) / 0.02, rel=1e-3)
+
+
 def test_float32_is_solved_in_float64_and_the_configuration_stays():
     (b, c, H, M), _, _ = problem_for("nonnegative")
 

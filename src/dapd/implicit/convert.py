@@ -19,7 +19,7 @@ from dapd.operators.convert import as_operator
 from dapd.second_order.matrices import NotExplicit, entries, explicit
 
 # a subclass may compute something else, so it is not among them
-RECORDS: dict[type, type] = {
+RECORDS: dict[type, type[ParameterRecord]] = {
     getattr(module, name): getattr(records, name)
     for module, names in (
         (smooth, ("Quadratic", "LeastSquares", "Logistic", "PseudoHuber", "Separable")),
@@ -58,7 +58,8 @@ def data_of(f: Any, M: Any, b: Any, phi: Any, bounds: Any) -> Data:
         lower = upper = None
     elif isinstance(bounds, (tuple, list)) and len(bounds) == 2:
         lower, upper = (
-            end if value is None else value for value, end in zip(bounds, (-float("inf"), float("inf")), strict=True)
+            end if value is None else _listed(value)
+            for value, end in zip(bounds, (-float("inf"), float("inf")), strict=True)
         )
     else:
         raise TypeError(f"bounds must be a pair (lower, upper), found {type(bounds).__name__}")
@@ -72,7 +73,12 @@ def data_of(f: Any, M: Any, b: Any, phi: Any, bounds: Any) -> Data:
             "phi must be one of Zero, NonNegative, L1, GroupBall, Box, Interval, Conjugate and Stack, "
             f"found {type(phi).__name__}"
         )
-    return Data(f, matrix("M", M), b, phi, lower, upper)
+    return Data(f, matrix("M", M), _listed(b), phi, lower, upper)
+
+
+def _listed(value: Any) -> Any:
+    """A tuple of numbers as a list, since records may be tuples."""
+    return list(value) if type(value) is tuple else value
 
 
 def matrix(name: str, M: Any) -> Any:
@@ -87,7 +93,7 @@ def matrix(name: str, M: Any) -> Any:
     if sp.issparse(M):
         return Sparse.of(M)
     if not hasattr(M, "matvec"):
-        return M
+        return _listed(M)
     if name == "H":  # it is symmetric, so it need not have a transpose of its own
         M = LinearOperator(M.shape, matvec=M.matvec, rmatvec=M.matvec, dtype=M.dtype)
     return Products(as_operator(M, name=name))
@@ -98,7 +104,13 @@ def record(thing: Any) -> Any:
     kind = RECORDS.get(type(thing))
     if kind is None and not isinstance(thing, (FunctionRecord, PhiRecord)):
         return thing
-    values = {one.name: _part(one.name, getattr(thing, one.name, None)) for one in fields(kind or thing)}
+    fixed = (kind or type(thing)).fixed
+    values = {
+        one.name: getattr(thing, one.name, None)
+        if one.name in fixed
+        else _part(one.name, getattr(thing, one.name, None))
+        for one in fields(kind or thing)
+    }
     if isinstance(thing, smooth.Separable):
         values["sizes"] = [block.stop - block.start for block in thing.blocks or []]
     return replace(thing, **values) if kind is None else kind(**values)
@@ -107,7 +119,7 @@ def record(thing: Any) -> Any:
 def _part(name: str, value: Any) -> Any:
     if name in ("H", "A"):
         return matrix(name, value)
-    return [record(part) for part in value] if name in ("functions", "parts") else record(value)
+    return [record(part) for part in value] if name in ("functions", "parts") else record(_listed(value))
 
 
 def check_shapes(data: Data) -> None:

@@ -42,20 +42,30 @@ def problem_of(data: Data) -> Problem:
 
 def solutions(datas: Sequence[Data], settings: SolveOptions) -> Iterator[tuple[Array, Array, Array]]:
     """Of each: the point (x, w) and prox steps that suit it, or NaN if the solve fails and the settings say so."""
-    many, options = list(_conditions(datas)), dict(settings.options)
+    whole = [data for data in datas if not _is_lost(data, settings)]
+    many, options = list(_conditions(whole)), dict(settings.options)
     results: Iterable[Result | None] = [None] * len(many)
-    if len(many) > 1 and options.keys() <= TOGETHER and _hessian(datas[0]) is None:
+    if len(many) > 1 and options.keys() <= TOGETHER and _hessian(whole[0]) is None:
         results = solve_batch([conditions.given for conditions in many], **options)
-    for conditions, result, data in zip(many, results, datas, strict=True):
-        try:
-            x, w = _alone(conditions, options) if result is None else _closer(conditions, result)
-        except NotSolved:
-            if settings.failures == "raise":
-                raise
-            x, w = (np.full(n, np.nan) for n in data.lengths)
-            yield x, w, w
-        else:
-            yield x, w, conditions.steps(x, w)
+    solved = zip(many, results, strict=True)
+    for data in datas:
+        x, w = (np.full(n, np.nan) for n in data.lengths)
+        steps = w
+        if not _is_lost(data, settings):
+            conditions, result = next(solved)
+            try:
+                x, w = _alone(conditions, options) if result is None else _closer(conditions, result)
+                steps = conditions.steps(x, w)
+            except NotSolved:
+                if settings.failures == "raise":
+                    raise
+        yield x, w, steps
+
+
+def _is_lost(data: Data, settings: SolveOptions) -> bool:
+    """Whether there is no solution since some number is NaN, and the settings say that this is no error."""
+    arrays = (np.asarray(leaf) for leaf, _ in leaves(data))
+    return settings.failures == "nan" and any(leaf.dtype.kind == "f" and np.isnan(leaf).any() for leaf in arrays)
 
 
 def linear_solvers(
@@ -65,16 +75,18 @@ def linear_solvers(
 
     It gives NaN at a point that is NaN, and if the system cannot be solved and the settings say so.
     """
-    for conditions, point in zip(_conditions(datas), points, strict=True):
-        yield _linear_solver(conditions, point, settings, transpose)
+    solved = _conditions(data for data, point in zip(datas, points, strict=True) if not np.isnan(point[0]).any())
+    for x, w, steps in points:
+        lost = np.full(x.shape, np.nan), np.full(w.shape, np.nan)
+        if np.isnan(x).any():
+            yield lambda r, q, lost=lost: lost  # type: ignore[misc]
+        else:
+            yield _linear_solver(next(solved), (x, w, steps), settings, transpose)
 
 
 def _linear_solver(
     conditions: Conditions, point: Sequence[Array], settings: SolveOptions, transpose: bool
 ) -> Callable[[Array, Array], Point]:
-    lost = np.full(point[0].shape, np.nan), np.full(point[1].shape, np.nan)
-    if np.isnan(point[0]).any():
-        return lambda r, q: lost
     linear = conditions.at(*(part.astype(np.float64) for part in point))
 
     def solve(r: Array, q: Array) -> Point:
@@ -83,7 +95,7 @@ def _linear_solver(
         except NotSolved:
             if settings.failures == "raise":
                 raise
-            return lost
+            return np.full(r.shape, np.nan), np.full(q.shape, np.nan)
 
     return solve
 

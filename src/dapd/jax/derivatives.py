@@ -15,7 +15,7 @@ from dapd.implicit import host
 from dapd.implicit.conditions import residual
 from dapd.implicit.convert import Data, check_shapes, data_of
 from dapd.implicit.options import SolveOptions, check_options
-from dapd.implicit.records import Sparse
+from dapd.implicit.records import ParameterRecord, Sparse
 from dapd.jax import products as _products  # noqa: F401  # registers itself
 from dapd.jax.host_calls import call_host
 from dapd.jax.smooth import Smooth
@@ -73,13 +73,17 @@ def _arrays(data: Any) -> Any:
     """The data as JAX arrays, all floating ones of the same dtype."""
     kept = (Sparse, Smooth)
 
+    def is_leaf(leaf: Any) -> bool:
+        numbers = type(leaf) is list and not any(isinstance(part, ParameterRecord) for part in leaf)
+        return numbers or isinstance(leaf, kept)
+
     def floating(leaf: Any) -> Any:
         if isinstance(leaf, kept):  # indices stay whole numbers
             return jax.tree.map(jnp.asarray, leaf)
         array = jnp.asarray(leaf)
         return array if jnp.issubdtype(array.dtype, jnp.inexact) else array.astype(float)
 
-    data = jax.tree.map(floating, data, is_leaf=lambda leaf: isinstance(leaf, kept))
+    data = jax.tree.map(floating, data, is_leaf=is_leaf)
     floats = [leaf for leaf in jax.tree.leaves(data) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
     dtype = jnp.result_type(*floats)
     if not jnp.issubdtype(dtype, jnp.floating):
