@@ -354,3 +354,17 @@ def test_float32_answer_is_certified_in_float64():
     x, y = result.x.astype(np.float64), result.y.astype(np.float64)
     M = single.M.matrix.astype(np.float64)
     assert result.certificate.stationarity == pytest.approx(np.linalg.norm(problem.f.grad(x) + M.T @ y), rel=1e-9)
+
+
+@pytest.mark.parametrize("engine", ["auto", "native", "python", "jax"])
+def test_a_solution_is_a_start_that_needs_no_more_steps(engine):
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((5, 12))
+    f = dapd.Quadratic(np.linspace(0.5, 3.0, 12), 3 * rng.standard_normal(12))
+    problem = dapd.Problem(f, M, M @ rng.uniform(-0.5, 0.5, 12), bounds=(-0.6, 0.6))
+    solved = dapd.solve(problem, tol=1e-8)
+    assert np.count_nonzero(solved.z) > 2
+    again = dapd.solve(problem, x0=solved.x, y0=solved.y, engine=engine)
+    assert (again.status, again.iterations) == ("optimal", 0)
+    inside = dapd.solve(problem, x0=0 * solved.x, y0=solved.y, engine=engine)
+    assert inside.status == "optimal"

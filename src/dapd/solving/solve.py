@@ -15,6 +15,7 @@ from dapd.engines import bind, on_mesh, precision
 from dapd.engines.protocol import Runner
 from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
+from dapd.model import ask
 from dapd.model.problem import Problem
 from dapd.solving.auto import solve_auto
 from dapd.solving.checkpoint import Checkpoint
@@ -25,6 +26,7 @@ from dapd.solving.settings import Settings, check_settings
 from dapd.spectrum.estimate import Spectrum
 
 LIMIT = 1_000_000  # passes over M allowed if no limit is given
+AT_BOUND = 1e-6  # relative distance from a bound at which x0 may have a multiplier
 
 
 @named
@@ -74,7 +76,8 @@ def solve(
         Seconds for the whole call, set-up included; checked between steps and between products of the set-up. A call
         whose set-up takes longer returns its start.
     x0, y0 : vector, optional
-        Where to start; zero by default. The multipliers of the bounds start at zero.
+        Where to start; zero by default. The multipliers of the bounds start at zero; with "auto", x0 and y0, at what
+        these imply where x0 is at a bound, so the solution of an earlier solve is one.
     spectrum : Spectrum, optional
         Bounds on the singular values of M; by default the problem's own if it has them, else estimated.
     parameters : record of `dapd.theory`, optional
@@ -138,7 +141,10 @@ def solve_checked(
     start = {"x0": settings.x0, "y0": settings.y0}
     if problem.lower is not None:
         if settings.y0 is not None:
-            z0 = np.zeros(problem.columns, problem.dtype) if z0 is None else z0
+            if z0 is None:
+                z0 = np.zeros(problem.columns, problem.dtype)
+                if method == "auto" and settings.x0 is not None:
+                    z0 = implied_multipliers(problem, settings.x0, settings.y0).astype(problem.dtype)
             start["y0"] = np.concatenate([settings.y0, z0])
         if spectrum is not None:
             spectrum = problem.stacked_spectrum(spectrum)
@@ -171,6 +177,13 @@ def solve_checked(
         if settings.checkpoint is not None:
             saved.write(result.x, np.concatenate([result.y, result.z]) if problem.lower is not None else result.y)
     return in_kind_of(problem, result)
+
+
+def implied_multipliers(problem: Problem, x: Array, y: Array) -> Array:
+    """The z of the bounds that x is at with ∇f(x) + Mᵀy + z = 0, where its sign is right; zero elsewhere."""
+    z = -(ask.gradient(problem.f, x) + problem.M.adjoint(y))
+    at_lower, at_upper = (abs(x - end) <= AT_BOUND * (1 + abs(end)) for end in problem.bounds)
+    return np.where(at_lower & (z < 0) | at_upper & (z > 0), z, 0.0)
 
 
 def _split_for(callback: Callable[[Info], object], rows: int) -> Callable[[Info], object]:
