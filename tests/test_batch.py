@@ -293,6 +293,7 @@ def test_a_batch_of_jax_arrays_comes_back_as_such(engine):
     batch = dapd.solve_batch(problem, b=given, c=c, engine=engine)
     assert all(isinstance(v, jax.Array) for v in (batch.x, batch.y, batch.z, batch[1].x, batch[1].y))
     assert batch.x.dtype == np.float64
+    assert batch[1].to_dict()["x"] == batch[1].x.tolist()
     plain = dapd.solve_batch(problem, b=b, c=c, engine=engine)
     assert isinstance(plain.x, np.ndarray)
     np.testing.assert_allclose(batch.x, plain.x, atol=1e-5)
@@ -307,3 +308,16 @@ def test_no_bound_may_be_none(engine):
     expected = dapd.solve_batch(problem, bounds=(-np.inf, upper), engine=engine)
     assert batch.converged
     np.testing.assert_array_equal(batch.x, expected.x)
+
+
+def test_linear_programs_leave_no_time_to_a_lock_step():
+    rng = np.random.default_rng(0)
+    M, c = rng.standard_normal((4, 7)), rng.standard_normal(7)
+    problem = dapd.Problem(dapd.Quadratic(None, c), M, np.ones(4), dapd.NonNegative(), bounds=(-1, 1))
+    batch = dapd.solve_batch(problem, b=rng.uniform(-0.5, 1, (20, 4)), engine="jax")
+    assert batch.converged
+    assert all("lock step" not in one.message for one in batch)
+    curved = [dapd.Problem(dapd.Quadratic(np.ones(7), c), rng.standard_normal((4, 7)), np.ones(4)) for _ in range(3)]
+    late = dapd.solve_batch(curved, engine="jax", time_limit=1e-9)
+    assert set(late.status) == {"time_limit"}
+    assert "had its turn" in late[0].message

@@ -48,7 +48,7 @@ def solve_batch(
         As for `dapd.solve`, for each problem.
     time_limit : float, optional
         Seconds for the whole batch. After them, or after Ctrl-C, every problem has a result: those that did not have
-        their turn are at zero, with an error of inf.
+        their turn are at zero, with inf in `error`.
     engine : str
         "auto", "native" and "python" solve one problem per thread, each as `dapd.solve` does. "jax" takes the steps of
         all problems together on its device: restarted DAPD in lock step, where each problem has its own guesses and

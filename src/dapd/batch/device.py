@@ -20,6 +20,7 @@ from dapd.engines.jax_maps import DenseMap
 from dapd.model.problem import Problem, least_slope
 from dapd.presolve.rows import PhiTable
 from dapd.solving.jax_certificate import Measured, certificate_of
+from dapd.spectrum.deadline import check_deadline
 
 F64 = np.dtype(np.float64)
 
@@ -131,10 +132,13 @@ def stacked_family(family: Family) -> Stacked | None:
     return Stacked(measured, Measured(axes, 0, duals, columns_axis, many))
 
 
-def stacked_list(problems: Sequence[Problem]) -> Stacked | None:
+def stacked_list(problems: Sequence[Problem], deadline: float) -> Stacked | None:
     """Problems of the same structure; None if they have not."""
     with jax.enable_x64(True):
-        trees = [_measured(problem) for problem in problems]
+        trees = []
+        for problem in problems:
+            check_deadline(deadline)
+            trees.append(_measured(problem))
         structures = {jax.tree.structure(tree) for tree in trees}
         shapes = {tuple(jnp.shape(leaf) for leaf in jax.tree.leaves(tree)) for tree in trees}
         if len(structures) > 1 or len(shapes) > 1 or not isinstance(trees[0].placed.phi, PhiOf):

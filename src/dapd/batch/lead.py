@@ -24,6 +24,7 @@ from dapd.solving.certificate import Certificate, certify, error_of, excess_of
 from dapd.solving.result import SENTENCES, Result, Status
 from dapd.solving.settings import Settings
 from dapd.solving.ways.first_order import TRANSFORMS
+from dapd.spectrum.deadline import check_deadline
 from dapd.spectrum.estimate import estimate_norm
 
 ROUNDS = 3  # of a lock step, with stricter tolerances for the problems whose own certificate is not good enough
@@ -189,12 +190,15 @@ def _of_family(family: Family) -> LockStepPlan | None:
 def _of_list(problems: list[Problem], deadline: float) -> LockStepPlan | None:
     """By a presolve of each problem; None if that leaves problems of different structures."""
     stacked = [problem.stacked for problem in problems]
+    if not stacked[0].f.L:  # a lock step takes the parameters of theorems
+        return None
     transforms: list[Presolve] = []
     for problem in stacked:
+        check_deadline(deadline)
         again = transforms[-1].again(problem) if transforms else None
         transforms.append(again or Presolve.apply(problem, TRANSFORMS, deadline))
     simple = [transform.problem for transform in transforms]
-    together = stacked_list(simple)
+    together = stacked_list(simple, deadline)
     if together is None or any(not problem.f.L for problem in simple):
         return None
     spectra = [problem.spectrum or estimate_norm(problem.M, deadline=deadline) for problem in simple]

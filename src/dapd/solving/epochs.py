@@ -28,7 +28,7 @@ PROBES = 3  # gradients for a first estimate of an unknown L
 LEAP = 8.0  # factor of such an L
 BLOWN_UP = 1e3  # growth of the error in an epoch from which an L that is not known is called too small
 STRAIGHT = 0.05  # relative difference of two moves that go straight on
-FARTHEST_END = 60  # power of two up to which it is asked how far a linear f may take x
+HARDLY = 1e-4  # part of the length of a point that is no move
 FAST = 0.1  # of the fastest such move: slower ones stay where they are
 
 
@@ -141,29 +141,10 @@ class Bench:
         return found
 
     def _unit(self) -> float:
-        """The curvature at which a linear f moves x, from zero, as far as the constraints are away or let it go."""
+        """The curvature at which a linear f moves x about as far as b is from zero."""
         problem = self.problem
-        slopes = self.gradient(np.zeros(problem.columns))
-        slope = float(np.linalg.norm(slopes))
-        if slope == 0:
-            return self.s_max
-        self.asked[1] += 1
-        way = problem.M.forward(-slopes / slope)
-
-        def violation(steps: float) -> float:
-            return float(np.linalg.norm(ask.prox(problem.phi, steps * way - problem.b, 1.0)))
-
-        away, speed = violation(0.0), float(np.linalg.norm(way))
-        free, stopped = -FARTHEST_END, FARTHEST_END  # powers of two: x may go so far, or constraints stop half of that
-        with np.errstate(all="ignore"):
-            while speed > 0 and stopped - free > 1:
-                middle = (free + stopped) // 2
-                if violation(2.0**middle) <= away + 2.0**middle * speed / 2:  # false for NaN
-                    free = middle
-                else:
-                    stopped = middle
-        end = 2.0**stopped if stopped < FARTHEST_END else 0.0
-        return self.s_max * slope / (max(away, self.s_max * end) or 1.0)
+        slope = float(np.linalg.norm(self.gradient(np.zeros(problem.columns))))
+        return self.s_max * (slope or 1.0) / (float(np.linalg.norm(problem.b)) or 1.0)
 
     def learn_L(self, L: float) -> None:
         """Replace an estimate of L that turned out too small."""
@@ -259,9 +240,10 @@ def _straight(first: Array, second: Array, third: Array) -> tuple[Array, Any]:
     return straight * (speeds >= FAST * fastest), fastest
 
 
-def lengths(x1: Array, x2: Array, y1: Array, y2: Array) -> tuple[Any, Any]:
-    """How far x and y moved."""
-    return ((x2 - x1) ** 2).sum() ** 0.5, ((y2 - y1) ** 2).sum() ** 0.5
+def lengths(x: Array, x_before: Array, y: Array, y_before: Array) -> tuple[Any, Any]:
+    """How far x and y moved, and a small part of how long they are."""
+    moved = ((x - x_before) ** 2).sum() ** 0.5, ((y - y_before) ** 2).sum() ** 0.5
+    return moved[0] + HARDLY * (x**2).sum() ** 0.5, moved[1] + HARDLY * (y**2).sum() ** 0.5
 
 
 def moved(x: Array, y: Array, dx: Array, dy: Array, steps: float) -> tuple[Array, Array]:

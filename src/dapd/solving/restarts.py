@@ -1,7 +1,7 @@
-"""Restarts: epochs of x- or y-DAPD with guessed constants, backed by two tracks that are provable.
+"""Restarts: epochs of x- or y-DAPD with guessed constants, or anchored ones, backed by two tracks that are provable.
 
-The guesses are for speed. Their safeguards are the theorem's own constants, if they are known, and proximal epochs,
-which converge whenever there is a saddle point. docs/restarts.md states what follows and proves it.
+Guesses and anchors are for speed. Their safeguards are the theorem's own constants, if they are known, and proximal
+epochs, which converge whenever there is a saddle point. docs/restarts.md states what follows and proves it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from dapd.engines import in_one_program
 from dapd.engines.protocol import Engine
 from dapd.methods.base import Method
 from dapd.model.problem import Problem
+from dapd.solving.anchored import Anchored
+from dapd.solving.anchored import parameters as anchored_parameters
 from dapd.solving.epochs import SHORTEST, Bench, EpochProgress, Guess, Judged, lengths, moved, straight_moves
 from dapd.solving.proximal import accuracy, parameters
 
@@ -27,7 +29,7 @@ ENOUGH = 1.0  # reduction from which a guess counts as good
 EARLY = 3.0  # reduction that ends an epoch early
 BETTER = 1.2  # times the rate from which another guess replaces one that is good
 FARTHER = 10.0  # times the best error at which a guess goes back to the best point
-CONSTANT, STILL = 1e-3, 0.02  # change of the error, as a logarithm, that starts a leap, and that counts as none
+CONSTANT, STILL = 1e-3, 0.02  # change of the error, as a logarithm, that starts a leap, and that does not end it
 LEAP_NEAR = 0.1  # errors up to which a leap may start; larger ones may stay constant because they are relative
 LEAPS = 8  # without a better point, after which there are no more until there is one
 FEWEST_MOVES, FARTHEST = 8, 2.0**20  # such moves in one leap
@@ -36,6 +38,11 @@ S_DOWN, MU_DOWN = Guess(0.0, -math.log(2)), Guess(-math.log(4), 0.0)
 S_UP, MU_UP = Guess(0.0, math.log(2)), Guess(math.log(4), 0.0)
 LONGEST_WAIT = 8  # good epochs between two trials of other guesses
 LOWEST = math.log(1e-16)  # of a guess that no known constant bounds
+
+GROWTH = 4  # a piece of an anchored epoch is as long as this part of what came before
+FALLEN_FAR, FALLEN = math.log(5), math.log(1.25)  # of the error, after which an epoch ends, or if it rises again
+MOST_CHANGE = 1e4  # of what the weight should be, in one epoch
+LONGEST_PART = 0.36  # of all anchored iterations that an epoch may last
 
 LATE = 4.0  # Π of the theorem's constants before they take part
 TURN = 4  # then their part of the work is one in so many
@@ -56,7 +63,7 @@ class Epoch(NamedTuple):
     iterations: int
     gradients: int
     products: int
-    kind: str  # "start", "guess", "theorem" or "proximal"
+    kind: str  # "start", "guess", "anchored", "theorem" or "proximal"
     mu: float  # the μ that the epoch assumed or added
     s_min: float  # the s_min that it assumed or added
     engine: Engine  # that ran it
@@ -108,7 +115,7 @@ def restarts(
     )
     guesses = _Guesses(bench, lowest)
     proximal = _Proximal(bench, guesses)
-    tracks: list[_Track] = [guesses, proximal]
+    tracks: list[_Track] = [guesses, _Anchored(bench), proximal]
     if s_min and bench.mu > 0 and bench.L_known:
         tracks.append(_Theorem(bench, Guess(lowest.mu, lowest.s)))
     yield _record(bench, None)
@@ -135,13 +142,16 @@ class _Stall:
         self.bench, self.error, self.since, self.epochs = bench, bench.best.error, 0, 0
 
     def note(self, track: _Track) -> None:
-        """Count an epoch, or start again after a good one; what a proximal epoch gained does not count."""
+        """Count an epoch, or start again after a good one; what a proximal epoch gained does not count.
+
+        Nor do the parts of anchored epochs, of which there are many.
+        """
         error = self.bench.best.error
         if track.kind == "proximal":
             self.error = min(self.error, error)
         elif error < self.error / math.e:
             self.error, self.since, self.epochs = error, self.bench.iterations, 0
-        else:
+        elif track.kind != "anchored":
             self.epochs += 1
 
     @property
@@ -176,16 +186,14 @@ class _Guesses(_Track):
         self.guess, self.lowest, self.at, self.ran = FIRST_GUESS, lowest, bench.best, FIRST_GUESS
         self.method: Method | None = None
         self.seen = bench.best  # at the last but one look
-        self.span = bench.best, bench.best  # the points before and after the last epoch
         self.hopeful = True  # whether the last leap succeeded: else only a whole epoch without a change starts one
         self.in_vain, self.leapt_at = 0, math.inf  # leaps since there was a better point, and its error
         super().__init__(bench)
 
     def _moved(self, by: Guess) -> Guess:
         """The guess next to the current one, or that itself if the other is not possible or its epoch too long."""
-        most = math.inf if self.bench.L == 0 else 0.0
         mu, s = self.guess.mu + by.mu, self.guess.s + by.s
-        other = Guess(min(most, max(self.lowest.mu, mu)), min(0.0, max(self.lowest.s, s)))
+        other = Guess(min(0.0, max(self.lowest.mu, mu)), min(0.0, max(self.lowest.s, s)))
         longest = max(LONG, LONGER * self.bench.iterations)
         return other if self.bench.steps(other) <= longest else self.guess
 
@@ -208,7 +216,7 @@ class _Guesses(_Track):
             before, done = leapt, bench.iterations
             after = self._run_epoch(guess, leapt)
         made = EpochProgress(_reduction(before, after), bench.iterations - done)
-        self.at, self.span = after, (before, after)
+        self.at = after
         if after.error > FARTHER * bench.best.error:
             self.at, self.method = bench.best, None
         yield
@@ -299,36 +307,68 @@ class _Guesses(_Track):
 
     def _down(self) -> Generator[None, None, tuple[Guess, EpochProgress | None]]:
         """Try the lower neighbours until one is good, else take the better one."""
-        linear, tried = self.bench.L == 0, list[tuple[EpochProgress, Guess, EpochProgress | None]]()
-        balanced = self._balanced() if linear else self.guess
-        for by in (S_DOWN, MU_DOWN, MU_UP) if linear else (S_DOWN, MU_DOWN):
+        tried: list[tuple[float, Guess, EpochProgress | None]] = []
+        for by in (S_DOWN, MU_DOWN):
             other = self._moved(by)
             if other == self.guess:
                 continue
             made = yield from self._epoch(other)
             # a trial that was refused would only repeat itself
             fresh = made if made.reduction >= ENOUGH or self.method is None else None
-            if by is MU_UP and made.reduction <= 0 and tried:
-                continue  # with a larger μ̂ a point moves less, so its error may rise least without being on the way
-            tried.append((made, other, fresh))
+            tried.append((made.rate, other, fresh))
             if made.reduction >= ENOUGH:
                 break
         if not tried:  # as low as can be
             yield from self._epoch(self.guess)
             return self.guess, None
-        if linear and all(abs(made.reduction) < STILL for made, _, _ in tried):
-            return balanced, None
-        _, guess, fresh = max(tried, key=lambda trial: trial[0].rate)
+        _, guess, fresh = max(tried, key=lambda trial: trial[0])
         return guess, fresh
 
-    def _balanced(self) -> Guess:
-        """The guess of a linear f with another μ̂, so that x and y would move as far as each other, in their units.
 
-        If the error stays the same, one of the two hardly moves: x with steps of 1/μ̂, or y with steps of μ̂/s_max².
-        """
-        before, after = self.span
-        of_x, of_y = map(float, in_one_program(lengths, after.x, before.x, after.y, before.y))
-        return self._moved(MU_DOWN if self.used[0] * of_x > self.bench.s_max * of_y else MU_UP)
+class _Anchored(_Track):
+    """Anchored epochs, which guess neither μ nor s_min: the main track if f is linear, else for guesses that stall."""
+
+    kind = "anchored"
+
+    def is_due(self, stall: _Stall) -> bool:
+        """Whether it is time for it: always if f is linear, else for half of the work while guesses stall."""
+        bench = self.bench
+        return bench.L == 0 or (bench.L_known and stall.lasts and 2 * self.work <= bench.iterations)
+
+    def _run(self) -> Iterator[None]:
+        bench, weight = self.bench, self.bench.unit / self.bench.s_max
+        at, done, least = bench.best, 0, math.inf  # the last point, iterations, and the least error
+        while True:
+            if not math.isfinite(at.error) or bench.best.error * FARTHER < least:  # others are ahead
+                at = bench.best
+            anchor, state, taken, last = at, None, 0, math.inf
+            self.used = weight * bench.s_max, 0.0
+            while True:
+                piece = max(SHORTEST, taken // GROWTH)
+                beta = 1 / (taken + piece / 2 + 2)
+                p = anchored_parameters(L=bench.L, s_max=bench.s_max, weight=weight, beta=beta)
+                method = Anchored(bench.problem, p, x0=anchor.x, y0=anchor.y)
+                at, state = bench.resume(method, state, piece)
+                taken, done, least = taken + piece, done + piece, min(least, at.error)
+                yield
+                if bench.L_was_too_small(anchor, at):
+                    break
+                fell = _reduction(anchor, at)
+                rises = fell > FALLEN and at.error > last
+                if fell > FALLEN_FAR or rises or taken > max(2 * SHORTEST, LONGEST_PART * done):
+                    break
+                last = at.error
+            if math.isfinite(at.error):
+                of_x, of_y = map(float, in_one_program(lengths, at.x, anchor.x, at.y, anchor.y))
+                weight = _balanced(weight, of_x, of_y)
+
+
+def _balanced(weight: float, of_x: float, of_y: float) -> float:
+    """A weight nearer to that of moves this long; one of few values, so that programs for it are found again."""
+    if of_x == of_y == 0:
+        return weight
+    change = MOST_CHANGE if MOST_CHANGE * weight * of_x <= of_y else max(1 / MOST_CHANGE, of_y / (weight * of_x))
+    return math.exp2(round(2 * math.log2(weight * math.sqrt(change))) / 2)
 
 
 class _Theorem(_Track):

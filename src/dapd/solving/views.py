@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dapd.arrays import Array
+from dapd.arrays import Array, on_device
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ COLOURS = {"optimal": "#2a7d4f", "infeasible": "#8a5a00", "unbounded": "#8a5a00"
 
 def plain(value: Any) -> Any:
     """Numbers, strings, lists and dictionaries only, as JSON has them; None for a number that is not finite."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) or on_device(value):
         return plain(value.tolist())
     if hasattr(value, "_asdict"):
         return plain(value._asdict())
