@@ -9,6 +9,7 @@ import pytest
 import dapd
 from dapd.engines import bind
 from dapd.solving.anchored import Anchored, parameters
+from dapd.solving.epochs import lengths
 from dapd.solving.restarts import restarts
 from instances import PHIS
 from test_restarts import run, small_program
@@ -32,7 +33,7 @@ def test_steps_without_an_anchor_are_nonexpansive(phi, rank):
         problem, rng = degenerate(PHIS[phi], seed, rank), np.random.default_rng(100 + seed)
         L, s_max = problem.f.L, np.linalg.norm(problem.M.matrix, 2)
         p = parameters(L=L, s_max=s_max, weight=weight, beta=0.0)
-        assert p.ahead - p.back == pytest.approx(1.0)
+        assert p.ahead == (1.5 if rank else 2.0)
 
         def norm(dx, dy, p=p, problem=problem):
             return math.sqrt(max(0.0, dx @ dx / p.t + dy @ dy / p.s - 2 * dy @ problem.M.forward(dx)))
@@ -109,3 +110,21 @@ def test_a_curved_f_that_looks_linear_at_first_is_followed():
     )
     problem = dapd.Problem(f, np.eye(2, 4), np.ones(2), dapd.NonNegative())
     assert run(problem)[-1].error <= 1e-6
+
+
+def test_rounding_is_no_move():
+    y = np.array([1e12, 2.0])
+    of_x, of_y = lengths(np.array([1e-9, 0.0]), np.zeros(2), y + np.array([1e-3, 0.0]), y)
+    assert of_y == 0.0
+    assert of_x == pytest.approx(1e-9, rel=1e-3)
+
+
+def test_the_anchor_adds_no_rounding():
+    problem = dapd.Problem(dapd.Quadratic(None, [-1e12, 1.0]), np.eye(2), [0.0, 0.0], dapd.Interval(0.0, 1.0))
+    solution = np.array([0.0, 1.0]), np.array([-1e12, 1.0])
+    p = parameters(L=0.0, s_max=1.0, weight=1.0, beta=0.01)
+    runner = bind(Anchored(problem, p, x0=solution[0], y0=solution[1]), "native")
+    runner.start()
+    runner.advance(100, math.inf)
+    for found, wanted in zip(runner.point(), solution, strict=True):
+        np.testing.assert_array_equal(found, wanted)

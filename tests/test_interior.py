@@ -1,5 +1,7 @@
 """Rows that couple neighbours: banded systems, and the path through the inside of all bounds."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -253,3 +255,18 @@ def test_an_interrupt_leaves_a_system_that_works(monkeypatch):
     d, _ = system.solve(np.ones(N), np.zeros(N - 2))
     D = differences(2).toarray()
     np.testing.assert_allclose(d, np.linalg.solve(np.eye(N) + D.T @ D, np.ones(N)), atol=1e-9)
+
+
+@pytest.mark.parametrize("far", [1e9, 1e12])
+def test_proximal_steps_that_lead_nowhere_take_the_path(far):
+    problem = dapd.Problem(dapd.Quadratic(None, [-far, 1.0]), np.eye(2), [0.0, 0.0], dapd.Interval(0.0, 1.0))
+    newton = Newton(problem)
+    newton.most_factorizations = 60
+
+    def judge(x, y):
+        error = certify(problem, x, y).error
+        return 0.0 if error <= 1e-8 else error
+
+    reached = itertools.islice(newton.run(np.zeros(2), np.zeros(2), judge), 60)
+    last = next(one for one in reached if one is not None and one.error == 0.0)
+    np.testing.assert_allclose(last.x, [0.0, 1.0], atol=1e-6)

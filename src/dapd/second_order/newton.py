@@ -40,6 +40,7 @@ DECREASE = 0.25  # σ is raised in rows whose residual fell by less
 BOLD, CAREFUL = (1e-6, 100.0), (1e-2, 10.0)  # δ at first, and by how much σ is raised at most
 INCOMPLETE = 2  # proximal steps that Newton could not complete before the other of the two is tried
 PROBING = 10  # factorisations that the products to find the entries of a matrix-free M may take as long as
+FRUITLESS = 12  # proximal steps that did not halve the error, after which a path is tried
 INNER = 60  # Newton steps per proximal step
 FEW = 8  # Newton steps of a warm start before a path is the faster way
 LOST = 0.5  # of the first gradient of a proximal step that could not be reduced any further
@@ -157,6 +158,7 @@ class Newton:
         steps = self._first_steps(x) if cold or self.steps is None else self._firm_steps(self.steps)
         accuracy, residual_before, pull_before = 1.0 if cold else WARM, None, np.inf
         (_, rise), incomplete, others, least = BOLD, 0, itertools.cycle((CAREFUL, BOLD)), LEAST_DELTA
+        fruitless, reference = 0, np.inf
         while perf_counter() < deadline:
             centre, y_before = x, y
             impatient = self.follows_path and not followed
@@ -187,7 +189,8 @@ class Newton:
             if self.lost:  # to rounding: with this δ, systems are too badly conditioned
                 least = min(10 * self.delta, CAREFUL[0])
             incomplete += self.trials == tries or self.lost
-            if incomplete == (1 if impatient else INCOMPLETE):
+            fruitless, reference = (0, best_error) if best_error < 0.5 * reference else (fruitless + 1, reference)
+            if incomplete == (1 if impatient else INCOMPLETE) or (fruitless == FRUITLESS and not followed):
                 (self.delta, rise), incomplete = next(others), 0
                 if not followed:
                     best_error, best = yield from self._along_path(best_error, best, judge, deadline, tol)

@@ -19,15 +19,14 @@ class Parameters(NamedTuple):
 
     t: float  # step of x
     s: float  # step of y
-    ahead: float  # (1 − β)(1 + ρ), the part of T(z)
-    back: float  # (1 − β)ρ, the part of z that is taken off
-    beta: float  # β, the part of the anchor
+    ahead: float  # (1 − β)(1 + ρ), the part of T(z) − z
+    beta: float  # β, the part of z₀ − z
 
 
 def parameters(*, L: float, s_max: float, weight: float, beta: float) -> Parameters:
     """For a weight w of moves of x against moves of y."""
     rho = 0.5 if L > 0 else 1.0
-    return Parameters(1 / (L + weight * s_max), weight / s_max, (1 - beta) * (1 + rho), (1 - beta) * rho, beta)
+    return Parameters(1 / (L + weight * s_max), weight / s_max, (1 - beta) * (1 + rho), beta)
 
 
 class State(NamedTuple):
@@ -53,9 +52,9 @@ def step(p: Parameters, o: Any, s: State) -> State:
     """One anchored step."""
     x_plain = s.x - p.t * (o.grad(s.x) + s.Mty)
     y_plain, Mty_plain = o.dual_step(p.s * (2.0 * x_plain - s.x), s.y - p.s * o.b, p.s)
-    x = p.ahead * x_plain - p.back * s.x + p.beta * s.x_0
-    y = p.ahead * y_plain - p.back * s.y + p.beta * s.y_0
-    Mty = p.ahead * Mty_plain - p.back * s.Mty + p.beta * s.Mty_0
+    x = s.x + p.ahead * (x_plain - s.x) + p.beta * (s.x_0 - s.x)
+    y = s.y + p.ahead * (y_plain - s.y) + p.beta * (s.y_0 - s.y)
+    Mty = s.Mty + p.ahead * (Mty_plain - s.Mty) + p.beta * (s.Mty_0 - s.Mty)
     return State(x, y, Mty, x_plain, y_plain, s.x_0, s.y_0, s.Mty_0)
 
 

@@ -29,6 +29,7 @@ LEAP = 8.0  # factor of such an L
 BLOWN_UP = 1e3  # growth of the error in an epoch from which an L that is not known is called too small
 STRAIGHT = 0.05  # relative difference of two moves that go straight on
 HARDLY = 1e-4  # part of the length of a point that is no move
+ROUNDINGS = 64.0  # of an entry that are no move
 FAST = 0.1  # of the fastest such move: slower ones stay where they are
 
 
@@ -241,9 +242,14 @@ def _straight(first: Array, second: Array, third: Array) -> tuple[Array, Any]:
 
 
 def lengths(x: Array, x_before: Array, y: Array, y_before: Array) -> tuple[Any, Any]:
-    """How far x and y moved, and a small part of how long they are."""
-    moved = ((x - x_before) ** 2).sum() ** 0.5, ((y - y_before) ** 2).sum() ** 0.5
-    return moved[0] + HARDLY * (x**2).sum() ** 0.5, moved[1] + HARDLY * (y**2).sum() ** 0.5
+    """How far x and y moved, and a small part of how long they are, without entries that moved only by rounding."""
+    return _length(x, x_before), _length(y, y_before)
+
+
+def _length(after: Array, before: Array) -> Any:
+    move = after - before
+    moves = abs(move) > ROUNDINGS * np.finfo(after.dtype).eps * abs(after)
+    return ((moves * move) ** 2).sum() ** 0.5 + HARDLY * ((moves * after) ** 2).sum() ** 0.5
 
 
 def moved(x: Array, y: Array, dx: Array, dy: Array, steps: float) -> tuple[Array, Array]:
