@@ -2,6 +2,7 @@
 
 import logging
 import math
+import pickle
 import signal
 import threading
 from time import perf_counter
@@ -58,6 +59,10 @@ def test_a_family_is_solved_like_its_members(engine):
     assert batch.x.shape == (COUNT, VARIABLES)
     assert batch.z.shape == (COUNT, VARIABLES)
     agree(batch, [problem.replaced(b=own, f=problem.f.with_c(c[k])) for k, own in enumerate(b)])
+    again = pickle.loads(pickle.dumps(batch))
+    assert repr(again) == repr(batch)
+    np.testing.assert_array_equal(again.x, batch.x)
+    assert [one.to_dict() for one in again] == [one.to_dict() for one in batch]
 
 
 def test_stacked_bounds_and_the_same_problems_as_a_list():
@@ -131,7 +136,9 @@ def test_sparse_data_and_a_time_limit():
         ({"b": np.ones((2, 5)), "c": np.ones((3, VARIABLES))}, "one row per problem, all the same number; found b: 2"),
         ({}, "stacked arrays must have one row per problem.*found none"),
         ({"bounds": (np.ones((2, 3)), 1.0)}, r"the lower bounds must be .* found shape \(2, 3\)"),
-        ({"bounds": (2.0, np.ones((2, VARIABLES)))}, "lower bounds must not be above"),
+        ({"bounds": (2.0, np.ones((2, VARIABLES)))}, r"lower bounds must not be above upper bounds; lower\[0, 0\] is"),
+        ({"bounds": (0.0, np.diag(np.full(VARIABLES, np.nan))[3:])}, r"upper\[0, 3\] of the bounds is NaN"),
+        ({"b": np.where(np.arange(10) == 7, np.nan, 1.0).reshape(2, 5)}, r"b holds NaN .* the first at b\[1, 2\]"),
         ({"b": np.ones((2, 5)), "enginee": "jax"}, "no argument 'enginee'; did you mean 'engine'"),
     ],
 )

@@ -76,6 +76,8 @@ def test_a_checkpoint_of_another_problem_is_refused(tmp_path):
     dapd.solve(problem, checkpoint=path)
     with pytest.raises(ValueError, match=r"point.npz belongs to another problem; delete it, or name another"):
         dapd.solve(problem.replaced(b=problem.b + 1e-3), checkpoint=path)
+    with pytest.raises(ValueError, match="belongs to another problem"):
+        dapd.Solver(problem.replaced(b=problem.b + 1e-3), checkpoint=path).solve()
     whole = path.read_bytes()
     for broken in (b"nonsense", b"", whole[:-40], whole[: len(whole) // 2]):
         path.write_bytes(broken)
@@ -90,3 +92,18 @@ def test_a_checkpoint_of_another_problem_is_refused(tmp_path):
         dapd.solve(problem, checkpoint=path / "inside a file")
     with pytest.raises(TypeError, match="checkpoint must be a path, found int"):
         dapd.solve(problem, checkpoint=3)
+
+
+def test_a_solver_replaces_its_own_checkpoint_after_an_update(tmp_path):
+    path = tmp_path / "point.npz"
+    problem = quadratic_problem(PHIS["zero"])
+    solver = dapd.Solver(problem, checkpoint=path)
+    for k in range(3):
+        solver.update(b=problem.b + k)
+        assert solver.solve().converged
+        x, _ = Checkpoint(path, solver.problem).read()
+        np.testing.assert_allclose(problem.M.forward(x), problem.b + k, atol=1e-4)
+    dapd.solve(problem, checkpoint=tmp_path / "other.npz")
+    (tmp_path / "other.npz").replace(path)  # written by somebody else meanwhile
+    with pytest.raises(ValueError, match="belongs to another problem"):
+        solver.solve()

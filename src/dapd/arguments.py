@@ -98,12 +98,18 @@ def real(name: str, value: Any, *, empty: bool = False) -> Array:
     # min and max are nan or infinite if and only if an entry is, and need no temporary array
     low, high = array.min(), array.max()
     if not (np.isfinite(low) and np.isfinite(high)):
-        raise ValueError(f"{name} holds NaN or infinite entries; remove or replace them")
+        where = first_true(name, ~np.isfinite(array))
+        raise ValueError(f"{name} holds NaN or infinite entries, the first at {where}; remove or replace them")
     if max(-float(low), float(high)) > LARGEST:
         raise ValueError(
             f"{name} holds entries of {max(-float(low), float(high)):.0e}, too large to square; rescale it"
         )
     return array
+
+
+def first_true(name: str, where: Array) -> str:
+    """Name the first true entry of an array, as one would write it in Python."""
+    return f"{name}[{', '.join(map(str, np.argwhere(where)[0]))}]" if where.ndim else name
 
 
 def vector(name: str, value: Any, size: int | None = None) -> Array:

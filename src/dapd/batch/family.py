@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dapd.arguments import real
+from dapd.arguments import first_true, real
 from dapd.arrays import Array
 from dapd.model.problem import Problem
 from dapd.model.smooth import Quadratic
@@ -50,12 +50,14 @@ def family_of(problem: Problem, b: Any, c: Any, bounds: Any) -> Family:
         none = -np.inf, np.inf
         sides = [np.asarray(end if side is None else side, np.float64) for side, end in zip(bounds, none, strict=True)]
         for name, side in zip(("lower", "upper"), sides, strict=True):
-            if side.ndim == 2 and side.shape[1] == problem.columns and not np.isnan(side).any():
+            if np.isnan(side).any():
+                raise ValueError(f"{first_true(name, np.isnan(side))} of the bounds is NaN; use ±inf for a missing one")
+            if side.ndim == 2 and side.shape[1] == problem.columns:
                 given[name] = side
-            elif side.ndim > 1 or np.isnan(side).any():
+            elif side.ndim > 1:
                 raise ValueError(
-                    f"the {name} bounds must be a number, a vector or an array of shape (problems, {problem.columns}) "
-                    f"without NaN, found shape {side.shape}"
+                    f"the {name} bounds must be a number, a vector or an array of shape (problems, {problem.columns}), "
+                    f"found shape {side.shape}"
                 )
         limits = sides
     counts = {len(value) for value in given.values()}
@@ -65,8 +67,8 @@ def family_of(problem: Problem, b: Any, c: Any, bounds: Any) -> Family:
     count = counts.pop()
     if limits is not None:
         limits = [np.broadcast_to(side, (count, problem.columns)) for side in limits]
-        if np.any(limits[0] > limits[1]):
-            raise ValueError("lower bounds must not be above upper bounds; some entry is")
+        if np.any(above := limits[0] > limits[1]):
+            raise ValueError(f"lower bounds must not be above upper bounds; {first_true('lower', above)} is")
     return Family(problem, count, given.get("b"), given.get("c"), limits)
 
 

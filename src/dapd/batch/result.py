@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,11 @@ class BatchResult:
 
     def __iter__(self) -> Iterator[Result]:
         return (self.result(k) for k in range(len(self)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled with all its results, which are otherwise made when they are asked for."""
+        kept = [getattr(self, one.name) for one in fields(self)[:-1]]
+        return BatchResult, (*kept, list(self).__getitem__)
 
     def __repr__(self) -> str:
         ends = ", ".join(f"{count:,} {status}" for status, count in Counter(self.status).items())

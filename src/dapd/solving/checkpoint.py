@@ -23,11 +23,11 @@ MARK_PRODUCTS = 3  # products by which problems are told apart
 
 
 class Checkpoint:
-    """A file with a point of one problem."""
+    """A file with a point of one problem; a point that `own` says this caller wrote there before may be replaced."""
 
-    def __init__(self, path: Any, problem: Problem) -> None:
+    def __init__(self, path: Any, problem: Problem, own: dict[Path, str] | None = None) -> None:
         self.path = Path(path)
-        self.problem, self.mark = problem, mark_of(problem)
+        self.problem, self.mark, self.own = problem, mark_of(problem), {} if own is None else own
         self.last, self.least = perf_counter(), np.inf
 
     def start(self, start: dict[str, Any]) -> dict[str, Any]:
@@ -37,7 +37,7 @@ class Checkpoint:
         return start if found is None else {"x0": found[0], "y0": found[1]}
 
     def read(self) -> tuple[Array, Array] | None:
-        """X and the multipliers of the rows and bounds; None if there is no file."""
+        """X and the multipliers of the rows and bounds; None if there is no file, or one to replace."""
         if not self.path.exists():
             return None
         try:
@@ -46,6 +46,8 @@ class Checkpoint:
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error) as error:
             raise ValueError(f"checkpoint {self.path} cannot be read ({error}); delete it, or name another") from None
         if mark != self.mark:
+            if mark == self.own.get(self.path):
+                return None
             raise ValueError(f"checkpoint {self.path} belongs to another problem; delete it, or name another")
         lengths = self.problem.columns, self.problem.stacked.rows
         if (*x.shape, *y.shape) != lengths or not (np.isfinite(x).all() and np.isfinite(y).all()):
@@ -83,7 +85,10 @@ class Checkpoint:
 
     def write(self, x: Array, y: Array) -> None:
         """Replace the file at once, so a reader finds the old point or the new one; only the first process writes."""
-        if _process() != 0 or not (np.isfinite(x).all() and np.isfinite(y).all()):
+        if not (np.isfinite(x).all() and np.isfinite(y).all()):
+            return
+        self.own[self.path] = self.mark
+        if _process() != 0:
             return
         with open(self.part, "wb") as file:
             np.savez(file, mark=np.array(self.mark), x=np.asarray(x), y=np.asarray(y))

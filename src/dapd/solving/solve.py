@@ -162,7 +162,8 @@ def solve_checked(
         settings.history,
     )
     if settings.checkpoint is not None:
-        saved = Checkpoint(settings.checkpoint, problem)
+        own = None if kept is None else kept.setdefault("checkpoints", {})
+        saved = Checkpoint(settings.checkpoint, problem, own)
         start = saved.start(start)
         asked = asked._replace(callback=saved.watching(asked.callback))
     with precision(engine), on_mesh(settings.mesh, problem.stacked.M):
