@@ -151,7 +151,7 @@ def test_everyday_problems_are_solved_in_their_natural_form_by_every_way(make):
         problem = make()
         result = dapd.solve(problem, **options)
         assert result.converged, result
-        again = certify(problem, result.x, result.y, result.z)
+        again = certify(problem, result.x, result.y)
         assert again.error <= 1e-6
         values.append(result.objective)
         if problem.lower is not None:
@@ -189,7 +189,7 @@ def test_f_of_the_users_own_needs_no_constants():
     assert result.method == "restarts"
     assert result.engine == "python"
     assert "Smooth" in result.engine.reason
-    assert certify(problem, result.x, result.y, result.z).error <= 1e-5
+    assert certify(problem, result.x, result.y).error <= 1e-5
 
 
 @pytest.mark.parametrize("engine", ["auto", "python"])
@@ -393,7 +393,7 @@ def test_a_way_that_has_ended_is_not_tried_again():
     way = Direct(search, 10.0)
     way.seconds, way.measured, way.progress = None, 2.0, [(2.0, 1e4)]  # it took 2 s and did not do
     solved = dapd.solve(problem)
-    search.judge(solved.x + 1e-7, solved.y)  # another way comes near
+    search.judge(solved.x + 1e-9, solved.y)  # another way comes near
     assert way.left() < math.inf
     assert way.expected() == math.inf
 

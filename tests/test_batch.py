@@ -43,7 +43,7 @@ def agree(batch, problems, tol=1e-5):
         alone = dapd.solve(problem, engine="python", tol=1e-9)
         assert batch.status[k] == batch[k].status == alone.status == "optimal"
         assert np.linalg.norm(batch.x[k] - alone.x) <= tol * (1 + np.linalg.norm(alone.x))
-        truth = certify(problem, batch.x[k], batch.y[k], batch.z[k])
+        truth = certify(problem, batch.x[k], batch.y[k])
         assert truth.error <= 1e-6
         np.testing.assert_allclose(batch.error[k], truth.error, rtol=1e-6, atol=1e-13)
         assert batch[k].objective == pytest.approx(alone.objective, abs=1e-4)
@@ -185,7 +185,7 @@ def test_a_batch_in_float32_is_measured_as_it_is_returned():
     batch = dapd.solve_batch(single, b=b.astype(np.float32), engine="jax", tol=1e-4)
     assert batch.x.dtype == np.float32
     for k, own in enumerate(b.astype(np.float32)):
-        truth = certify(single.replaced(b=own), batch.x[k], batch.y[k], batch.z[k])
+        truth = certify(single.replaced(b=own), batch.x[k], batch.y[k])
         np.testing.assert_allclose(batch.error[k], truth.error, rtol=1e-6)
 
 
@@ -286,7 +286,7 @@ def test_turns_that_come_too_late_are_told():
         assert set(batch.status) == {"time_limit"}
         assert "had its turn" in batch[2].message
         assert not batch.x.any()
-        assert batch[2].certificate.error == certify(problem.replaced(b=b[2]), batch.x[2], batch.y[2], batch.z[2]).error
+        assert batch[2].certificate.error == certify(problem.replaced(b=b[2]), batch.x[2], batch.y[2]).error
 
 
 @pytest.mark.parametrize("engine", ["auto", "python", "jax"])

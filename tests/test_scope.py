@@ -159,7 +159,8 @@ def test_a_named_method_runs_on_the_stacked_problem():
     assert np.allclose(result.z, z, atol=1e-6)
     assert [info.y.shape for info in told[:2]] == [(4,), (4,)]
     assert np.array_equal(told[0].y, np.ones(4))
-    assert np.array_equal(told[0].z, np.zeros(12))
+    slopes = problem.f.grad(told[0].x) + problem.M.matrix.T @ told[0].y
+    assert np.all((told[0].z == 0) | (told[0].z == -slopes))
     s = float(np.linalg.norm(problem.M.matrix, 2))
     given = dapd.solve(problem, "papc", spectrum=dapd.Spectrum(s, 0.1), max_iterations=1)
     assert given.spectrum.s_max == pytest.approx(np.linalg.norm(problem.stacked.M.dense(), 2))

@@ -51,16 +51,17 @@ def test_certificate_is_that_of_the_returned_point():
     assert c.stationarity == pytest.approx(np.linalg.norm(problem.f.grad(result.x) + M.T @ result.y))
     assert c.feasibility == pytest.approx(np.linalg.norm(result.y - dapd.L1(0.3).prox(result.y + r, 1.0)))
     y, g = result.y, problem.f.grad(result.x)
-    S = abs(problem.f.grad(np.zeros(10))) + abs(g) + abs(M.T @ y) + problem.f.mu
-    norms = np.linalg.norm(M, axis=1)
-    R, Y = abs(problem.b) + abs(M) @ abs(result.x) + norms, abs(y) + problem.f.mu / norms
+    units = problem.units()
+    S = abs(problem.f.grad(np.zeros(10))) + abs(g) + abs(M.T) @ abs(y) + 1e-3 * units.columns
+    R, Y = abs(problem.b) + abs(M) @ abs(result.x) + 1e-3 * units.rows, abs(y) + 1e-3 * units.y
     p = dapd.L1(0.3).prox(y + Y / R * r, Y / R)
     assert c.stationarity_error == pytest.approx(np.max(abs(g + M.T @ y) / S))
-    assert c.feasibility_error == pytest.approx(np.max(abs(y - p) / Y), abs=1e-15)
+    assert c.feasibility_error == pytest.approx(np.max(np.maximum(abs(r) - 0.3, 0) / R), abs=1e-15)
+    assert c.complementarity_error == pytest.approx(np.max(abs(y - p) / Y), abs=1e-15)
     assert c.primal == pytest.approx(np.max(np.maximum(abs(r) - 0.3, 0)))
     assert c.dual == pytest.approx(np.max(abs(g + M.T @ y)))
     assert c.gap_error <= c.gap
-    assert c.error == max(c.stationarity_error, c.feasibility_error, c.gap_error) <= 1e-6
+    assert c.error == max(c.stationarity_error, c.complementarity_error, c.gap_error) <= 1e-6
 
 
 def test_tol_zero_runs_to_the_limit():
@@ -141,7 +142,7 @@ def test_callback_may_stop_and_gets_copies():
         return info.iteration >= 50
 
     for options in ({"method": "y-dapd"}, {"engine": "native"}):
-        result = dapd.solve(slow_problem(), callback=stop, **options)
+        result = dapd.solve(slow_problem(), callback=stop, tol=1e-13, **options)
         assert result.status == "interrupted"
         assert "callback" in result.message
         assert 50 <= result.iterations < 200

@@ -98,7 +98,7 @@ def test_a_warm_solve_takes_fewer_iterations(make, options):
     solver.solve()
     warm, cold = 0, 0
     for _ in range(5):
-        solver.update(b=solver.problem.b + 1e-3 * problem.M.forward(rng.standard_normal(problem.columns)))
+        solver.update(b=solver.problem.b + 1e-4 * problem.M.forward(rng.standard_normal(problem.columns)))
         warm += solver.solve().iterations
         cold += dapd.solve(fresh(solver.problem), direct=False, **options).iterations
     assert warm < cold

@@ -4,11 +4,20 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import dapd
 from dapd.engines.native import load, variants
 from dapd.solving import sums
-from dapd.solving.sums import measure_columns, measure_rows, plain_columns, plain_rows
+from dapd.solving.sums import (
+    Products,
+    measure_columns,
+    measure_rows,
+    plain_columns,
+    plain_products,
+    plain_rows,
+    products_of,
+)
 
 pytestmark = pytest.mark.skipif(not variants(), reason="the native core was not built")
 ROWS, COLUMNS = 21, 9
@@ -47,8 +56,8 @@ def test_the_core_measures_rows_as_numpy_does(name, scale):
     problem = dapd.Problem(dapd.Quadratic(np.ones(COLUMNS), np.ones(COLUMNS)), M, rng.standard_normal(ROWS), phi)
     assert problem.row_table is not None
     x, y = scale * rng.standard_normal(COLUMNS), scale * rng.standard_normal(ROWS)
-    for at in (y, phi.project(y), np.where(rng.random(ROWS) < 0.5, 0.0, phi.project(y))):
-        fast, plain = (measure(problem, x, at, M @ x) for measure in (measure_rows, plain_rows))
+    for v in (y, phi.project(y), np.where(rng.random(ROWS) < 0.5, 0.0, phi.project(y))):
+        fast, plain = (measure(problem, v, products_of(problem, x, v)) for measure in (measure_rows, plain_rows))
         np.testing.assert_allclose(fast, plain, rtol=1e-12, atol=1e-14 * scale)
 
 
@@ -57,25 +66,54 @@ def test_the_core_measures_rows_as_numpy_does(name, scale):
 @pytest.mark.usefixtures("core")
 def test_the_core_measures_columns_as_numpy_does(columns, scale):
     rng = np.random.default_rng(2)
-    problem = dapd.Problem(dapd.Quadratic(np.ones(columns), rng.standard_normal(columns)), np.ones((1, columns)), [1.0])
+    f, ones = dapd.Quadratic(np.ones(columns), rng.standard_normal(columns)), np.ones((1, columns))
+    lower, upper = -rng.random(columns) * scale, rng.random(columns) * scale
+    lower[::3], upper[1::3] = -np.inf, np.inf
     x, grad, Mty = scale * rng.standard_normal((3, columns)) * 10.0 ** rng.uniform(-3, 3, (3, columns))
-    for at in (Mty, -grad, np.where(rng.random(columns) < 0.5, -grad, Mty)):
-        fast, plain = (measure(problem, x, grad, at) for measure in (measure_columns, plain_columns))
-        np.testing.assert_allclose(fast, plain, rtol=1e-12, atol=1e-14 * scale * scale)
+    for bounds in (None, (lower, upper), (0.0, None)):
+        problem = dapd.Problem(f, ones, [1.0], bounds=bounds)
+        for v in (Mty, -grad, np.where(rng.random(columns) < 0.5, -grad, Mty)):
+            for u in (x, problem.within_bounds(x, np.zeros(1))):
+                at = Products(np.zeros(1), np.zeros(1), v, abs(v))
+                fast, plain = (measure(problem, u, grad, at) for measure in (measure_columns, plain_columns))
+                np.testing.assert_allclose(fast, plain, rtol=1e-12, atol=1e-14 * scale * scale)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["dense", "columns", "sparse", "stacked", "wide"])
+@pytest.mark.usefixtures("core")
+def test_the_core_multiplies_as_numpy_does(kind, dtype):
+    rng = np.random.default_rng(3)
+    shape = (3, 2500) if kind == "wide" else (ROWS, COLUMNS)
+    M = (rng.standard_normal(shape) * (rng.random(shape) < 0.6)).astype(dtype)
+    given = {
+        "columns": np.asfortranarray,
+        "sparse": sp.csr_array,
+        "stacked": lambda M: dapd.RowBlocks([M[:5], sp.csr_array(M[5:])]),
+    }.get(kind, np.asarray)(M)
+    problem = dapd.Problem(dapd.Quadratic(np.ones(shape[1])), given, np.zeros(shape[0]))
+    x, y = rng.standard_normal(shape[1]), rng.standard_normal(shape[0])
+    M = M.astype(np.float64)
+    expected = M @ x, abs(M) @ abs(x), M.T @ y, abs(M).T @ abs(y)
+    for found, plain, exact in zip(products_of(problem, x, y), plain_products(problem.M, x, y), expected, strict=True):
+        np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(plain, exact, rtol=1e-6 if dtype == np.float32 else 1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("bad", [1e200, np.inf, np.nan])
 def test_columns_that_overflow_are_left_to_numpy(bad):
     problem = dapd.Problem(dapd.Quadratic(np.ones(3), np.ones(3)), np.ones((1, 3)), [1.0])
     with np.errstate(all="ignore"):
-        at = np.ones(3), np.array([1.0, bad, 2.0]), np.ones(3)
-        np.testing.assert_array_equal(measure_columns(problem, *at), plain_columns(problem, *at))
+        at = Products(np.ones(1), np.ones(1), np.ones(3), np.ones(3))
+        point = np.ones(3), np.array([1.0, bad, 2.0]), at
+        np.testing.assert_array_equal(measure_columns(problem, *point), plain_columns(problem, *point))
 
 
 def test_sums_over_many_rows_stay_exact():
     rows = 300_000
     problem = dapd.Problem(dapd.Quadratic(np.ones(1)), np.ones((rows, 1)), np.full(rows, 0.1), dapd.L1(0.1))
-    sums = measure_rows(problem, np.full(1, 0.2), np.full(rows, 0.3), np.full(rows, 0.2))
+    y = np.full(rows, 0.3)
+    sums = measure_rows(problem, y, products_of(problem, np.full(1, 0.2), y))
     for found in (sums.value, sums.product, sums.sizes):  # added one by one, the terms lose four digits
         assert found == pytest.approx(9000.0, rel=1e-14)
 
@@ -84,12 +122,14 @@ def test_numbers_that_overflow_are_left_to_numpy():
     problem = dapd.Problem(dapd.Quadratic(np.ones(2)), np.eye(2), np.zeros(2), dapd.NonNegative())
     for y in (np.array([1e200, 1.0]), np.array([np.inf, 1.0]), np.array([np.nan, 1.0])):
         with np.errstate(all="ignore"):
-            fast, plain = (measure(problem, np.ones(2), y, np.ones(2)) for measure in (measure_rows, plain_rows))
+            at = products_of(problem, np.ones(2), y)
+            fast, plain = (measure(problem, y, at) for measure in (measure_rows, plain_rows))
         np.testing.assert_array_equal(fast, plain)
-    assert math.isfinite(measure_rows(problem, np.ones(2), np.array([1e200, 1.0]), np.ones(2)).feasibility)
+    assert math.isfinite(measure_rows(problem, np.array([1e200, 1.0]), at).feasibility)
     huge = dapd.Problem(dapd.Quadratic(np.ones(2)), np.array([[1e100, -1e100]]), np.zeros(1))
     with np.errstate(all="ignore"):
-        assert measure_rows(huge, np.full(2, 1e300), np.ones(1), np.zeros(1)).error == math.inf
+        at = products_of(huge, np.full(2, 1e300), np.ones(1))
+        assert measure_rows(huge, np.ones(1), at).complementarity == math.inf
 
 
 def test_groups_and_functions_of_the_users_own_are_left_to_numpy():

@@ -14,9 +14,11 @@ struct RowsAt {
   const double *Mx, *b, *y, *sizes, *duals, *entries;
 };
 
-// What is known of the columns: a point, ∇f there, Mᵀy, and the sizes of the data.
+// What is known of the columns: a point, ∇f there, Mᵀy, Σ_i |M_ij y_i|, the sizes of the data and of ∇f(0); and, if x has
+// bounds, these and the units of x.
 struct ColumnsAt {
-  const double *x, *gradient, *Mty, *sizes;
+  const double *x, *gradient, *Mty, *entries, *sizes, *slopes;
+  const double *lower = nullptr, *upper = nullptr, *units = nullptr;
 };
 
 // As std::max and std::abs, but for vectors too; a NaN in b stays, and the sums show one that was in a.
@@ -29,14 +31,15 @@ E magnitude(E v) { return v < E{} ? -v : v; }
 template <class E>
 struct RowSums {
   E squares{};                  // Σ (y − prox(y + r))²
-  E feasibility{};              // the greatest error of a row, relative to its size
+  E complementarity{};          // the greatest error of a row, relative to its size
+  E outside{};                  // the greatest distance from dom φ* or dom φ, relative to its size
   E primal{}, dual{};           // greatest distances from dom φ* and from dom φ
   E conjugate{}, value{};       // φ* and φ at the nearest points there
   E product{}, sizes{};         // bᵀq and Σ |b_i q_i|, q the nearest point of dom φ
 
   RowSums& operator+=(const RowSums& other) {
     squares += other.squares;
-    feasibility = greater(feasibility, other.feasibility);
+    complementarity = greater(complementarity, other.complementarity), outside = greater(outside, other.outside);
     primal = greater(primal, other.primal), dual = greater(dual, other.dual);
     conjugate += other.conjugate, value += other.value;
     product += other.product, sizes += other.sizes;
@@ -45,27 +48,33 @@ struct RowSums {
   RowSums<double> lane(int k) const
     requires(!std::is_same_v<E, double>)
   {
-    return {squares[k], feasibility[k], primal[k], dual[k], conjugate[k], value[k], product[k], sizes[k]};
+    return {squares[k],   complementarity[k], outside[k], primal[k], dual[k],
+            conjugate[k], value[k],           product[k], sizes[k]};
   }
 };
 
 // The same over columns.
 template <class E>
 struct ColumnSums {
-  E squares{};              // Σ (∇f + Mᵀy)²
-  E greatest{}, worst{};    // of |∇f + Mᵀy|, and of the same relative to its size
-  E product{}, products{};  // xᵀ∇f and Σ |x_j ∇f_j|
+  E squares{};                     // Σ (∇f + Mᵀy + z)², z the multipliers of the bounds
+  E greatest{}, stationarity{};    // of |∇f + Mᵀy + z|, and of the same relative to its size
+  E natural{}, complementarity{};  // Σ min(|z|, distance from its bound)², and the greatest of these relative to its size
+  E primal{}, outside{};           // the greatest distance from the bounds, and of the same relative to its size
+  E product{}, sizes{};            // xᵀ∇f + (bound)ᵀz, and the sizes of its terms
 
   ColumnSums& operator+=(const ColumnSums& other) {
-    squares += other.squares;
-    greatest = greater(greatest, other.greatest), worst = greater(worst, other.worst);
-    product += other.product, products += other.products;
+    squares += other.squares, natural += other.natural;
+    greatest = greater(greatest, other.greatest), stationarity = greater(stationarity, other.stationarity);
+    complementarity = greater(complementarity, other.complementarity);
+    primal = greater(primal, other.primal), outside = greater(outside, other.outside);
+    product += other.product, sizes += other.sizes;
     return *this;
   }
   ColumnSums<double> lane(int k) const
     requires(!std::is_same_v<E, double>)
   {
-    return {squares[k], greatest[k], worst[k], product[k], products[k]};
+    return {squares[k], greatest[k], stationarity[k], natural[k], complementarity[k],
+            primal[k],  outside[k],  product[k],      sizes[k]};
   }
 };
 
@@ -97,25 +106,44 @@ void add_row(const Phi<double>& phi, const RowsAt& rows, At at, RowSums<E>& sums
     sums.value += support(near, low, high);
   }
   const E away = magnitude(y - p) + ROUNDING * magnitude(y), product = b * near, least = step * size;
+  const E beyond = magnitude(r - image), off = magnitude(y - near);
   // a size that overflowed would hide an error: then the sum says so
   sums.squares += size - size == E{} ? (y - fixed) * (y - fixed) : E{} + std::numeric_limits<double>::infinity();
-  sums.feasibility = greater(sums.feasibility, away / (dual < least ? dual : least));
-  sums.primal = greater(sums.primal, magnitude(r - image));
-  sums.dual = greater(sums.dual, magnitude(y - near));
+  sums.complementarity = greater(sums.complementarity, away / (dual < least ? dual : least));
+  sums.outside = greater(sums.outside, greater(beyond / size, off / dual));
+  sums.primal = greater(sums.primal, beyond);
+  sums.dual = greater(sums.dual, off);
   sums.product += product;
   sums.sizes += magnitude(product);
 }
 
-template <class E, class At>
+template <bool bounded, class E, class At>
 void add_column(const ColumnsAt& columns, At at, ColumnSums<E>& sums) {
-  const E gradient = at(columns.gradient), Mty = at(columns.Mty), slope = magnitude(gradient + Mty);
-  const E size = at(columns.sizes) + magnitude(gradient) + magnitude(Mty), product = at(columns.x) * gradient;
+  const E x = at(columns.x), gradient = at(columns.gradient), slope = gradient + at(columns.Mty);
+  const E size = at(columns.sizes) + magnitude(gradient) + at(columns.entries);
+  E left = slope, product = x * gradient, terms = magnitude(x) * (magnitude(gradient) + at(columns.slopes));
+  if constexpr (bounded) {
+    const E lower = at(columns.lower), upper = at(columns.upper), unit = at(columns.units) + magnitude(x);
+    const E end = slope > E{} ? lower : upper, away = magnitude(x - end);
+    // z = −slope if it may be the multiplier of that bound, see multipliers_of_bounds in solving/sums.py
+    const auto takes = (slope != E{}) & (away <= magnitude(x));
+    const E z = takes ? -slope : E{}, bound = takes ? end : E{}, distance = takes ? away : E{};
+    left = takes ? E{} : slope;
+    const E relative = magnitude(z) / size, part = distance / (unit + magnitude(bound));
+    const E least = magnitude(z) < distance ? magnitude(z) : distance;
+    sums.natural += least * least;
+    sums.complementarity = greater(sums.complementarity, relative < part ? relative : part);
+    const E near = clipped(x, lower, upper), beyond = magnitude(x - near);
+    sums.primal = greater(sums.primal, beyond);
+    sums.outside = greater(sums.outside, beyond / (unit + magnitude(near)));
+    product += z * bound, terms += magnitude(z) * magnitude(bound);
+  }
   // as above
-  sums.squares += size - size == E{} ? slope * slope : E{} + std::numeric_limits<double>::infinity();
-  sums.greatest = greater(sums.greatest, slope);
-  sums.worst = greater(sums.worst, slope / size);
+  sums.squares += size - size == E{} ? left * left : E{} + std::numeric_limits<double>::infinity();
+  sums.greatest = greater(sums.greatest, magnitude(left));
+  sums.stationarity = greater(sums.stationarity, magnitude(left) / size);
   sums.product += product;
-  sums.products += magnitude(product);
+  sums.sizes += terms;
 }
 
 // The sums over start ≤ i < stop. Halves are added, not entry to entry, so rounding errors grow with the logarithm of
@@ -157,7 +185,8 @@ inline RowSums<double> certify_rows(const Phi<double>& phi, const RowsAt& rows) 
 }
 
 inline ColumnSums<double> certify_columns(const ColumnsAt& columns, Index count) {
-  return summed<ColumnSums>(0, count, [&](auto at, auto& sums) { add_column(columns, at, sums); });
+  if (columns.lower) return summed<ColumnSums>(0, count, [&](auto at, auto& sums) { add_column<true>(columns, at, sums); });
+  return summed<ColumnSums>(0, count, [&](auto at, auto& sums) { add_column<false>(columns, at, sums); });
 }
 
 }  // namespace dapd

@@ -14,6 +14,7 @@
 #include "blocks/bind.hpp"
 #include "certificate.hpp"
 #include "dense_steps.hpp"
+#include "products.hpp"
 #include "runner.hpp"
 #include "runs.hpp"
 #include "sorted_rows.hpp"
@@ -382,7 +383,7 @@ std::vector<double> rows_of_certificate(nb::tuple table, std::vector<Array> vect
   const auto at = data_of_all(vectors, rows);
   nb::gil_scoped_release released;
   const auto s = certify_rows(phi, {at.at(0), at.at(1), at.at(2), at.at(3), at.at(4), at.at(5)});
-  return {s.squares, s.feasibility, s.primal, s.dual, s.conjugate, s.value, s.product, s.sizes};
+  return {s.squares, s.complementarity, s.outside, s.primal, s.dual, s.conjugate, s.value, s.product, s.sizes};
 }
 
 // The sums of `ColumnSums`, in its order, from vectors as in `ColumnsAt`.
@@ -390,8 +391,48 @@ std::vector<double> columns_of_certificate(std::vector<Array> vectors) {
   const auto columns = static_cast<Index>(vectors.at(0).size());
   const auto at = data_of_all(vectors, columns);
   nb::gil_scoped_release released;
-  const auto s = certify_columns({at.at(0), at.at(1), at.at(2), at.at(3)}, columns);
-  return {s.squares, s.greatest, s.worst, s.product, s.products};
+  ColumnsAt all{at.at(0), at.at(1), at.at(2), at.at(3), at.at(4), at.at(5)};
+  if (at.size() > 6) all.lower = at.at(6), all.upper = at.at(7), all.units = at.at(8);
+  const auto s = certify_columns(all, columns);
+  return {s.squares, s.greatest, s.stationarity, s.natural, s.complementarity, s.primal, s.outside, s.product, s.sizes};
+}
+
+// `Products`, in its order, from a matrix as in `make_rows`, x and y.
+void products_of_certificate(nb::tuple record, std::vector<Array> point,
+                             std::vector<nb::ndarray<double, nb::c_contig, nb::device::cpu>> found) {
+  Keeper keep;
+  const Array& x = point.at(0);
+  const Array& y = point.at(1);
+  const double *x_data = data_of<double>(x), *y_data = data_of<double>(y);
+  const auto rows = static_cast<Index>(y.size()), columns = static_cast<Index>(x.size());
+  const std::size_t sizes[] = {y.size(), y.size(), x.size(), x.size()};
+  for (std::size_t k = 0; k < 4; ++k) {
+    if (found.at(k).size() != sizes[k]) throw std::invalid_argument("a result has the wrong size");
+  }
+  const Products out{found[0].data(), found[1].data(), found[2].data(), found[3].data()};
+  if (kind_of(record) == "dense") {
+    const bool transposed = nb::cast<bool>(record[2]);
+    const Array array = keep.array(record[1]);
+    if (array.size() != x.size() * y.size()) throw std::invalid_argument("the matrix has another size than x and y");
+    with_entries<double>(array, [&](auto* entries) {
+      nb::gil_scoped_release released;
+      if (transposed) {
+        multiply(entries, y_data, x_data, columns, rows, out.transposed());
+      } else {
+        multiply(entries, x_data, y_data, rows, columns, out);
+      }
+    });
+    return;
+  }
+  const Array indptr = keep.array(record[1]), indices = keep.array(record[2]), values = keep.array(record[3]);
+  const auto *starts = data_of<std::int32_t>(indptr), *places = data_of<std::int32_t>(indices);
+  if (indptr.size() != y.size() + 1 || indices.size() != values.size() || indices.size() != static_cast<std::size_t>(starts[rows])) {
+    throw std::invalid_argument("the matrix has another size than x and y");
+  }
+  with_entries<double>(values, [&](auto* entries) {
+    nb::gil_scoped_release released;
+    multiply(starts, places, entries, x_data, y_data, rows, columns, out);
+  });
 }
 
 // Entries and flops of LDLᵀ for a symmetric pattern, and whether all of them were counted.
@@ -415,6 +456,7 @@ NB_MODULE(DAPD_MODULE, module) {
   module.def("symbolic_cost", &dapd::symbolic_cost);
   module.def("rows_of_certificate", &dapd::rows_of_certificate);
   module.def("columns_of_certificate", &dapd::columns_of_certificate);
+  module.def("products_of_certificate", &dapd::products_of_certificate);
   module.def("use_blas", [](nb::capsule dgemm, nb::capsule sgemm) {
     dapd::dgemm = reinterpret_cast<dapd::Dgemm>(dgemm.data());
     dapd::sgemm = reinterpret_cast<dapd::Sgemm>(sgemm.data());

@@ -21,8 +21,8 @@ from dapd.engines.protocol import Engine
 from dapd.engines.threads import available
 from dapd.model.problem import Problem
 from dapd.model.smooth import Quadratic
-from dapd.solving.certificate import certify, objective
-from dapd.solving.request import satisfied, split_dual
+from dapd.solving.certificate import certify, completed, objective
+from dapd.solving.request import satisfied
 from dapd.solving.result import SENTENCES, Result, Status
 from dapd.solving.settings import Settings
 from dapd.solving.solve import solve_checked
@@ -167,16 +167,17 @@ class _Shared:
             self.interrupt.notice(found)
             iterations += found.iterations
             x, dual = (v[0].astype(problem.dtype) for v in here.back(found.x[None], found.y[None]))
+            x = problem.within_bounds(x, dual)
             with np.errstate(all="ignore"):
-                certificate = certify(problem.stacked, x, dual)
+                certificate = certify(problem, x, dual, accuracy=settings.accuracy)
             if certificate.meets(*settings.tolerances) or not found.converged:
                 break
             x0, y0 = found.x, found.y
         if not certificate.meets(*settings.tolerances):
             return None
         with np.errstate(all="ignore"):
-            value = objective(problem.stacked, x, dual, satisfied=satisfied(certificate, *settings.tolerances))
-        y, z = split_dual(problem, dual)
+            value = objective(problem, x, dual, satisfied=satisfied(certificate, *settings.tolerances))
+        y, z = completed(problem, x, dual)
         return replace(
             found,
             x=x,

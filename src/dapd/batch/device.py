@@ -11,18 +11,32 @@ import jax.numpy as jnp
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.batch.condensed import Condensed, condensed, stacked_rows
+from dapd.batch.condensed import Condensed, condensed
 from dapd.batch.family import Family
 from dapd.batch.lockstep import Axes, Constants, Lockstep
 from dapd.engines.jax import Placed, place
 from dapd.engines.jax_functions import PhiOf, RowsOf, TermsOf
 from dapd.engines.jax_maps import DenseMap
-from dapd.model.problem import Problem, least_slope
+from dapd.model.phi import least_positive
+from dapd.model.problem import Problem
+from dapd.model.sizes import Limits, limits_of, sizes_of
+from dapd.model.units import Data, Units, natural_units
+from dapd.operators.base import Operator
+from dapd.operators.explicit import Dense
 from dapd.presolve.rows import PhiTable
-from dapd.solving.jax_certificate import Measured, certificate_of
+from dapd.solving.jax_certificate import Measured, certificate_of, multipliers, within_bounds
+from dapd.solving.jax_judge import measured_of
 from dapd.spectrum.deadline import check_deadline
 
 F64 = np.dtype(np.float64)
+
+
+class Certified(NamedTuple):
+    """Points between their bounds, and their certificates, one row per problem."""
+
+    x: Array
+    z: Array
+    numbers: Array
 
 
 class Stacked(NamedTuple):
@@ -31,10 +45,10 @@ class Stacked(NamedTuple):
     measured: Measured
     axes: Any
 
-    def certify(self, x: Array, y: Array) -> Array:
-        """The numbers of all certificates, one row per problem."""
+    def certify(self, x: Array, y: Array) -> Certified:
+        """All certificates."""
         with jax.enable_x64(True):
-            return np.array(_certify(Axes(self.axes))(self.measured, x, y))
+            return Certified(*map(np.array, _certify(Axes(self.axes))(self.measured, x, y)))
 
     def lockstep(self, known: Constants) -> Lockstep:
         """The batch, ready to run."""
@@ -43,10 +57,12 @@ class Stacked(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _certify(axes: Axes) -> Any:
-    def numbers(measured: Measured, x: Array, y: Array) -> Array:
-        return certificate_of(measured, x.astype(F64), y.astype(F64))
+    def found(measured: Measured, x: Array, y: Array) -> tuple[Array, Array, Array]:
+        x = within_bounds(measured, x, y)
+        wide = x.astype(F64), y.astype(F64)
+        return x, multipliers(measured, *wide).astype(y.dtype), certificate_of(measured, *wide)
 
-    return jax.jit(jax.vmap(numbers, in_axes=(axes.tree, 0, 0)))
+    return jax.jit(jax.vmap(found, in_axes=(axes.tree, 0, 0)))
 
 
 def _shared(tree: Any) -> Any:
@@ -67,12 +83,43 @@ def stacked_condensed(form: Condensed) -> Stacked:
         f = TermsOf(None, None, None, jnp.zeros(()), jnp.ones(()), None, None, None)
         placed = Placed(DenseMap(jnp.asarray(form.M)), f, phi, jnp.asarray(form.b))
         axes = Placed(_shared(placed.M), _shared(f), phi_axes, 0)
-        norms = np.linalg.norm(form.M, axis=1)
-        size = abs(placed.b) + norms
-        duals = jnp.asarray(1 / np.where(norms > 0, norms, 1.0))
-        rows = jnp.where(size > 0, size, 1.0)
-        measured = Measured(placed, rows, duals, jnp.ones(form.M.shape[1]), jnp.ones(()))
-    return Stacked(measured, Measured(axes, 0, None, None, None))
+        zero, curvature = np.zeros(form.M.shape[1]), np.ones(form.M.shape[1])
+        data = _data(form.rows, form.b, form.lower, form.upper)._replace(slopes=zero, primal=zero, curvature=curvature)
+        sizes = _sizes(_units(data, Dense(np.asarray(form.M)), len(form.b)), data.slopes, form.b)
+    return Stacked(_measured(placed, sizes, None, None), _measured(axes, _first_axes(sizes), None, None))
+
+
+def _data(table: PhiTable, b: Array, lower: Array, upper: Array) -> Data:
+    """What the rows are compared with, a row per problem."""
+    b, lower, upper = (np.asarray(v) for v in np.broadcast_arrays(b, lower, upper))
+    none = np.zeros(b.shape)
+    return Data(
+        rows=least_positive(b, *(np.where(table.interval, side, 0.0) for side in (lower, upper))),
+        duals=least_positive(*(np.where(table.interval, 0.0, side) for side in (lower, upper))),
+        primal=none,
+        slopes=none,
+        curvature=none,
+    )
+
+
+def _units(data: Data, M: Operator, count: int) -> Units:
+    """The units of all problems."""
+    return natural_units(Data(*(np.broadcast_to(np.asarray(part), (count, np.shape(part)[-1])) for part in data)), M)
+
+
+def _sizes(units: Units, slopes: Array, b: Array) -> list[Array]:
+    """The sizes of the data of all problems, in the order of `Measured`."""
+    many = np.broadcast_to(slopes, (len(b), slopes.shape[-1]))
+    return [jnp.asarray(part) for part in sizes_of(np.asarray(b), many, units)]
+
+
+def _measured(placed: Placed, sizes: Sequence[Any], limits: Limits | None, norms: Any) -> Measured:
+    rows, duals, columns, slopes, objective = sizes
+    return Measured(placed, rows, duals, columns, slopes, objective, limits, norms)
+
+
+def _first_axes(arrays: list[Array]) -> list[int]:
+    return [0] * len(arrays)
 
 
 def condensed_there(family: Family) -> Condensed | None:
@@ -97,39 +144,34 @@ def way_back(form: Condensed) -> Any:
 
 def stacked_family(family: Family) -> Stacked | None:
     """The family as it is given; None if groups of rows stand in the way."""
-    first = family.first.stacked
+    first, count = family.first, len(family)
     table = PhiTable.of(first)
     if table is None or table.balls.any():
         return None
-    start = np.asarray(first.f.grad(np.zeros(first.columns)), np.float64)
-    if family.c is not None:
-        start = -family.c.astype(np.float64)
-    unit: Any = np.maximum(first.f.mu, least_slope(np.where(start != 0, abs(start), first.curvature)))
-    unit = np.where(unit == 0, first.f.L or 1.0, unit)
-    norms = first.M.row_norms
+    b = np.broadcast_to(first.b if family.b is None else family.b, (count, first.rows)).astype(F64)
+    own_bounds = family.lower is not None and family.upper is not None
+    bounds = (family.lower, family.upper) if own_bounds else first.bounds
+    lower, upper = (np.broadcast_to(np.asarray(side), (count, first.columns)) for side in bounds)
+    slopes: Array = first.slopes if family.c is None else abs(family.c.astype(F64))
+    data = _data(table, b, table.lower, table.upper)._replace(
+        primal=least_positive(lower, upper), slopes=slopes, curvature=first.curvature
+    )
     with jax.enable_x64(True):
-        b, lower, upper = stacked_rows(family, table, jnp)
-        b = jnp.broadcast_to(b, (len(family), first.rows))
-        size = abs(b) + norms
         placed = place(first, F64)
-        phi, phi_axes = _rows_of(table, lower, upper)
+        phi, phi_axes = _rows_of(table, jnp.asarray(table.lower), jnp.asarray(table.upper))
         f, f_axes = placed.f, _shared(placed.f)
         if family.c is not None and isinstance(f, TermsOf):
             f = TermsOf(**{**vars(f), "c": jnp.asarray(family.c, F64)})
             f_axes = TermsOf(**{**vars(f_axes), "c": 0})
-        placed = Placed(placed.M, f, phi, b)
+        placed = Placed(placed.M, f, phi, jnp.asarray(b))
         axes = Placed(_shared(placed.M), f_axes, phi_axes, 0)
-        many = 0 if np.ndim(unit) else None
-        measured = Measured(
-            placed,
-            jnp.where(size > 0, size, 1.0),
-            jnp.asarray(unit[..., None] / np.where(norms > 0, norms, 1.0)),
-            jnp.asarray(abs(start) + unit[..., None]),
-            jnp.asarray(unit),
-        )
-    columns_axis = 0 if measured.columns.ndim == 2 else None
-    duals = 0 if measured.duals.ndim == 2 else None
-    return Stacked(measured, Measured(axes, 0, duals, columns_axis, many))
+        units = _units(data, first.M, count)
+        sizes, limits = _sizes(units, slopes, b), None
+        if first.lower is not None:
+            limits = Limits(*map(jnp.asarray, limits_of(lower, upper, units, first.dtype)))
+        limits_axes = None if limits is None else Limits(*_first_axes(list(limits)))
+        norms = None if placed.M.magnitudes() is not None else jnp.asarray(first.M.row_norms)
+    return Stacked(_measured(placed, sizes, limits, norms), _measured(axes, _first_axes(sizes), limits_axes, None))
 
 
 def stacked_list(problems: Sequence[Problem], deadline: float) -> Stacked | None:
@@ -138,7 +180,7 @@ def stacked_list(problems: Sequence[Problem], deadline: float) -> Stacked | None
         trees = []
         for problem in problems:
             check_deadline(deadline)
-            trees.append(_measured(problem))
+            trees.append(measured_of(problem))
         structures = {jax.tree.structure(tree) for tree in trees}
         shapes = {tuple(jnp.shape(leaf) for leaf in jax.tree.leaves(tree)) for tree in trees}
         if len(structures) > 1 or len(shapes) > 1 or not isinstance(trees[0].placed.phi, PhiOf):
@@ -149,8 +191,3 @@ def stacked_list(problems: Sequence[Problem], deadline: float) -> Stacked | None
         structure = structures.pop()
         measured = jax.tree.unflatten(structure, leaves)
     return Stacked(measured, jax.tree.unflatten(structure, [None if one else 0 for one in same]))
-
-
-def _measured(problem: Problem) -> Measured:
-    sizes = problem.sizes
-    return Measured(place(problem, F64), *(jnp.asarray(part, F64) for part in sizes))

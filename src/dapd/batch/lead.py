@@ -13,14 +13,14 @@ import numpy as np
 from dapd.arguments import TimeUp
 from dapd.arrays import Array, on_host, owned
 from dapd.batch.alone import NO_TURN, one_by_one
-from dapd.batch.device import condensed_there, stacked_condensed, stacked_family, stacked_list, way_back
+from dapd.batch.device import Certified, condensed_there, stacked_condensed, stacked_family, stacked_list, way_back
 from dapd.batch.family import Family, family_of_list
 from dapd.batch.lockstep import LOOK, Constants, Lockstep
 from dapd.batch.result import BatchResult, result_at
 from dapd.engines.protocol import Engine
 from dapd.model.problem import Problem
 from dapd.presolve import Presolve
-from dapd.solving.certificate import Certificate, certify, error_of, excess_of
+from dapd.solving.certificate import NUMBERS, certificate_with, certify, completed, error_of, excess_of
 from dapd.solving.result import SENTENCES, Result, Status
 from dapd.solving.settings import Settings
 from dapd.solving.ways.first_order import TRANSFORMS
@@ -31,7 +31,7 @@ ROUNDS = 3  # of a lock step, with stricter tolerances for the problems whose ow
 STRICTER = 0.1
 LONGEST_LOCK_STEP = 20_000  # iterations of a lock step, after which `solve` takes over what is left
 GOOD_START = 1e-3  # relative error of a point from which it is a better start than zero
-UNKNOWN = np.full(8, math.inf)
+UNKNOWN = np.full(NUMBERS, math.inf)
 TOGETHER = "Chose restarted DAPD, in lock step with the other problems of the batch."
 
 
@@ -42,7 +42,7 @@ class LockStepPlan:
         self,
         lockstep: Lockstep,
         back: Callable[[Array, Array], tuple[Array, Array]],
-        certify: Callable[[Array, Array], Array],
+        certify: Callable[[Array, Array], Certified],
     ) -> None:
         self.lockstep, self.back, self.certify = lockstep, back, certify
 
@@ -64,8 +64,8 @@ def solve_on_device(batch: Family | list[Problem], settings: Settings, began: fl
     if plan is not None and any(settings.tolerances) and most >= LOOK:
         found = _run(plan, settings, deadline, first.dtype)
     x, y, z, numbers, iterations, end = _parts(first, count, found)
-    good = excess_of(numbers, *settings.tolerances) <= 1
-    error, rest = error_of(numbers), np.flatnonzero(~good).tolist()
+    good = excess_of(numbers, *settings.tolerances, settings.accuracy) <= 1
+    error, rest = error_of(numbers, settings.accuracy), np.flatnonzero(~good).tolist()
     own: dict[int, Result] = {}
     if rest and end is None:
 
@@ -94,8 +94,9 @@ def solve_on_device(batch: Family | list[Problem], settings: Settings, began: fl
             said,
             engine=Engine("jax"),
             tolerances=settings.tolerances,
+            accuracy=settings.accuracy,
             iterations=int(iterations[k]),
-            certificate=Certificate(*[*numbers[k].tolist(), math.inf]) if found else None,
+            certificate=certificate_with(numbers[k], settings.accuracy) if found else None,
         )
         return replace(made, solve_time=solve_time, setup_time=setup_time)
 
@@ -116,7 +117,8 @@ class Together(NamedTuple):
     """What a lock step found for each problem."""
 
     x: Array
-    dual: Array
+    dual: Array  # y, perhaps with multipliers of the bounds after it
+    z: Array  # the multipliers of the bounds that stationarity asks for
     numbers: Array  # of the certificates
     iterations: Array  # until that point, or all of them if it is not good enough
     steps: int  # all of them
@@ -128,12 +130,12 @@ def _parts(
 ) -> tuple[Array, Array, Array, Array, Array, Status | None]:
     """x, y, z, the numbers of certificates, iterations and the end of a lock step, or of none."""
     if found is None:
-        x, y = np.zeros((count, first.columns)), np.zeros((count, first.stacked.rows))
+        x, y, z = np.zeros((count, first.columns)), np.zeros((count, first.rows)), np.zeros((count, first.columns))
+        x = np.stack([first.within_bounds(x[0], y[0])] * count) if first.lower is not None else x
         numbers, iterations, end = np.tile(UNKNOWN, (count, 1)), np.zeros(count, int), None
     else:
-        x, y, numbers, iterations, _, end = found
-    x, y, z = owned(x), owned(y[:, : first.rows]), owned(y[:, first.rows :])
-    z = np.zeros_like(x) if first.lower is None else z
+        x, y, z, numbers, iterations, _, end = found
+    x, y, z = owned(x), owned(y[:, : first.rows]), owned(z)
     x, y, z = (part.astype(first.dtype, copy=False) for part in (x, y, z))
     return x, y, z, numbers, iterations, end
 
@@ -162,8 +164,8 @@ def _run(plan: LockStepPlan, settings: Settings, deadline: float, dtype: Any) ->
         taken, steps = np.where(more > 0, steps + more, taken), steps + done
         # a point is measured in the precision in which it is returned
         x, dual = (part.astype(dtype) for part in plan.back(found.x, found.y))
-        numbers = plan.certify(x, dual)
-        good = excess_of(numbers, *settings.tolerances) <= 1
+        x, z, numbers = plan.certify(x, dual)
+        good = excess_of(numbers, *settings.tolerances, settings.accuracy) <= 1
         if lockstep.interrupted:
             end = Status.interrupted
         elif perf_counter() >= deadline:
@@ -174,7 +176,7 @@ def _run(plan: LockStepPlan, settings: Settings, deadline: float, dtype: Any) ->
             break
         at = found.x, found.y
         tol = np.where(good, np.inf, STRICTER * np.minimum(tol, np.asarray(found.error)))
-    return Together(x, dual, numbers, np.where(good, taken, steps), steps, end)
+    return Together(x, dual, z, numbers, np.where(good, taken, steps), steps, end)
 
 
 def _of_family(family: Family) -> LockStepPlan | None:
@@ -214,8 +216,11 @@ def _of_list(problems: list[Problem], deadline: float) -> LockStepPlan | None:
         points = [transform.back(*point) for transform, *point in given]
         return np.stack([p for p, _ in points]), np.stack([q for _, q in points])
 
-    def judge(x: Array, y: Array) -> Array:
+    def judge(x: Array, y: Array) -> Certified:
         with np.errstate(all="ignore"):
-            return np.array([certify(p, *point)[:8] for p, *point in zip(stacked, x, y, strict=True)])
+            x = np.stack([p.within_bounds(u, v) for p, u, v in zip(problems, x, y, strict=True)])
+            points = list(zip(problems, x, y, strict=True))
+            z = np.stack([completed(*point)[1] for point in points])
+            return Certified(x, z, np.array([certify(*point)[:NUMBERS] for point in points]))
 
     return LockStepPlan(together.lockstep(known), back, judge)

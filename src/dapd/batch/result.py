@@ -14,7 +14,7 @@ from dapd.arrays import Array
 from dapd.engines import precision
 from dapd.engines.protocol import Engine
 from dapd.model.problem import Problem
-from dapd.solving.certificate import Certificate, certify, objective
+from dapd.solving.certificate import SOLUTION, Certificate, certify, objective
 from dapd.solving.request import in_jax, satisfied
 from dapd.solving.result import Result, Status
 
@@ -78,15 +78,15 @@ def result_at(
     *,
     engine: Engine,
     tolerances: tuple[float, float] = (0.0, 0.0),
+    accuracy: str = SOLUTION,
     iterations: int = 0,
     certificate: Certificate | None = None,
 ) -> Result:
     """The result of a problem that was not solved by itself, at a point whose certificate may be known."""
     x, y, z = point
-    dual = y if problem.lower is None else np.concatenate([y, z])
     with np.errstate(all="ignore"):
-        certificate = certificate or certify(problem.stacked, x, dual)
-        value = objective(problem.stacked, x, dual, satisfied=satisfied(certificate, *tolerances))
+        certificate = certificate or certify(problem, x, y, accuracy=accuracy)
+        value = objective(problem, x, y, satisfied=satisfied(certificate, *tolerances))
     return Result(
         x=x,
         y=y,

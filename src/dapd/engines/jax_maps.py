@@ -66,6 +66,10 @@ class SparseMap:
         """Mx and |M||x|."""
         return self.by_rows.with_sizes(x)
 
+    def with_column_sizes(self, y: Array) -> tuple[Array, Array]:
+        """Mᵀy and |M|ᵀ|y|."""
+        return self.by_columns.with_sizes(y)
+
     def magnitudes(self) -> SparseMap:
         """|M|."""
         return SparseMap(self.by_rows.magnitudes(), self.by_columns.magnitudes())
@@ -159,6 +163,13 @@ class PartsMap:
         known = len(sizes) == len(found)
         return _joined(self.rows, [product for product, _ in found]), _joined(self.rows, sizes) if known else None
 
+    def with_column_sizes(self, y: Array) -> tuple[Array, Array | None]:
+        """Mᵀy and |M|ᵀ|y|, part by part."""
+        found = [with_column_sizes(part, y[a:b]) for part, (a, b) in zip(self.parts, self.rows, strict=True)]
+        sizes = [size for _, size in found if size is not None]
+        known = len(sizes) == len(found)
+        return _joined(self.columns, [product for product, _ in found]), _joined(self.columns, sizes) if known else None
+
     def magnitudes(self) -> PartsMap | None:
         """Part by part."""
         parts = tuple(part.magnitudes() for part in self.parts)
@@ -194,6 +205,12 @@ class FactorsMap:
         found, sizes = with_sizes(self.inner, self.columns.astype(x.dtype) * x)
         return rows * found, None if sizes is None else rows * sizes
 
+    def with_column_sizes(self, y: Array) -> tuple[Array, Array | None]:
+        """Mᵀy and |M|ᵀ|y|; the factors are positive."""
+        columns = self.columns.astype(y.dtype)
+        found, sizes = with_column_sizes(self.inner, self.rows.astype(y.dtype) * y)
+        return columns * found, None if sizes is None else columns * sizes
+
     def magnitudes(self) -> FactorsMap | None:
         """The factors are positive."""
         inner = self.inner.magnitudes()
@@ -226,6 +243,15 @@ def with_sizes(M: Any, x: Array) -> tuple[Array, Array | None]:
         return found
     entries = M.magnitudes()
     return M.forward(x), None if entries is None else entries.forward(abs(x))
+
+
+def with_column_sizes(M: Any, y: Array) -> tuple[Array, Array | None]:
+    """Mᵀy and |M|ᵀ|y|, None if |M| is unknown; at once if M can."""
+    if hasattr(M, "with_column_sizes"):
+        found: tuple[Array, Array | None] = M.with_column_sizes(y)
+        return found
+    entries = M.magnitudes()
+    return M.adjoint(y), None if entries is None else entries.adjoint(abs(y))
 
 
 def place_map(M: Operator, dtype: Any, name: str = "M") -> Any:

@@ -210,9 +210,27 @@ class Sharded(Operator):
     def row_norms(self) -> Array:
         """‖M_i‖₂ of each row."""
         with jax.enable_x64(True):
-            return np.sqrt(on_host(_squares(self.placed, np.ones(self.shape[1]))))
+            return np.sqrt(on_host(_raised(self.placed, 2, np.ones(self.shape[1]))))
+
+    def row_sizes(self, x: Array, power: float = 1) -> Array:
+        """Σ_j |M_ij|^power |x_j| of each row."""
+        with jax.enable_x64(True):
+            return on_host(_raised(self.placed, power, np.asarray(abs(x), np.float64)))
+
+    def column_sizes(self, y: Array, power: float = 1) -> Array:
+        """Σ_i |M_ij|^power |y_i| of each column."""
+        with jax.enable_x64(True):
+            return on_host(_raised_transpose(self.placed, power, np.asarray(abs(y), np.float64)))
 
 
 _times = jax.jit(lambda M, x: M.forward(x))
 _transposed_times = jax.jit(lambda M, y: M.adjoint(y))
-_squares = jax.jit(lambda M, x: M.changed(lambda entries: entries.astype(jnp.float64) ** 2).forward(x))
+
+
+def _to_power(M: MeshMap, power: float) -> MeshMap:
+    """|M|, entry by entry to a power."""
+    return M.changed(lambda entries: (abs(entries.astype(jnp.float64)) ** power) * (entries != 0))
+
+
+_raised = jax.jit(lambda M, power, x: _to_power(M, power).forward(x), static_argnums=1)
+_raised_transpose = jax.jit(lambda M, power, y: _to_power(M, power).adjoint(y), static_argnums=1)

@@ -168,7 +168,7 @@ def _closer(conditions: Conditions, result: Result) -> Point:
 
 
 def _certificate(problem: Problem, x: Array, w: Array) -> Certificate:
-    return certify(problem, x, w[: problem.rows], w[problem.rows :] if problem.lower is not None else None)
+    return certify(problem, problem.within_bounds(x, w), w[: problem.rows])
 
 
 def _newton(conditions: Conditions, x: Array, w: Array, count: int) -> Point | None:

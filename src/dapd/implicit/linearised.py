@@ -21,7 +21,7 @@ from dapd.model.problem import Problem
 from dapd.second_order.choose import MEMORY
 from dapd.second_order.matrices import Matrix, NotExplicit, TooExpensive, entries, explicit
 from dapd.second_order.rows import ProxRows
-from dapd.solving.sums import balanced_step
+from dapd.solving.sums import balanced_step, products_of
 
 Point = tuple[Array, Array]  # x, and y or (y, z)
 
@@ -60,7 +60,7 @@ class Conditions:
     def steps(self, x: Array, w: Array) -> Array:
         """The prox steps at which w and Mx − b count alike near (x, w), equal in the rows of a group."""
         problem = self.problem
-        return np.full(w.size, balanced_step(problem, x, w, problem.M.forward(x)).steps)
+        return np.full(w.size, balanced_step(problem, w, products_of(problem, x, w)).steps)
 
     def at(self, x: Array, w: Array, steps: Array) -> Linearised:
         """Their derivative at (x, w)."""

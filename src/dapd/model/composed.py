@@ -98,6 +98,11 @@ class Conjugate(Phi):
         """As g."""
         return self.g.project_recession(w) if isinstance(self.g, Phi) else w
 
+    def ends(self, rows: int) -> tuple[Array, Array]:
+        """Those of g, whose argument is Mx − b."""
+        of_residual, of_y = self.g.ends(rows) if isinstance(self.g, Phi) else super().ends(rows)
+        return of_y, of_residual
+
     def reach(self, rows: int) -> float:
         """The steepness of g."""
         return self.g.steepness(rows) if isinstance(self.g, Phi) else np.inf
@@ -230,6 +235,12 @@ class Stack(Phi):
     def conjugate_near(self, v: Array, step: Any) -> float:
         """Σ_k of the parts'."""
         return sum((part.conjugate_near(piece, own) for part, piece, own in self._with_steps(v, step)), 0.0)
+
+    def ends(self, rows: int) -> tuple[Array, Array]:
+        """Those of the parts."""
+        found = [part.ends(n or 0) for part, n in zip(self.parts, self.sizes, strict=True)]
+        of_residual, of_y = (np.concatenate(side) for side in zip(*found, strict=True))
+        return of_residual, of_y
 
     def reach(self, rows: int) -> float:
         """The norm of the parts'."""

@@ -81,6 +81,13 @@ class GroupBall(Phi):
             return v * scale[self._owner]
         return xp.reshape(xp.reshape(v, (-1, self.groups)) * scale[:, None], v.shape)
 
+    def ends(self, rows: int) -> tuple[Array, Array]:
+        """The radii are compared with y."""
+        radii = np.broadcast_to(self.radius, rows if isinstance(self.radius, float) else len(self.radius))
+        if len(radii) != rows:
+            radii = radii[self._owner] if isinstance(self.groups, list) else np.repeat(radii, self.groups)
+        return np.zeros(rows), np.array(radii)
+
     def reach(self, rows: int) -> float:
         """The norm of the radii."""
         return length(self.radius, rows // self.groups if isinstance(self.groups, int) else len(self.groups))

@@ -83,6 +83,10 @@ class Phi:
         """The direction nearest to w along which φ* stays finite: that itself if this is not known."""
         return w
 
+    def ends(self, rows: int) -> tuple[Array, Array]:
+        """The least positive number that φ compares each entry of Mx − b with, and each y_i; 0 if there is none."""
+        return np.zeros(rows), np.zeros(rows)
+
     def reach(self, rows: int) -> float:
         """A bound on ‖y‖₂ in dom φ, so on the slope of φ*, for this many rows; inf if there is none."""
         return np.inf
@@ -164,6 +168,13 @@ def _slack(v: Array) -> Any:
 def length(value: Any, rows: int) -> float:
     """The norm of a vector, or of a number repeated in all rows."""
     return float(np.linalg.norm(np.broadcast_to(value, np.shape(value) or rows)))
+
+
+def least_positive(*values: Array) -> Array:
+    """The least magnitude of finite entries that are not zero, entry by entry; 0 if there is none."""
+    sizes = [np.where(np.isfinite(v) & (v != 0), abs(v), np.inf) for v in values]
+    least = np.minimum.reduce(sizes)
+    return np.where(np.isinf(least), 0.0, least)
 
 
 def like(value: Any, v: Array) -> Any:

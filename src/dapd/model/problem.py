@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,33 +13,17 @@ from dapd.arrays import Array, on_device
 from dapd.model import ask
 from dapd.model.composed import Stack, is_sum_over_rows
 from dapd.model.lowered import UnitTable, has_valid_lowering, pieces_of, tabulate
-from dapd.model.phi import Phi, as_phi
+from dapd.model.phi import Phi, as_phi, least_positive
 from dapd.model.proximal import Interval, Zero
+from dapd.model.sizes import Limits, Sizes, limits_of, sizes_of, within_bounds
 from dapd.model.smooth import Function, Separable
 from dapd.model.terms import Terms
+from dapd.model.units import Data, Units, natural_units
 from dapd.operators.base import Operator
 from dapd.operators.columns import ColumnBlocks
 from dapd.operators.convert import as_operator
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.spectrum.estimate import Spectrum
-
-ROUNDING = 1e-13  # of the greatest slope: below this a slope may be rounding
-
-
-class Sizes(NamedTuple):
-    """Sizes of the data: what a residual of 1 is measured against, row by row and coordinate by coordinate."""
-
-    rows: Array  # |b_i| + ‖M_i‖₂: b, and what a unit of x does to the row
-    duals: Array  # unit/‖M_i‖₂: the y_i whose pull on x is that of a unit of x
-    columns: Array  # |∇f_j(0)| + unit
-    # the greater of μ and the least positive |∇f_j(0)|, or `Problem.curvature` where that is 0; L or 1 if there is none
-    unit: float
-
-
-def least_slope(slopes: Array) -> Array:
-    """The least entry of each row that is not a rounding of its greatest one; 0 if all are 0."""
-    known = slopes > ROUNDING * slopes.max(axis=-1, keepdims=True, initial=0.0)
-    return np.where(known.any(axis=-1), np.min(slopes, axis=-1, where=known, initial=np.inf), 0.0)
 
 
 class Problem:
@@ -134,14 +118,46 @@ class Problem:
         return {name: value for name, value in vars(self).items() if name != "memory"}
 
     @cached_property
+    def slopes(self) -> Array:
+        """|∇f(0)|, zero where f has no slope there."""
+        with np.errstate(all="ignore"):
+            start = np.asarray(ask.gradient(self.f, np.zeros(self.columns)), np.float64)
+        return np.where(np.isfinite(start), abs(start), 0.0)
+
+    def units(self) -> Units:
+        """How large x, y, rows, columns and the objective typically are, by the data; computed, and not kept."""
+        of_residual, of_y = self.phi.ends(self.rows)
+        data = Data(
+            rows=least_positive(self.b.astype(np.float64), of_residual),
+            duals=of_y,
+            primal=least_positive(*self.bounds),
+            slopes=self.slopes,
+            curvature=self.curvature,
+        )
+        return natural_units(data, self.M)
+
+    @property
     def sizes(self) -> Sizes:
         """What residuals are compared with, as far as it does not depend on the point."""
-        norms = np.where(self.M.row_norms > 0, self.M.row_norms, 1.0)
-        rows = abs(self.b.astype(np.float64)) + self.M.row_norms
-        start = np.asarray(ask.gradient(self.f, np.zeros(self.columns)), np.float64)
-        slopes = np.where(np.isfinite(start), abs(start), 0.0)
-        unit = max(self.f.mu, float(least_slope(np.where(slopes > 0, slopes, self.curvature)))) or self.f.L or 1.0
-        return Sizes(rows=np.where(rows > 0, rows, 1.0), duals=unit / norms, columns=slopes + unit, unit=unit)
+        return self._sizes_and_limits[0]
+
+    @property
+    def limits(self) -> Limits | None:
+        """The bounds on x, as points are held to them; None if there are none."""
+        return self._sizes_and_limits[1]
+
+    @cached_property
+    def _sizes_and_limits(self) -> tuple[Sizes, Limits | None]:
+        units, limits = self.units(), None
+        if self.lower is not None and self.upper is not None:
+            limits = limits_of(self.lower, self.upper, units, self.dtype)
+        return sizes_of(self.b, self.slopes, units), limits
+
+    def within_bounds(self, x: Array, dual: Array) -> Array:
+        """The point between the bounds that belongs to x; `dual` may be longer than y, by multipliers of the bounds."""
+        if self.limits is None:
+            return x
+        return within_bounds(self.limits, x, dual[self.rows :] if len(dual) > self.rows else None)
 
     @cached_property
     def row_table(self) -> UnitTable | None:
@@ -149,7 +165,7 @@ class Problem:
         pieces = pieces_of(self.phi, self.rows) if is_sum_over_rows(self.phi) else None
         return None if pieces is None else tabulate(pieces, np.float64)
 
-    @cached_property
+    @property
     def curvature(self) -> Array:
         """How much ∂f/∂x_j changes with a unit of x_j near zero, as far as it is known: ∂²f/∂x_j² of a quadratic f."""
         f = self.f

@@ -11,7 +11,7 @@ from dapd.arguments import bound, named
 from dapd.arrays import Array, namespace
 from dapd.model.groups import GroupBall
 from dapd.model.lowered import CLIP, KEEP, SHRINK, Piece, Pieces, has_valid_lowering
-from dapd.model.phi import Phi, indicator, length, like, within
+from dapd.model.phi import Phi, indicator, least_positive, length, like, within
 
 __all__ = ["L1", "Box", "GroupBall", "Interval", "NonNegative", "Phi", "Zero", "support"]
 
@@ -47,6 +47,10 @@ class _ByRows(Phi):
 
 class _Indicator(_ByRows):
     """The indicator of an interval in each row; φ* is its support function, which is positively homogeneous."""
+
+    def ends(self, rows: int) -> tuple[Array, Array]:
+        """Those of the intervals are compared with y."""
+        return np.zeros(rows), _least_end(rows, *self._ends)
 
     def conjugate(self, z: Array) -> float:
         """sup{zᵀy : lower ≤ y ≤ upper}."""
@@ -84,6 +88,10 @@ class _Indicator(_ByRows):
 
 class _Support(_ByRows):
     """The support function of an interval in each row, positively homogeneous; φ* is the interval's indicator."""
+
+    def ends(self, rows: int) -> tuple[Array, Array]:
+        """Those of the intervals are compared with Mx − b."""
+        return _least_end(rows, *self._ends), np.zeros(rows)
 
     @property
     def is_linear(self) -> bool:
@@ -281,6 +289,11 @@ def _unbounded(lower: Any, upper: Any) -> tuple[Any, Any]:
 
 def _farthest(lower: Any, upper: Any) -> Any:
     return np.maximum(np.abs(lower), np.abs(upper))
+
+
+def _least_end(rows: int, lower: Any, upper: Any) -> Array:
+    """The least magnitude of the finite ends of each row that are not zero; 0 if there is none."""
+    return np.array(least_positive(np.broadcast_to(lower, rows), np.broadcast_to(upper, rows)))
 
 
 def _checked_bounds(lower: float | np.ndarray, upper: float | np.ndarray) -> int | None:

@@ -60,12 +60,12 @@ class Operator:
         squares = sum(self.forward(v.astype(self.dtype)).astype(np.float64) ** 2 for v in signs)
         return np.asarray(np.sqrt(squares / SKETCHES))
 
-    def row_sizes(self, x: Array) -> Array | None:
-        """Σ_j |M_ij x_j| of each row; None if the entries are not known."""
+    def row_sizes(self, x: Array, power: float = 1) -> Array | None:
+        """Σ_j |M_ij|^power |x_j| of each row; None if the entries are not known."""
         return None
 
-    def column_sizes(self, y: Array) -> Array | None:
-        """Σ_i |M_ij y_i| of each column; None if the entries are not known."""
+    def column_sizes(self, y: Array, power: float = 1) -> Array | None:
+        """Σ_i |M_ij|^power |y_i| of each column; None if the entries are not known."""
         return None
 
     @property

@@ -55,17 +55,19 @@ class ColumnBlocks(Operator):
             total = np.hypot(total, operator.row_norms)
         return total
 
-    def row_sizes(self, x: Array) -> Array:
-        """The sum over the blocks; |M_i x_i| for a block whose entries are not known."""
+    def row_sizes(self, x: Array, power: float = 1) -> Array | None:
+        """The sum over the blocks; None if the entries of one are not known."""
         total = np.zeros(self.shape[0])
         for operator, block in zip(self.operators, self.blocks, strict=True):
-            sizes = operator.row_sizes(x[block])
-            total += abs(operator.forward(x[block])) if sizes is None else sizes
+            sizes = operator.row_sizes(x[block], power)
+            if sizes is None:
+                return None
+            total += sizes
         return total
 
-    def column_sizes(self, y: Array) -> Array | None:
+    def column_sizes(self, y: Array, power: float = 1) -> Array | None:
         """The column sizes of the blocks, concatenated; None if the entries of one are not known."""
-        parts = [operator.column_sizes(y) for operator in self.operators]
+        parts = [operator.column_sizes(y, power) for operator in self.operators]
         known = [part for part in parts if part is not None]
         return np.concatenate(known) if len(known) == len(parts) else None
 
@@ -124,9 +126,9 @@ class OnBlock(Operator):
         """Those of the inner map."""
         return self.inner.row_norms
 
-    def row_sizes(self, x: Array) -> Array | None:
+    def row_sizes(self, x: Array, power: float = 1) -> Array | None:
         """Those of the inner map."""
-        return self.inner.row_sizes(x[self.block])
+        return self.inner.row_sizes(x[self.block], power)
 
 
 def split_columns(matrix: Any, blocks: list[slice]) -> list[Any]:

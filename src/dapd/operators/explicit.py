@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.operators.base import Operator
-from dapd.operators.sizes import SHEET, magnitudes, norms_of_rows, outer
+from dapd.operators.sizes import SHEET, magnitudes, norms_of_rows, outer, raised
 
 
 class _Explicit(Operator):
@@ -56,13 +56,13 @@ class Dense(_Explicit):
         """The norm of each row."""
         return norms_of_rows(self.matrix)
 
-    def row_sizes(self, x: Array) -> Array:
+    def row_sizes(self, x: Array, power: float = 1) -> Array:
         """|M||x|."""
-        return magnitudes(self.matrix, x)
+        return magnitudes(self.matrix, x, power)
 
-    def column_sizes(self, y: Array) -> Array:
+    def column_sizes(self, y: Array, power: float = 1) -> Array:
         """|M|ᵀ|y|."""
-        return magnitudes(self.matrix.T, y)
+        return magnitudes(self.matrix.T, y, power)
 
     def _panels(self) -> Iterator[slice]:
         """Panels of rows, so a product in another precision never converts all of M at once."""
@@ -123,21 +123,22 @@ class Sparse(_Explicit):
         squares = sp.csr_array((scaled * scaled, matrix.indices, matrix.indptr), shape=self.shape)
         return (peak or 1.0) * np.sqrt(squares @ np.ones(self.shape[1]))
 
-    def row_sizes(self, x: Array) -> Array:
+    def row_sizes(self, x: Array, power: float = 1) -> Array:
         """|M||x|."""
-        return self._magnitudes() @ abs(x)
+        return self._magnitudes(power) @ abs(x)
 
-    def column_sizes(self, y: Array) -> Array:
+    def column_sizes(self, y: Array, power: float = 1) -> Array:
         """|M|ᵀ|y|."""
-        return self._magnitudes().T @ abs(y)
+        return self._magnitudes(power).T @ abs(y)
 
-    def _magnitudes(self) -> Any:
-        """|M|, without a copy of its pattern; kept if it is small."""
-        known = self.memory.get("magnitudes")
+    def _magnitudes(self, power: float) -> Any:
+        """|M|, entry by entry to this power, without a copy of its pattern; kept if it is small."""
+        key = f"magnitudes to the power of {power}"
+        known = self.memory.get(key)
         if known is None:
-            known = sp.csr_array((abs(self.matrix.data), self.matrix.indices, self.matrix.indptr), shape=self.shape)
+            known = to_power(self.matrix, power)
             if self.matrix.nnz <= SHEET:
-                self.memory["magnitudes"] = known
+                self.memory[key] = known
         return known
 
     def columns(self, block: slice) -> Operator:
@@ -164,6 +165,13 @@ class Sparse(_Explicit):
     def transposed(self) -> Operator:
         """The transpose as CSR."""
         return Sparse(self.transpose.tocsr())
+
+
+def to_power(matrix: Any, power: float) -> Any:
+    """The magnitudes of the entries of an array or a CSR matrix to a power, without a copy of its pattern."""
+    if not sp.issparse(matrix):
+        return raised(matrix, power)
+    return sp.csr_array((raised(matrix.data, power), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def as_entries(matrix: Array, dtype: Any = None) -> Array:

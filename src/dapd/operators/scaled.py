@@ -31,12 +31,12 @@ class ScaledMap(Operator):
         """columns·Mᵀ(rows·y)."""
         return self.scales * self.inner.adjoint(self.rows * y)
 
-    def row_sizes(self, x: Array) -> Array | None:
+    def row_sizes(self, x: Array, power: float = 1) -> Array | None:
         """From those of M."""
-        sizes = self.inner.row_sizes(self.scales * x)
-        return None if sizes is None else self.rows * sizes
+        sizes = self.inner.row_sizes(self.scales**power * x, power)
+        return None if sizes is None else self.rows**power * sizes
 
-    def column_sizes(self, y: Array) -> Array | None:
+    def column_sizes(self, y: Array, power: float = 1) -> Array | None:
         """From those of M."""
-        sizes = self.inner.column_sizes(self.rows * y)
-        return None if sizes is None else self.scales * sizes
+        sizes = self.inner.column_sizes(self.rows**power * y, power)
+        return None if sizes is None else self.scales**power * sizes

@@ -22,15 +22,22 @@ def norms_of_rows(matrix: Array) -> Array:
     return peak * np.sqrt(norms)
 
 
-def magnitudes(matrix: Array, v: Array) -> Array:
-    """|A||v|, one sheet of A at a time."""
+def magnitudes(matrix: Array, v: Array, power: float = 1) -> Array:
+    """|A||v|, with the entries of |A| to this power, one sheet of A at a time."""
     v = abs(v)
     if matrix.size <= SHEET:
-        return abs(matrix) @ v
+        return raised(matrix, power) @ v
     total = np.zeros(len(matrix))
     for rows, columns in sheets(matrix):
-        total[rows] += abs(matrix[rows, columns]) @ v[columns]
+        total[rows] += raised(matrix[rows, columns], power) @ v[columns]
     return total
+
+
+def raised(entries: Array, power: float) -> Array:
+    """The magnitudes of some entries to a power; to the power of 0, which are not zero."""
+    if power == 0:
+        return (entries != 0).astype(np.float32)
+    return abs(entries) if power == 1 else abs(entries) ** power
 
 
 def outer(matrix: Array) -> Array:

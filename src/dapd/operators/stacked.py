@@ -61,11 +61,11 @@ class Identity(Operator):
         """Ones."""
         return np.ones(self.shape[0])
 
-    def row_sizes(self, x: Array) -> Array:
+    def row_sizes(self, x: Array, power: float = 1) -> Array:
         """|x| at these entries."""
         return abs(x[self._own])
 
-    def column_sizes(self, y: Array) -> Array:
+    def column_sizes(self, y: Array, power: float = 1) -> Array:
         """|y| at these entries, zeros elsewhere."""
         return self.adjoint(abs(y))
 
@@ -123,18 +123,20 @@ class RowBlocks(Operator):
         """The row norms of the blocks, concatenated."""
         return np.concatenate([operator.row_norms for operator in self.operators])
 
-    def row_sizes(self, x: Array) -> Array | None:
+    def row_sizes(self, x: Array, power: float = 1) -> Array | None:
         """The row sizes of the blocks, concatenated; None if the entries of one are not known."""
-        parts = [operator.row_sizes(x) for operator in self.operators]
+        parts = [operator.row_sizes(x, power) for operator in self.operators]
         known = [part for part in parts if part is not None]
         return np.concatenate(known) if len(known) == len(parts) else None
 
-    def column_sizes(self, y: Array) -> Array:
-        """The sum over the blocks; |M_iᵀy_i| for a block whose entries are not known."""
+    def column_sizes(self, y: Array, power: float = 1) -> Array | None:
+        """The sum over the blocks; None if the entries of one are not known."""
         total = np.zeros(self.shape[1])
         for operator, block in zip(self.operators, self.blocks, strict=True):
-            sizes = operator.column_sizes(y[block])
-            total += abs(operator.adjoint(y[block])) if sizes is None else sizes
+            sizes = operator.column_sizes(y[block], power)
+            if sizes is None:
+                return None
+            total += sizes
         return total
 
     def sparse(self) -> Any:

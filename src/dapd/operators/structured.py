@@ -15,7 +15,7 @@ from dapd.arrays import Array
 from dapd.operators.base import Operator
 from dapd.operators.convert import matrix_of
 from dapd.operators.explicit import Dense, as_entries
-from dapd.operators.sizes import SHEET, norms_of_rows
+from dapd.operators.sizes import SHEET, norms_of_rows, raised
 
 
 class Kronecker(Operator):
@@ -74,15 +74,15 @@ class Kronecker(Operator):
         other = np.ones(self.shape[0] // len(self.A)) if self.B is None else norms_of_rows(self.B)
         return np.outer(norms_of_rows(self.A), other).ravel()
 
-    def row_sizes(self, x: Array) -> Array:
+    def row_sizes(self, x: Array, power: float = 1) -> Array:
         """|A||X||B|ᵀ."""
-        X = abs(self.A) @ abs(x).reshape(self.A.shape[1], -1)
-        return (X if self.B is None else X @ abs(self.B.T)).ravel()
+        X = raised(self.A, power) @ abs(x).reshape(self.A.shape[1], -1)
+        return (X if self.B is None else X @ raised(self.B.T, power)).ravel()
 
-    def column_sizes(self, y: Array) -> Array:
+    def column_sizes(self, y: Array, power: float = 1) -> Array:
         """|A|ᵀ|Y||B|."""
-        Y = abs(self.A.T) @ abs(y).reshape(self.A.shape[0], -1)
-        return (Y if self.B is None else Y @ abs(self.B)).ravel()
+        Y = raised(self.A.T, power) @ abs(y).reshape(self.A.shape[0], -1)
+        return (Y if self.B is None else Y @ raised(self.B, power)).ravel()
 
     def factors(self) -> list[Dense]:
         """The factors that are not an identity; the singular values of A ⊗ B are the products of theirs."""
@@ -140,21 +140,21 @@ class BlockDiagonal(Operator):
         """The row norms of the blocks, concatenated."""
         return np.concatenate([norms_of_rows(matrix) for matrix in self.matrices])
 
-    def row_sizes(self, x: Array) -> Array:
+    def row_sizes(self, x: Array, power: float = 1) -> Array:
         """|M_i||x_i| for all blocks, concatenated."""
         if self._stack is None:
-            return np.concatenate(
-                [abs(m) @ abs(x[at]) for m, at in zip(self.matrices, self.column_blocks, strict=True)]
-            )
+            places = zip(self.matrices, self.column_blocks, strict=True)
+            return np.concatenate([raised(matrix, power) @ abs(x[at]) for matrix, at in places])
         columns = abs(x).reshape(len(self._stack), -1, 1)
-        return np.concatenate([(abs(self._stack[at]) @ columns[at]).ravel() for at in self._sheets()])
+        return np.concatenate([(raised(self._stack[at], power) @ columns[at]).ravel() for at in self._sheets()])
 
-    def column_sizes(self, y: Array) -> Array:
+    def column_sizes(self, y: Array, power: float = 1) -> Array:
         """|M_i|ᵀ|y_i| for all blocks, concatenated."""
         if self._stack is None:
-            return np.concatenate([abs(y[at]) @ abs(m) for m, at in zip(self.matrices, self.row_blocks, strict=True)])
+            places = zip(self.matrices, self.row_blocks, strict=True)
+            return np.concatenate([abs(y[at]) @ raised(matrix, power) for matrix, at in places])
         rows = abs(y).reshape(len(self._stack), 1, -1)
-        return np.concatenate([(rows[at] @ abs(self._stack[at])).ravel() for at in self._sheets()])
+        return np.concatenate([(rows[at] @ raised(self._stack[at], power)).ravel() for at in self._sheets()])
 
     def _sheets(self) -> Iterator[slice]:
         """A few blocks at a time, to avoid a copy of all of M."""

@@ -58,6 +58,18 @@ def step(p: Parameters, o: Any, s: State) -> State:
     return State(x, y, Mty, x_plain, y_plain, s.x_0, s.y_0, s.Mty_0)
 
 
+def residuals(s: State, ahead: Any, beta: Any) -> tuple[Any, Any]:
+    """The lengths of T(z) − z, of x and of y, at the z before the last step."""
+    return tuple(
+        _length(plain - (now - ahead * plain - beta * first) / (1.0 - ahead - beta))
+        for now, plain, first in ((s.x, s.x_plain, s.x_0), (s.y, s.y_plain, s.y_0))
+    )
+
+
+def _length(v: Array) -> Any:
+    return (v * v).sum() ** 0.5
+
+
 class Anchored(Method):
     """A piece of an anchored epoch; no entry of METHODS, since restarts alone use it."""
 

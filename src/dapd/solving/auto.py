@@ -15,14 +15,14 @@ from dapd.clock import perf_counter
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.second_order.choose import filled_seconds
-from dapd.solving.certificate import blame
+from dapd.solving.certificate import blame, completed
 from dapd.solving.choose import BlockComparison, compare_blocks
 from dapd.solving.doubts import Doubts
 from dapd.solving.ends import proves_infeasible, proves_unbounded
 from dapd.solving.loop import STALLED, Info
 from dapd.solving.measure import greatest
 from dapd.solving.progress import Display, display
-from dapd.solving.request import Request, first_point, run_method, satisfied, split_dual
+from dapd.solving.request import Request, first_point, run_method, satisfied
 from dapd.solving.result import SENTENCES, History, Result, Status
 from dapd.solving.search import Search
 from dapd.solving.ways.base import OVERRUN, SOON, Moved, Way, entries_are_scattered
@@ -66,7 +66,9 @@ def solve_auto(
     if blocks.winner is not None:
         runner = blocks.runner(problem.stacked, start, options, engine)
         return run_method(asked._replace(by_passes=True), runner, spectrum, [blocks.sentence])
-    search = Search(problem.stacked, asked.tolerances, asked.limit, asked.deadline, spectrum, kept, engine)
+    search = Search(
+        problem.stacked, asked.tolerances, asked.limit, asked.deadline, spectrum, kept, engine, asked.accuracy
+    )
     looks: list[Info] = []
     errors: list[tuple[int, float]] = []  # iteration and relative error at each look
 
@@ -93,7 +95,8 @@ def solve_auto(
             look = search.complete(search.point)
             good_enough = satisfied(look.certificate, *asked.tolerances)
             value = search.judging.objective(look.x, look.y, satisfied=good_enough)
-            x, (y, z) = owned(look.x), split_dual(problem, look.y)
+            x = owned(look.x)
+            y, z = completed(problem, x, on_host(look.y))
     seconds = perf_counter() - search.began
     if ended.reason == TOO_LATE:
         setup_time, seconds = setup_time + seconds, 0.0

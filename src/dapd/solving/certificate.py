@@ -10,29 +10,47 @@ import numpy as np
 from dapd.arrays import EPSILON, Array, namespace
 from dapd.model import ask
 from dapd.model.problem import Problem
+from dapd.model.sizes import multipliers_of_bounds
 from dapd.solving.distance import Evaluated, distance
-from dapd.solving.sums import ColumnSums, RowSums, balanced_step, measure_columns, measure_rows
+from dapd.solving.sums import (
+    ColumnSums,
+    RowSums,
+    balanced_step,
+    measure_columns,
+    measure_rows,
+    products_of,
+)
 from dapd.spectrum.estimate import Spectrum
+
+SOLUTION, OBJECTIVE = "solution", "objective"  # what an accuracy may be of
 
 
 class Certificate(NamedTuple):
     """How far (x, y) is from optimal."""
 
-    stationarity: float  # ‖∇f(x) + Mᵀy‖₂
-    feasibility: float  # ‖y − prox_φ(y + Mx − b)‖₂
+    stationarity: float  # ‖∇f(x) + Mᵀy + z‖₂
+    feasibility: float  # ‖y − prox_φ(y + Mx − b)‖₂, with the bounds on x
     gap: float  # |primal − dual objective|, see `certify`; nan if φ or φ* has no value
-    stationarity_error: float  # the worst coordinate of ∇f(x) + Mᵀy, relative to its own size
-    feasibility_error: float  # the worst row of Mx − b ∈ ∂φ(y), relative to its own size
+    stationarity_error: float  # the worst coordinate of ∇f(x) + Mᵀy + z, relative to its own size
+    feasibility_error: float  # the worst distance of Mx − b from dom φ*, y from dom φ, x from its bounds, relatively
+    complementarity_error: float  # the worst row of Mx − b ∈ ∂φ(y), or bound, relative to its own size
     gap_error: float  # the gap, relative to the sizes of its terms
-    primal: float  # distance of Mx − b from dom φ*, ∞-norm
-    dual: float  # the greater of ‖∇f(x) + Mᵀy‖∞ and the distance of y from dom φ, ∞-norm
+    primal: float  # distance of Mx − b from dom φ*, and of x from its bounds, ∞-norm
+    dual: float  # the greater of ‖∇f(x) + Mᵀy + z‖∞ and the distance of y from dom φ, ∞-norm
     distance: float  # a proven bound on ‖x − x*‖₂; inf if too little is known
+    accuracy: str = SOLUTION  # what `error` counts
 
     @property
     def error(self) -> float:
-        """The greatest of the relative errors, which `tol` bounds; inf if a residual is not finite."""
-        residuals = max(self.stationarity_error, self.feasibility_error)
-        return residuals if math.isnan(self.gap_error) else max(residuals, self.gap_error)
+        """The greatest of the relative errors, which `tol` bounds; inf if a residual is not finite.
+
+        With accuracy "solution", complementarity counts, which feasibility follows from; with "objective", feasibility
+        counts by itself, and complementarity only if the gap is not known.
+        """
+        known = not math.isnan(self.gap_error)
+        rows = self.feasibility_error if self.accuracy == OBJECTIVE and known else self.complementarity_error
+        residuals = max(self.stationarity_error, rows)
+        return max(residuals, self.gap_error) if known else residuals
 
     def excess(self, tol: float, tol_absolute: float) -> float:
         """How many times too large the certificate is for the tolerances, of which the easier counts.
@@ -53,20 +71,29 @@ class Certificate(NamedTuple):
         return self.excess(tol, tol_absolute) <= 1
 
 
-def error_of(numbers: Array) -> Array:
+NUMBERS = len(Certificate._fields) - 2  # those that are computed together, in arrays of many certificates
+
+
+def certificate_with(numbers: Array, accuracy: str) -> Certificate:
+    """The certificate with these numbers, without the distance."""
+    return Certificate._make([*numbers.tolist(), math.inf, accuracy])
+
+
+def error_of(numbers: Array, accuracy: str = SOLUTION) -> Array:
     """`Certificate.error` of many certificates, whose numbers are along the last axis."""
-    xp, gap = namespace(numbers), numbers[..., 5]
-    residuals = xp.maximum(numbers[..., 3], numbers[..., 4])
-    return xp.where(xp.isnan(gap), residuals, xp.maximum(residuals, gap))
+    xp, (stationarity, feasibility, complementarity, gap) = namespace(numbers), (numbers[..., k] for k in range(3, 7))
+    with_all = xp.maximum(stationarity, complementarity)
+    counted = with_all if accuracy == SOLUTION else xp.maximum(stationarity, feasibility)
+    return xp.where(xp.isnan(gap), with_all, xp.maximum(counted, gap))
 
 
-def excess_of(numbers: Array, tol: float, tol_absolute: float) -> Array:
+def excess_of(numbers: Array, tol: float, tol_absolute: float, accuracy: str = SOLUTION) -> Array:
     """`Certificate.excess` of many certificates."""
     found = np.full(numbers.shape[:-1], np.inf)
     if tol > 0:
-        found = error_of(numbers) / tol
+        found = error_of(numbers, accuracy) / tol
     if tol_absolute > 0:
-        feasibility, gap, primal, dual = (numbers[..., k] for k in (1, 2, 6, 7))
+        feasibility, gap, primal, dual = (numbers[..., k] for k in (1, 2, 7, 8))
         worst = np.maximum(np.maximum(primal, dual), np.where(np.isnan(gap), feasibility, gap))
         found = np.fmin(found, np.where(np.isfinite(worst), worst, np.inf) / tol_absolute)
     return found
@@ -76,56 +103,66 @@ def certify(
     problem: Problem,
     x: Array,
     y: Array,
-    z: Array | None = None,
     *,
+    accuracy: str = SOLUTION,
     spectrum: Spectrum | None = None,
     with_distance: bool = True,
 ) -> Certificate:
-    """Measure (x, y), or (x, y, z) if x has bounds; z is zero by default.
+    """Measure (x, y); of a dual vector of the stacked problem, the part that belongs to the rows of M.
 
-    Each coordinate and each row is judged by itself. With the sizes
+    Each coordinate and each row is judged by itself, relative to the terms that meet in it, before they cancel:
 
-        S_j = |∇f_j(0)| + |∇f_j(x)| + |(Mᵀy)_j| + u,    R_i = |b_i| + Σ_j|M_ij x_j| + ‖M_i‖₂,    Y_i = |y_i| + u/‖M_i‖₂,
+        R_i = |b_i| + Σ_j |M_ij x_j| + θρ_i,    S_j = |∇f_j(0)| + |∇f_j(x)| + Σ_i |M_ij y_i| + θσ_j,
+        Y_i = |y_i| + θη_i,                     X_j = |x_j| + |bound_j| + θξ_j,
 
-    u = `Sizes.unit`, and p_i = prox_{s_iφ}(y + s(Mx − b))_i at the steps s_i = Y_i/R_i,
-    `stationarity_error` is the greatest |∇f(x) + Mᵀy|_j / S_j and `feasibility_error` the greatest |y_i − p_i| / Y_i.
-    An error of at most tol means that Mx − b, moved by at most tol·R_i, lies in ∂φ(p), that p_i is within tol·Y_i of
-    y_i, and that ∇f(x) + Mᵀy is within tol·S_j of 0. The error stays the same if a row of M and b, or all data, is
-    multiplied by a constant. The rows of a group of a GroupBall are measured together. A φ of the user's own takes one
-    step s for all rows, so its rows are held to both |y_i − p_i| ≤ tol·Y_i and |y_i − p_i| ≤ tol·s·R_i.
+    with θ = 10⁻³ and what is typical of the row, the column, y_i and x_j by the data (`model.units`).
 
-    With r and q the points of dom φ* and dom φ nearest to Mx − b and y, and with f* at ∇f(x) instead of −Mᵀy,
+    - `stationarity_error` is the greatest |∇f(x) + Mᵀy + z|_j / S_j. The multipliers z of the bounds are those that
+      stationarity asks for, see `model.sizes.multipliers_of_bounds`.
+    - `feasibility_error` is the greatest distance of (Mx − b)_i from dom φ* relative to R_i, of y_i from dom φ relative
+      to Y_i, and of x_j from its bounds relative to X_j.
+    - `complementarity_error` is the greatest |y_i − p_i| / Y_i with p = prox_{sφ}(y + s(Mx − b)) at s_i = Y_i/R_i, and
+      of the bounds the greatest min(|z_j|/S_j, |x_j − bound_j|/X_j).
+    - `gap_error` is the gap relative to the sizes of its terms. With r and q the points of dom φ* and dom φ nearest to
+      Mx − b and y, and with f* at ∇f(x) instead of −Mᵀy − z,
 
-        gap = |P − D| = |φ*(r) + φ(q) + bᵀq + xᵀ∇f(x)|,
+          gap = |P − D| = |φ*(r) + φ(q) + bᵀq + xᵀ∇f(x) + Σ_j bound_j z_j|.
 
-    and `gap_error` is the gap relative to |φ*(r)| + |φ(q)| + Σ_i|b_i q_i| + Σ_j|x_j ∇f_j(x)| + u.
+    The rows of a group are measured together. A φ of the user's own takes one step for all rows, s = ‖Y‖/‖R‖, so each
+    row is held to both |y_i − p_i| ≤ tol·Y_i and ≤ tol·s·R_i. An error of at most tol means
+    that (x, y, z) solves a problem each of whose numbers differs by about tol, relatively (`docs/certificate.md`).
 
     `distance` needs μ > 0, and bounds on the singular values of M (`spectrum`; by default the problem's own, or those
     of an earlier estimate) unless dom φ is bounded. It is inf if it is not wanted.
     """
-    if problem.lower is not None:
-        y = np.concatenate([y, np.zeros(problem.columns) if z is None else z])
-        spectrum = None if spectrum is None else problem.stacked_spectrum(spectrum)
-        problem = problem.stacked
+    problem, stacked = problem.unstacked, problem.unstacked.stacked
+    y = y[: problem.rows]
     x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
     grad = np.asarray(ask.gradient(problem.f, x), np.float64)
-    Mx = problem.M.forward(x)
-    rows = measure_rows(problem, x, y, Mx)
-    columns = measure_columns(problem, x, grad, problem.M.adjoint(y))
+    at = products_of(problem, x, y)
+    rows, columns = measure_rows(problem, y, at), measure_columns(problem, x, grad, at)
     gap, gap_error = _gap(problem, rows, columns)
     bound = math.inf
     if with_distance:
-        bound = distance(problem, Evaluated(x, y, grad, Mx - problem.b, columns.norm), spectrum)
+        residual, dual = at.Mx - problem.b, y
+        if problem.lower is not None and problem.upper is not None:
+            z, _ = multipliers_of_bounds(x, grad + at.Mty, problem.lower, problem.upper)
+            residual, dual = np.concatenate([residual, x]), np.concatenate([y, z])
+            spectrum = None if spectrum is None else problem.stacked_spectrum(spectrum)
+        del at  # long vectors
+        bound = distance(stacked, Evaluated(x, dual, grad, residual, columns.norm), spectrum)
     return Certificate(
         stationarity=columns.norm,
-        feasibility=rows.feasibility,
+        feasibility=math.hypot(rows.feasibility, columns.natural, columns.primal),
         gap=gap,
-        stationarity_error=columns.worst,
-        feasibility_error=rows.error,
+        stationarity_error=columns.stationarity,
+        feasibility_error=max(rows.outside, columns.outside),
+        complementarity_error=max(rows.complementarity, columns.complementarity, columns.outside),
         gap_error=gap_error,
-        primal=rows.primal,
+        primal=max(rows.primal, columns.primal),
         dual=max(columns.greatest, rows.dual),
         distance=bound,
+        accuracy=accuracy,
     )
 
 
@@ -136,7 +173,20 @@ def _gap(problem: Problem, rows: RowSums, columns: ColumnSums) -> tuple[float, f
         return math.nan, math.nan
     size = abs(rows.conjugate) + abs(rows.value) + rows.sizes + columns.sizes
     gap += EPSILON * size  # another order of summation would give another last digit
-    return gap, gap / (size + problem.sizes.unit)
+    return gap, gap / (size + problem.sizes.objective)
+
+
+def completed(problem: Problem, x: Array, dual: Array) -> tuple[Array, Array]:
+    """The multipliers of the rows, and those of the bounds that stationarity asks for; zero if there are no bounds."""
+    problem = problem.unstacked
+    y = dual[: problem.rows]
+    if problem.lower is None or problem.upper is None:
+        return y.copy(), np.zeros(problem.columns, y.dtype)
+    with np.errstate(all="ignore"):
+        u, v = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
+        slopes = np.asarray(ask.gradient(problem.f, u), np.float64) + problem.M.adjoint(v)
+        z, _ = multipliers_of_bounds(u, slopes, problem.lower, problem.upper)
+    return y.copy(), z.astype(y.dtype, copy=False)
 
 
 def blame(problem: Problem, x: Array, y: Array) -> None:
@@ -154,11 +204,13 @@ def blame(problem: Problem, x: Array, y: Array) -> None:
 
 def objective(problem: Problem, x: Array, y: Array, satisfied: bool) -> float:
     """f(x) + φ*(Mx − b); if the residual counts as `satisfied`, at the nearest point at which φ* is finite."""
-    x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
-    Mx = problem.M.forward(x)
-    residual = Mx - problem.b
+    problem = problem.unstacked
+    x, y = x.astype(np.float64, copy=False), y[: problem.rows].astype(np.float64, copy=False)
+    residual = problem.M.forward(x) - problem.b
     rest = float(problem.phi.conjugate(residual))
     if satisfied and not math.isfinite(rest):
-        steps = balanced_step(problem, x, y, Mx).steps
-        rest = problem.phi.conjugate_near(y + steps * residual, steps)
+        rest = float(problem.phi.conjugate(problem.phi.project_conjugate(residual)))
+        if not math.isfinite(rest):
+            balance = balanced_step(problem, y, products_of(problem, x, y))
+            rest = problem.phi.conjugate_near(y + balance.steps * residual, balance.steps)
     return ask.value(problem.f, x) + rest

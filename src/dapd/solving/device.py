@@ -10,7 +10,7 @@ import numpy as np
 from dapd.arrays import Array, on_device, on_host
 from dapd.model.problem import Problem
 from dapd.presolve import Presolve
-from dapd.solving.certificate import Certificate, certify, objective
+from dapd.solving.certificate import SOLUTION, Certificate, certify, objective
 from dapd.spectrum.estimate import Spectrum
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Look(NamedTuple):
-    """A point of the given problem, and its certificate."""
+    """A point of the given problem, x between its bounds, and its certificate."""
 
     x: Array
     y: Array
@@ -55,8 +55,8 @@ class OnHost:
 
     knows_distance = True
 
-    def __init__(self, problem: Problem, transform: Presolve | None) -> None:
-        self.problem, self.transform = problem, transform
+    def __init__(self, problem: Problem, transform: Presolve | None, accuracy: str) -> None:
+        self.problem, self.transform, self.accuracy = problem, transform, accuracy
         self.returns_exactly = transform is None
 
     def _back(self, x: Array, y: Array) -> tuple[Array, Array]:
@@ -72,7 +72,10 @@ class OnHost:
         """The point in the given problem, and its certificate."""
         from_device = on_device(x)
         x, y = (part.astype(self.problem.dtype, copy=False) for part in self._back(x, y))
-        certificate = certify(self.problem, x, y, spectrum=spectrum, with_distance=with_distance)
+        x = self.problem.unstacked.within_bounds(x, y)
+        certificate = certify(
+            self.problem, x, y, accuracy=self.accuracy, spectrum=spectrum, with_distance=with_distance
+        )
         if from_device and not (np.isfinite(x).all() and np.isfinite(y).all()):
             certificate = certificate._replace(stationarity_error=math.inf)
         return Look(x, y, certificate)
@@ -95,14 +98,14 @@ class OnHost:
         return objective(self.problem, on_host(x), on_host(y), satisfied)
 
 
-def judge_of(problem: Problem, engine: str, transform: Presolve | None = None) -> Judge:
+def judge_of(problem: Problem, engine: str, transform: Presolve | None = None, accuracy: str = SOLUTION) -> Judge:
     """The judge of a problem; of points of `transform.problem` if that is given."""
     device = on_the_device(problem, engine)
     if device is None or not device.can_certify:
-        return OnHost(problem, transform)
+        return OnHost(problem, transform, accuracy)
     from dapd.solving.jax_judge import OnDevice
 
-    return OnDevice(device, on_the_device_itself(problem.unstacked), transform)
+    return OnDevice(device, on_the_device_itself(problem.unstacked), transform, accuracy)
 
 
 def on_the_device_itself(problem: Problem) -> Device:

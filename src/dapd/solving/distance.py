@@ -104,7 +104,7 @@ def _gradient_terms(problem: Problem, L: float, length: float) -> float:
     """The size of the terms that are added up to ∇f(x), ‖x‖ = length."""
     lowered = problem.f.lowered() if has_valid_lowering(problem.f, "grad") else None
     if lowered is None:
-        return L * length + norm(problem.sizes.columns)
+        return L * length + norm(problem.slopes)
     total = L * length
     for terms in [lowered] if isinstance(lowered, Terms) else lowered:
         total += 0.0 if terms.c is None else norm(terms.c.astype(np.float64, copy=False))

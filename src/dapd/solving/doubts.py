@@ -71,13 +71,15 @@ class Doubts:
     def contradiction(self) -> Array | None:
         """A ray that proves that no x satisfies the constraints of an unbounded problem; None if they can be satisfied.
 
-        It does not depend on f, so f is replaced by (u/2)‖x − x₀‖², with which every feasible problem has a solution.
+        It does not depend on f, so f is replaced by ½Σ_j u_j(x − x₀)_j², with which every feasible problem has a
+        solution.
         """
         if self.search.point.certificate.primal == 0.0:
             return None
         given = self.search.problem
-        unit = np.asarray(given.sizes.unit, given.dtype)
-        other = self._search(given.replaced(f=Quadratic(np.full(given.columns, unit), unit * self.start[0])))
+        units = given.unstacked.units()
+        curvature = (units.columns / units.x).astype(given.dtype)
+        other = self._search(given.replaced(f=Quadratic(curvature, curvature * self.start[0])))
         return self._run(other, self.start)
 
     def _search(self, problem: Problem) -> Search:

@@ -14,13 +14,15 @@ import numpy as np
 
 from dapd.arrays import EPSILON, Array
 from dapd.engines.jax import Placed
-from dapd.engines.jax_maps import with_sizes
+from dapd.engines.jax_maps import with_column_sizes, with_sizes
 from dapd.engines.jax_program import Leaves
 from dapd.engines.jax_pytree import pytree
+from dapd.model.sizes import Limits, multipliers_of_bounds
+from dapd.model.sizes import within_bounds as held
 from dapd.presolve.transform import WayBack
 from dapd.solving.certificate import error_of
 from dapd.solving.proximal import Oracles, step_of
-from dapd.solving.sums import ColumnSums, RowSums
+from dapd.solving.sums import ColumnSums, Products, RowSums
 
 WORTH_CHECKING = 0.1  # part of the sizes of their terms up to which products may be left for a direction to be checked
 SLACK = 64  # roundings within which a residual counts as one at which φ* is finite
@@ -34,7 +36,10 @@ class Measured:
     rows: Array
     duals: Array
     columns: Array
-    unit: Array
+    slopes: Array
+    objective: Array
+    limits: Limits | None
+    norms: Array | None  # of the rows of M, if its entries are not known
 
     @cached_property
     def leaves(self) -> Leaves:
@@ -52,11 +57,12 @@ adjoint = jax.jit(lambda M, y: M.adjoint(y))
 
 
 def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
-    """The numbers of a `Certificate`, but for the distance."""
-    placed = measured.placed
-    columns = _column_sums(placed.f.grad(x), placed.M.adjoint(y), x, measured.columns)
-    residual, row_sizes = _residual(measured, x)
-    parts = placed.phi.each(_row_sums, y, residual, row_sizes, measured.duals + abs(y), placed.b)
+    """The numbers of a `Certificate`, but for the distance; of a dual vector, the part for the rows of M counts."""
+    placed, y = measured.placed, y[: measured.rows.shape[0]]
+    at = _products(measured, x, y)
+    columns = _column_sums(measured, x, placed.f.grad(x), at)
+    residual, sizes = at.Mx - placed.b, measured.rows + at.rows
+    parts = placed.phi.each(_row_sums, y, residual, sizes, measured.duals + abs(y), placed.b)
     rows = _together(parts.reshape(-1, len(RowSums._fields)))
     gap = abs(rows.conjugate + rows.value + rows.product + columns.product)
     size = abs(rows.conjugate) + abs(rows.value) + rows.sizes + columns.sizes
@@ -64,30 +70,50 @@ def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
     return jnp.stack(
         [
             columns.norm,
-            rows.feasibility,
+            jnp.sqrt(rows.feasibility**2 + columns.natural**2 + columns.primal**2),
             gap,
-            columns.worst,
-            rows.error,
-            gap / (size + measured.unit),
-            rows.primal,
+            columns.stationarity,
+            jnp.maximum(rows.outside, columns.outside),
+            jnp.maximum(jnp.maximum(rows.complementarity, columns.complementarity), columns.outside),
+            gap / (size + measured.objective),
+            jnp.maximum(rows.primal, columns.primal),
             jnp.maximum(columns.greatest, rows.dual),
         ]
     )
 
 
-def _residual(measured: Measured, x: Array) -> tuple[Array, Array]:
-    """Mx − b, and the sizes of its rows before they are pooled."""
-    Mx, sizes = with_sizes(measured.placed.M, x)
-    return Mx - measured.placed.b, measured.rows + (abs(Mx) if sizes is None else sizes)
+def _products(measured: Measured, x: Array, y: Array) -> Products:
+    Mx, rows = with_sizes(measured.placed.M, x)
+    Mty, columns = with_column_sizes(measured.placed.M, y)
+    if rows is None or columns is None:
+        norms, width = measured.norms, max(1, x.shape[0]) ** 0.5
+        rows = jnp.maximum(abs(Mx), norms * (jnp.linalg.norm(x) / width))
+        columns = jnp.maximum(abs(Mty), jnp.linalg.norm(norms * y) / width)
+    return Products(Mx, rows, Mty, columns)
 
 
-def _column_sums(grad: Array, Mty: Array, x: Array, units: Array) -> ColumnSums:
-    slope, products = grad + Mty, x * grad
-    relative = _relative(abs(slope), units + abs(grad) + abs(Mty) + 0 * x)  # inf if x is not finite
-    (squares, product, sizes), (greatest, worst) = _reduced(
-        [slope * slope, products, abs(products)], [abs(slope), relative]
+def _column_sums(measured: Measured, x: Array, grad: Array, at: Products) -> ColumnSums:
+    slope, products = grad + at.Mty, x * grad
+    size = measured.columns + abs(grad) + at.columns + 0 * x  # not finite if x is not
+    terms, left, limits = abs(x) * (abs(grad) + measured.slopes), slope, measured.limits
+    zero = jnp.zeros_like(x)
+    natural, complementarity, primal, outside = zero, zero, zero, zero
+    if limits is not None:
+        z, bound = multipliers_of_bounds(x, slope, limits.lower, limits.upper)
+        left, away = slope * (z == 0), abs(x - bound) * (z != 0)
+        natural = jnp.minimum(abs(z), away)
+        complementarity = jnp.minimum(abs(z) / size, away / (limits.primal + abs(x) + abs(bound)))
+        near = jnp.clip(x, limits.lower, limits.upper)
+        primal = abs(x - near)
+        outside = _relative(primal, limits.primal + abs(x) + abs(near))
+        products, terms = products + z * bound, terms + abs(z * bound)
+    sums = [left * left, natural * natural, products, terms]
+    found, most = _reduced(sums, [abs(left), _relative(abs(left), size), complementarity, primal, outside])
+    squares, natural, product, terms = found
+    greatest, stationarity, complementarity, primal, outside = most
+    return ColumnSums(
+        jnp.sqrt(squares), greatest, stationarity, jnp.sqrt(natural), complementarity, primal, outside, product, terms
     )
-    return ColumnSums(jnp.sqrt(squares), greatest, worst, product, sizes)
 
 
 def _row_sums(phi: Any, y: Array, residual: Array, rows: Array, duals: Array, b: Array) -> Array:
@@ -96,19 +122,25 @@ def _row_sums(phi: Any, y: Array, residual: Array, rows: Array, duals: Array, b:
     steps = duals / rows
     near, image = phi.project(y), phi.project_conjugate(residual)
     away, move = y - phi.prox(y + steps * residual, steps), y - phi.prox(y + residual, 1.0)
-    relative = _relative(abs(away) + EPSILON * abs(y), jnp.minimum(duals, steps * rows))
+    relative = _relative(phi.pooled(abs(away) + EPSILON * abs(y)), jnp.minimum(duals, steps * rows))
+    beyond, off = abs(residual - image), abs(y - near)
+    outside = jnp.maximum(_relative(phi.pooled(beyond), rows), _relative(phi.pooled(off), duals))
     sums = move * move, phi.conjugates(image), phi.values(near), b * near, abs(b * near)
     by_row = [v if v.shape == y.shape else jnp.zeros_like(y) for v in sums]
-    found, (error, primal, dual) = _reduced(by_row, [relative, abs(residual - image), abs(y - near)])
+    found, (error, out, primal, dual) = _reduced(by_row, [relative, outside, beyond, off])
     by_group = [jnp.sum(v) if v.shape != y.shape else one for v, one in zip(sums, found, strict=True)]
-    return jnp.stack(RowSums(by_group[0], error, primal, dual, *by_group[1:]))
+    return jnp.stack(RowSums(by_group[0], error, out, primal, dual, *by_group[1:]))
 
 
 def _together(parts: Array) -> RowSums:
     """The numbers of all rows, from those of each part of φ."""
     sums, greatest = RowSums(*jnp.sum(parts, axis=0)), RowSums(*jnp.max(parts, axis=0))
     return sums._replace(
-        feasibility=jnp.sqrt(sums.feasibility), error=greatest.error, primal=greatest.primal, dual=greatest.dual
+        feasibility=jnp.sqrt(sums.feasibility),
+        complementarity=greatest.complementarity,
+        outside=greatest.outside,
+        primal=greatest.primal,
+        dual=greatest.dual,
     )
 
 
@@ -119,10 +151,29 @@ def proximal_step(placed: Placed, *step: Any) -> tuple[Array, Array]:
 
 
 def look_at(measured: Measured, way_back: WayBack, x: Array, y: Array) -> tuple[Array, Array, Array]:
-    """The point that (x, y) is taken back to, and its numbers, infinite if it is not finite."""
+    """The point that (x, y) is taken back to, x between its bounds, and its numbers, infinite if it is not finite."""
     x, y = (there.astype(v.dtype) for there, v in zip(way_back.of(x, y), (x, y), strict=True))
+    x = within_bounds(measured, x, y)
     numbers = certificate_of(measured, x.astype(np.float64), y.astype(np.float64))
     return x, y, jnp.where(jnp.isfinite(error_of(numbers)), numbers, jnp.inf)
+
+
+def within_bounds(measured: Measured, x: Array, dual: Array) -> Array:
+    """As `Problem.within_bounds`."""
+    limits, rows = measured.limits, measured.rows.shape[0]
+    if limits is None:
+        return x
+    z = dual[rows:] if dual.shape[0] > rows else None
+    return held(Limits(*(part.astype(x.dtype) for part in limits)), x, z)
+
+
+def multipliers(measured: Measured, x: Array, y: Array) -> Array:
+    """The multipliers of the bounds that stationarity asks for; zero if there are none."""
+    limits = measured.limits
+    if limits is None:
+        return jnp.zeros_like(x)
+    slopes = measured.placed.f.grad(x) + measured.placed.M.adjoint(y[: measured.rows.shape[0]])
+    return multipliers_of_bounds(x, slopes, limits.lower, limits.upper)[0]
 
 
 @jax.jit
@@ -144,17 +195,13 @@ def difference(way_back: WayBack, now: tuple[Array, Array], before: tuple[Array,
 
 
 def objective_of(measured: Measured, x: Array, y: Array) -> Array:
-    """F(x) + φ*(Mx − b), the same at the nearest point at which φ* is finite, and whether that is the same point."""
-    x, y = x.astype(np.float64), y.astype(np.float64)
+    """f(x) + φ*(Mx − b), the same at the nearest point at which φ* is finite, and whether that is the same point."""
+    x = x.astype(np.float64)
     problem, phi = measured.placed, measured.placed.phi
-    residual, rows = _residual(measured, x)
-    image, value = phi.project_conjugate(residual), problem.f.value(x)
+    residual = problem.M.forward(x) - problem.b
+    image = phi.project_conjugate(residual)
     inside = jnp.all(abs(residual - image) <= SLACK * EPSILON * (1 + abs(residual)))
-    steps = phi.pooled(measured.duals + abs(y)) / phi.pooled(rows)
-    v = y + steps * residual
-    p = phi.prox(v, steps)
-    nearby = jnp.sum(p * ((v - p) / steps)) - phi.value(phi.project(p))
-    return jnp.stack([value + phi.conjugate(image), value + nearby, inside.astype(np.float64)])
+    return jnp.stack([problem.f.value(x) + phi.conjugate(image), inside.astype(np.float64)])
 
 
 def may_be_ray(problem: Placed, bounds: tuple[Array, Array], d: Array) -> Array:

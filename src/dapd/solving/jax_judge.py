@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import jax
@@ -15,11 +14,12 @@ from dapd.engines.jax_functions import PhiOf
 from dapd.engines.jax_layout import layout, put
 from dapd.engines.jax_program import report
 from dapd.model.problem import Problem
+from dapd.model.sizes import Limits
 from dapd.operators.base import Operator
 from dapd.presolve import Presolve
 from dapd.presolve.transform import WayBack
 from dapd.solving import jax_certificate as formulas
-from dapd.solving.certificate import Certificate, objective
+from dapd.solving.certificate import certificate_with, objective
 from dapd.solving.device import Look
 from dapd.solving.jax_certificate import Measured
 from dapd.spectrum.estimate import Spectrum
@@ -69,14 +69,11 @@ class Device(Operator):
 
     @property
     def measured(self) -> Measured:
-        """The problem with the sizes of its data, kept there for later solves."""
+        """The problem with its bounds and the sizes of its data, kept there for later solves."""
         key = "measured", layout()
         if key not in self.problem.memory:
             with jax.enable_x64(True):
-                sizes = self.problem.sizes
-                rows, duals = (put(part, np.float64, dual=True) for part in (sizes.rows, sizes.duals))
-                columns, unit = (put(part, np.float64, dual=False) for part in (sizes.columns, sizes.unit))
-            self.problem.memory[key] = Measured(self.placed, rows, duals, columns, unit)
+                self.problem.memory[key] = measured_of(self.problem.unstacked)
         found: Measured = self.problem.memory[key]
         return found
 
@@ -118,8 +115,8 @@ class OnDevice:
 
     knows_distance = False
 
-    def __init__(self, device: Device, bounded: Device, transform: Presolve | None) -> None:
-        self.device, self.bounded, self.transform = device, bounded, transform
+    def __init__(self, device: Device, bounded: Device, transform: Presolve | None, accuracy: str) -> None:
+        self.device, self.bounded, self.transform, self.accuracy = device, bounded, transform, accuracy
         self.way_back = device.way_back(transform)  # None: only the host can take points back
         self.returns_exactly = self.way_back is not None
 
@@ -143,7 +140,7 @@ class OnDevice:
         """The point in the given problem, and its certificate in float64, without the distance."""
         with jax.enable_x64(True):
             x, y, numbers = report(formulas.look_at, self.device.measured, *self._back(x, y), others=2)
-        return Look(x, y, Certificate(*[*numbers.tolist(), math.inf]))
+        return Look(x, y, certificate_with(numbers, self.accuracy))
 
     def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
         """The difference of the two points."""
@@ -174,8 +171,20 @@ class OnDevice:
             return objective(device.problem, on_host(x), on_host(y), satisfied)
         with jax.enable_x64(True):
             x, y = _put(x, device.problem, dual=False), _put(y, device.problem, dual=True)
-            value, nearby, inside = report(formulas.objective_of, device.measured, x, y)
-        return float(value if inside else nearby if satisfied else np.inf)
+            value, inside = report(formulas.objective_of, device.measured, x, y)
+        return float(value if inside or satisfied else np.inf)
+
+
+def measured_of(problem: Problem) -> Measured:
+    """A problem on the device with the sizes of its data."""
+    sizes, limits, placed = problem.sizes, problem.limits, place(problem, np.float64)
+    rows, duals = (put(part, np.float64, dual=True) for part in (sizes.rows, sizes.duals))
+    columns, slopes = (put(part, np.float64, dual=False) for part in (sizes.columns, sizes.slopes))
+    objective = put(sizes.objective, np.float64, dual=False)
+    if limits is not None:
+        limits = Limits(*(put(part, np.float64, dual=False) for part in limits))
+    norms = None if placed.M.magnitudes() is not None else put(problem.M.row_norms, np.float64, dual=True)
+    return Measured(placed, rows, duals, columns, slopes, objective, limits, norms)
 
 
 def _put(v: Array, problem: Problem, *, dual: bool) -> Array:

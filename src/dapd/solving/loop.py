@@ -12,7 +12,7 @@ import numpy as np
 from dapd.arrays import Array, on_host, owned, wait_for
 from dapd.clock import perf_counter
 from dapd.engines.protocol import Runner
-from dapd.solving.certificate import Certificate, blame
+from dapd.solving.certificate import SOLUTION, Certificate, blame
 from dapd.solving.device import judge_of
 from dapd.solving.ends import proves_infeasible, proves_unbounded
 from dapd.solving.progress import Display
@@ -61,13 +61,14 @@ class Loop:
         callback: Callable[[Info], object] | None,
         history: bool,
         spectrum: Spectrum | None = None,
+        accuracy: str = SOLUTION,
     ) -> None:
         self.runner, self.method, self.limit = runner, runner.method, limit
         self.tolerances = tolerances  # relative and absolute; 0 is none
         self.deadline = deadline  # on the performance counter
         self.callback = callback
         self.spectrum = spectrum  # what the caller knows of M
-        self.judging = judge_of(self.method.problem, runner.engine)
+        self.judging = judge_of(self.method.problem, runner.engine, accuracy=accuracy)
         self.iteration = 0
         self.seconds = 0.0
         self.reason = ""  # said instead of the status's own sentence

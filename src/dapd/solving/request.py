@@ -17,7 +17,7 @@ from dapd.engines import precision
 from dapd.engines.protocol import Engine, Runner
 from dapd.methods.block import BlockMethod
 from dapd.model.problem import Problem
-from dapd.solving.certificate import Certificate, certify, objective
+from dapd.solving.certificate import Certificate, certify, completed, objective
 from dapd.solving.loop import Info, Loop
 from dapd.solving.progress import display
 from dapd.solving.result import SENTENCES, Result, Status
@@ -36,6 +36,7 @@ class Request(NamedTuple):
     callback: Callable[[Info], object] | None
     progress: bool
     history: bool
+    accuracy: str
 
 
 def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: list[str]) -> Result:
@@ -48,7 +49,7 @@ def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: 
     if isinstance(bound, BlockMethod) and bound.own_seed:
         note = [*note, f"Blocks were drawn with seed={bound.seed}."]
     setup_time = perf_counter() - asked.began
-    loop = Loop(runner, asked.tolerances, limit, asked.deadline, asked.callback, asked.history, given)
+    loop = Loop(runner, asked.tolerances, limit, asked.deadline, asked.callback, asked.history, given, asked.accuracy)
     with (
         display(asked.progress, bound.title, asked.tolerances, limit) as shown,
         np.errstate(all="ignore"),
@@ -57,7 +58,8 @@ def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: 
         status, look = loop.run(shown)
         good_enough = satisfied(look.certificate, *asked.tolerances)
         value = loop.judging.objective(look.x, look.y, satisfied=good_enough)
-        x, (y, z) = owned(look.x), split_dual(problem, look.y)
+        x = owned(look.x)
+        y, z = completed(problem, x, on_host(look.y))
     return Result(
         x=x,
         y=y,
@@ -109,9 +111,10 @@ def out_of_time(asked: Request, method: str, start: dict[str, Any]) -> Result:
     problem = asked.problem
     x, dual = first_point(problem, start)
     with np.errstate(all="ignore"):
-        certificate = certify(problem.stacked, x, dual)
-        value = objective(problem.stacked, x, dual, satisfied=False)
-    y, z = split_dual(problem, dual)
+        x = problem.within_bounds(x, dual)
+        certificate = certify(problem, x, dual, accuracy=asked.accuracy)
+        value = objective(problem, x, dual, satisfied=False)
+        y, z = completed(problem, x, dual)
     return Result(
         x=x,
         y=y,
@@ -136,11 +139,4 @@ def out_of_time(asked: Request, method: str, start: dict[str, Any]) -> Result:
 
 def satisfied(certificate: Certificate, tol: float, tol_absolute: float) -> bool:
     """Whether what is left of the constraints' residuals is within a tolerance."""
-    return 0 < certificate.feasibility_error <= tol or certificate.meets(0.0, tol_absolute)
-
-
-def split_dual(problem: Problem, dual: Array) -> tuple[Array, Array]:
-    """The multipliers of the rows of M and those of the bounds, both copies."""
-    dual = on_host(dual)
-    z = np.zeros(problem.columns, problem.dtype) if problem.lower is None else dual[problem.rows :].copy()
-    return dual[: problem.rows].copy(), z
+    return 0 < certificate.feasibility_error <= tol or certificate.meets(tol, tol_absolute)

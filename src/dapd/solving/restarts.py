@@ -18,7 +18,7 @@ from dapd.engines import in_one_program
 from dapd.engines.protocol import Engine
 from dapd.methods.base import Method
 from dapd.model.problem import Problem
-from dapd.solving.anchored import Anchored
+from dapd.solving.anchored import Anchored, residuals
 from dapd.solving.anchored import parameters as anchored_parameters
 from dapd.solving.epochs import SHORTEST, Bench, EpochProgress, Guess, Judged, lengths, moved, straight_moves
 from dapd.solving.proximal import accuracy, parameters
@@ -40,7 +40,7 @@ LONGEST_WAIT = 8  # good epochs between two trials of other guesses
 LOWEST = math.log(1e-16)  # of a guess that no known constant bounds
 
 GROWTH = 4  # a piece of an anchored epoch is as long as this part of what came before
-FALLEN_FAR, FALLEN = math.log(5), math.log(1.25)  # of the error, after which an epoch ends, or if it rises again
+FALLEN_FAR, FALLEN = 0.2, 0.8  # parts of the first residual at which an epoch ends, and if it rises again
 MOST_CHANGE = 1e4  # of what the weight should be, in one epoch
 LONGEST_PART = 0.36  # of all anchored iterations that an epoch may last
 
@@ -338,10 +338,12 @@ class _Anchored(_Track):
     def _run(self) -> Iterator[None]:
         bench, weight = self.bench, self.bench.unit / self.bench.s_max
         at, done, least = bench.best, 0, math.inf  # the last point, iterations, and the least error
+        residual = None  # T(z) − z at the last look, as the lengths of its x and y
         while True:
             if not math.isfinite(at.error) or bench.best.error * FARTHER < least:  # others are ahead
                 at = bench.best
             anchor, state, taken, last = at, None, 0, math.inf
+            began = math.inf if residual is None else _weighed(weight, *residual)
             self.used = weight * bench.s_max, 0.0
             while True:
                 piece = max(SHORTEST, taken // GROWTH)
@@ -353,14 +355,21 @@ class _Anchored(_Track):
                 yield
                 if bench.L_was_too_small(anchor, at):
                     break
-                fell = _reduction(anchor, at)
-                rises = fell > FALLEN and at.error > last
-                if fell > FALLEN_FAR or rises or taken > max(2 * SHORTEST, LONGEST_PART * done):
+                residual = tuple(map(float, in_one_program(residuals, state, p.ahead, p.beta)))
+                now = _weighed(weight, *residual)
+                began = now if math.isinf(began) else began
+                rises = now <= FALLEN * began and now > last
+                if now <= FALLEN_FAR * began or rises or taken > max(2 * SHORTEST, LONGEST_PART * done):
                     break
-                last = at.error
+                last = now
             if math.isfinite(at.error):
                 of_x, of_y = map(float, in_one_program(lengths, at.x, anchor.x, at.y, anchor.y))
                 weight = _balanced(weight, of_x, of_y)
+
+
+def _weighed(weight: float, of_x: float, of_y: float) -> float:
+    """The length of a move whose x and y are this long, in the norm of anchored steps but for its cross term."""
+    return math.sqrt(weight) * math.hypot(of_x, of_y / weight)
 
 
 def _balanced(weight: float, of_x: float, of_y: float) -> float:

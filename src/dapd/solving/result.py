@@ -120,6 +120,7 @@ class Result:
             ("objective", f"{self.objective:.9g}"),
             ("stationarity", f"{c.stationarity:.3e}  (relative, worst coordinate: {c.stationarity_error:.1e})"),
             ("feasibility", f"{c.feasibility:.3e}  (relative, worst row: {c.feasibility_error:.1e})"),
+            ("complementarity", f"(relative, worst row or bound: {c.complementarity_error:.1e})"),
             ("gap", f"{c.gap:.3e}  (relative: {c.gap_error:.1e})"),
             ("distance", f"{c.distance:.3e}  (a bound on ‖x − x*‖)"),
             ("solve time", f"{self.solve_time:.4g} s"),

@@ -10,6 +10,7 @@ import numpy as np
 from dapd.arrays import Array, on_host
 from dapd.clock import perf_counter
 from dapd.model.problem import Problem
+from dapd.solving.certificate import SOLUTION
 from dapd.solving.device import Judge, judge_of
 from dapd.solving.loop import Info
 from dapd.spectrum.estimate import Spectrum
@@ -30,10 +31,12 @@ class Search:
         spectrum: Spectrum | None,
         kept: dict[str, Any] | None = None,
         engine: str = "auto",
+        accuracy: str = SOLUTION,
     ) -> None:
         self.problem, self.tolerances, self.limit, self.deadline = problem, tolerances, limit, deadline
         self.spectrum = spectrum
-        self.judging = judge_of(problem, engine)
+        self.accuracy = accuracy
+        self.judging = judge_of(problem, engine, accuracy=accuracy)
         self.repeated = kept is not None  # whether there will be more solves of nearly the same problem
         self.kept = {} if kept is None else kept  # set-ups that these use again
         self.began = perf_counter()

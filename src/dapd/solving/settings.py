@@ -13,6 +13,7 @@ from dapd.arrays import Array
 from dapd.engines import check_engine
 from dapd.methods import METHODS
 from dapd.model.problem import Problem
+from dapd.solving.certificate import OBJECTIVE, SOLUTION
 from dapd.solving.loop import Info
 from dapd.spectrum.estimate import Spectrum
 
@@ -22,6 +23,7 @@ class Settings(NamedTuple):
 
     method: str
     tolerances: tuple[float, float]  # relative and absolute; 0 is none
+    accuracy: str
     max_iterations: int | None
     time_limit: float | None
     x0: Array | None
@@ -45,6 +47,7 @@ def check_settings(
     method: str,
     tol: float | None,
     tol_absolute: float | None,
+    accuracy: str,
     max_iterations: int | None,
     time_limit: float | None,
     x0: Any,
@@ -65,6 +68,8 @@ def check_settings(
     if not isinstance(problem, Problem):
         raise TypeError(f"problem must be a dapd.Problem, found {type(problem).__name__}")
     tolerances = _tolerances(tol, tol_absolute)
+    if accuracy not in (SOLUTION, OBJECTIVE):
+        raise ValueError(f"accuracy must be {SOLUTION!r} or {OBJECTIVE!r}, found {accuracy!r}")
     if max_iterations is not None:
         max_iterations = whole("max_iterations", max_iterations, least=0)
     if time_limit is not None:
@@ -92,6 +97,7 @@ def check_settings(
     return Settings(
         method,
         tolerances,
+        accuracy,
         max_iterations,
         time_limit,
         x0,

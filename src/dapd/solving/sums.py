@@ -11,16 +11,30 @@ from dapd.arrays import EPSILON, Array
 from dapd.engines.native import load
 from dapd.model import ask
 from dapd.model.problem import Problem
+from dapd.model.sizes import multipliers_of_bounds
+from dapd.operators.base import Operator
+from dapd.operators.explicit import Dense, Sparse
+from dapd.operators.stacked import RowBlocks
 from dapd.solving.measure import greatest, norm, pieces, worst
 
 Number = Any  # a float, or an array of JAX without axes
+
+
+class Products(NamedTuple):
+    """Products of M with a point, and the sizes of their terms before these cancel."""
+
+    Mx: Array
+    rows: Array  # Σ_j |M_ij x_j|
+    Mty: Array
+    columns: Array  # Σ_i |M_ij y_i|
 
 
 class RowSums(NamedTuple):
     """What `certify` needs of the rows; r and q are the points of dom φ* and dom φ nearest to Mx − b and y."""
 
     feasibility: Number  # ‖y − prox_φ(y + Mx − b)‖₂
-    error: Number  # the worst row of Mx − b ∈ ∂φ(y), relative to its own size
+    complementarity: Number  # the worst row of Mx − b ∈ ∂φ(y), relative to its own size
+    outside: Number  # the worst of |Mx − b − r|_i/R_i and |y − q|_i/Y_i
     primal: Number  # ‖Mx − b − r‖∞
     dual: Number  # ‖y − q‖∞
     conjugate: Number  # φ*(r)
@@ -30,13 +44,17 @@ class RowSums(NamedTuple):
 
 
 class ColumnSums(NamedTuple):
-    """What `certify` needs of the columns."""
+    """What `certify` needs of the columns; z are the multipliers that `multipliers_of_bounds` gives."""
 
-    norm: Number  # ‖∇f + Mᵀy‖₂
-    greatest: Number  # ‖∇f + Mᵀy‖∞
-    worst: Number  # the greatest |∇f + Mᵀy|_j relative to its own size
-    product: Number  # xᵀ∇f
-    sizes: Number  # Σ|x_j ∇f_j|
+    norm: Number  # ‖∇f + Mᵀy + z‖₂
+    greatest: Number  # ‖∇f + Mᵀy + z‖∞
+    stationarity: Number  # the greatest |∇f + Mᵀy + z|_j relative to its own size
+    natural: Number  # ‖min(|z|, distance of x from the bound of z)‖₂
+    complementarity: Number  # the greatest of the same, each relative to its own size
+    primal: Number  # how far x is outside its bounds, ∞-norm
+    outside: Number  # the same relative to its own size
+    product: Number  # xᵀ∇f + Σ_j sup{z_j x_j : lower_j ≤ x_j ≤ upper_j}
+    sizes: Number  # the sizes of the terms of that
 
 
 class BalancedStep(NamedTuple):
@@ -47,41 +65,89 @@ class BalancedStep(NamedTuple):
     steps: Any  # Y_i/R_i, or one number if the prox takes no more
 
 
-def balanced_step(problem: Problem, x: Array, y: Array, Mx: Array) -> BalancedStep:
+def products_of(problem: Problem, x: Array, y: Array) -> Products:
+    """The products at a point, each of the matrices that are stored read once if the core is there."""
+    return Products(*_products(problem.M, x, y))
+
+
+def _products(M: Operator, x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
+    if isinstance(M, RowBlocks):
+        found = [_products(part, x, y[at]) for part, at in zip(M.operators, M.blocks, strict=True)]
+        above, sizes, pulls, pull_sizes = zip(*found, strict=True)
+        return (
+            np.concatenate(above),
+            np.concatenate(sizes),
+            sum(pulls[1:], pulls[0]),
+            sum(pull_sizes[1:], pull_sizes[0]),
+        )
+    record = _record(M)
+    core = load() if record is not None else None
+    if core is not None:
+        Mx, rows, Mty, columns = np.empty(M.shape[0]), np.empty(M.shape[0]), np.empty(M.shape[1]), np.empty(M.shape[1])
+        core.products_of_certificate(record, _contiguous(x, y), [Mx, rows, Mty, columns])
+        return Mx, rows, Mty, columns
+    return plain_products(M, x, y)
+
+
+def plain_products(M: Operator, x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
+    """The same by NumPy, for any M.
+
+    If entries are not known, M counts as a map whose rows are as long, with entries of one size in each.
+    """
+    Mx, Mty = M.forward(x), M.adjoint(y)
+    rows, columns = M.row_sizes(x), M.column_sizes(y)
+    if rows is None or columns is None:
+        width = max(1, M.shape[1]) ** 0.5
+        rows = np.maximum(abs(Mx), M.row_norms * (norm(x) / width))
+        columns = np.maximum(abs(Mty), norm(M.row_norms * y) / width)
+    return Mx, rows, Mty, columns
+
+
+def _record(M: Operator) -> tuple[Any, ...] | None:
+    """A matrix as the core reads it, if it need not be copied."""
+    if isinstance(M, Dense) and M.matrix.size and (M.matrix.flags.c_contiguous or M.matrix.flags.f_contiguous):
+        entries = M.matrix if M.matrix.flags.c_contiguous else M.matrix.T
+        return ("dense", entries, not M.matrix.flags.c_contiguous) if _is_plain(entries) else None
+    if isinstance(M, Sparse) and M.matrix.indices.dtype == M.matrix.indptr.dtype == np.int32:
+        return ("csr", M.matrix.indptr, M.matrix.indices, M.matrix.data) if _is_plain(M.matrix.data) else None
+    return None
+
+
+def _is_plain(entries: Array) -> bool:
+    return bool(entries.dtype in (np.float32, np.float64) and entries.flags.aligned and entries.dtype.isnative)
+
+
+def balanced_step(problem: Problem, y: Array, at: Products) -> BalancedStep:
     """The sizes of the rows, as in `certify`."""
     phi, sizes = problem.phi, problem.sizes
-    rows = phi.pooled(sizes.rows + _entries(problem, x, Mx))
+    rows = phi.pooled(sizes.rows + at.rows)
     duals = phi.pooled(sizes.duals + abs(y))
     return BalancedStep(rows, duals, phi.steps(duals, rows))
 
 
-def _entries(problem: Problem, x: Array, Mx: Array) -> Array:
-    """Σ_j |M_ij x_j|, or |Mx| if that is not known."""
-    known = problem.M.row_sizes(x)
-    return abs(Mx) if known is None else known
-
-
-def measure_rows(problem: Problem, x: Array, y: Array, Mx: Array) -> RowSums:
+def measure_rows(problem: Problem, y: Array, at: Products) -> RowSums:
     """The sums at a point, in float64."""
     core = load()
     if core is not None and problem.row_table is not None:
-        vectors = Mx, problem.b, y, problem.sizes.rows, problem.sizes.duals, _entries(problem, x, Mx)
+        vectors = at.Mx, problem.b, y, problem.sizes.rows, problem.sizes.duals, at.rows
         found = core.rows_of_certificate(tuple(problem.row_table), _contiguous(*vectors))
         if all(map(math.isfinite, found)):  # else NumPy knows better what has overflowed
             return RowSums(math.sqrt(found[0]), *found[1:])
-    return plain_rows(problem, x, y, Mx)
+    return plain_rows(problem, y, at)
 
 
-def plain_rows(problem: Problem, x: Array, y: Array, Mx: Array) -> RowSums:
+def plain_rows(problem: Problem, y: Array, at: Products) -> RowSums:
     """The same by NumPy, for any φ."""
-    phi, residual = problem.phi, Mx - problem.b
-    balance = balanced_step(problem, x, y, Mx)
+    phi, residual = problem.phi, at.Mx - problem.b
+    balance = balanced_step(problem, y, at)
     fixed = ask.prox(phi, y + residual, 1.0)
     away = abs(y - ask.prox(phi, y + balance.steps * residual, balance.steps)) + EPSILON * abs(y)
     near, image = phi.project(y), phi.project_conjugate(residual)
+    beyond = worst(phi.pooled(abs(residual - image)), balance.rows), worst(phi.pooled(abs(y - near)), balance.duals)
     return RowSums(
         feasibility=norm(y - fixed),
-        error=worst(away, np.minimum(balance.duals, balance.steps * balance.rows)),
+        complementarity=worst(phi.pooled(away), np.minimum(balance.duals, balance.steps * balance.rows)),
+        outside=max(beyond),
         primal=greatest(residual - image),
         dual=greatest(y - near),
         conjugate=float(phi.conjugate(image)),
@@ -91,26 +157,58 @@ def plain_rows(problem: Problem, x: Array, y: Array, Mx: Array) -> RowSums:
     )
 
 
-def measure_columns(problem: Problem, x: Array, grad: Array, Mty: Array) -> ColumnSums:
+def measure_columns(problem: Problem, x: Array, grad: Array, at: Products) -> ColumnSums:
     """The sums at a point, in float64."""
     core = load()
     if core is not None:
-        found = core.columns_of_certificate(_contiguous(x, grad, Mty, problem.sizes.columns))
+        sizes, limits = problem.sizes, problem.limits
+        bounds = [] if limits is None else [*limits[:2], limits.primal]
+        vectors = x, grad, at.Mty, at.columns, sizes.columns, sizes.slopes, *bounds
+        found = core.columns_of_certificate(_contiguous(*vectors))
         if all(map(math.isfinite, found)):
-            return ColumnSums(math.sqrt(found[0]), *found[1:])
-    return plain_columns(problem, x, grad, Mty)
+            squares, peak, error, natural, *others = found
+            return ColumnSums(math.sqrt(squares), peak, error, math.sqrt(natural), *others)
+    return plain_columns(problem, x, grad, at)
 
 
-def plain_columns(problem: Problem, x: Array, grad: Array, Mty: Array) -> ColumnSums:
+def plain_columns(problem: Problem, x: Array, grad: Array, at: Products) -> ColumnSums:
     """The same by NumPy."""
-    found = []
-    for piece in pieces(x.size):
-        v, w = grad[piece], Mty[piece]
-        slopes = v + w
-        relative = worst(abs(slopes), problem.sizes.columns[piece] + abs(v) + abs(w))
-        found.append((norm(slopes), greatest(slopes), relative, float(abs(x[piece]) @ abs(v))))
-    norms, peaks, worsts, sizes = (np.array(column) for column in zip(*found, strict=True))
-    return ColumnSums(norm(norms), greatest(peaks), float(worsts.max()), float(x @ grad), float(sizes.sum()))
+    found = [_some_columns(problem, x, grad, at, piece) for piece in pieces(x.size)]
+    sums = ColumnSums(*(np.array(column) for column in zip(*found, strict=True)))
+    most = {name: float(getattr(sums, name).max()) for name in ("stationarity", "complementarity", "primal", "outside")}
+    return sums._replace(
+        norm=norm(sums.norm),
+        greatest=greatest(sums.greatest),
+        natural=norm(sums.natural),
+        product=float(sums.product.sum()),
+        sizes=float(sums.sizes.sum()),
+        **most,
+    )
+
+
+def _some_columns(problem: Problem, x: Array, grad: Array, at: Products, piece: slice) -> ColumnSums:
+    sizes, limits = problem.sizes, problem.limits
+    x, grad, slopes = x[piece], grad[piece], grad[piece] + at.Mty[piece]
+    size = sizes.columns[piece] + abs(grad) + at.columns[piece]
+    product, terms = float(x @ grad), float(abs(x) @ (abs(grad) + sizes.slopes[piece]))
+    natural = complementarity = primal = outside = 0.0
+    left = slopes
+    if limits is not None:
+        lower, upper, unit = limits.lower[piece], limits.upper[piece], limits.primal[piece]
+        z, end = multipliers_of_bounds(x, slopes, lower, upper)
+        left = np.where(z != 0, 0.0, slopes)
+        lengths = unit + abs(x) + abs(end)
+        away = abs(x - end) * (z != 0)
+        natural = norm(np.minimum(abs(z), away))
+        complementarity = worst(np.minimum(abs(z) / size, away / lengths), np.ones(x.size))
+        beyond = np.maximum(np.maximum(lower - x, x - upper), 0.0)
+        near = np.clip(x, lower, upper)
+        primal, outside = greatest(beyond), worst(beyond, unit + abs(x) + abs(near))
+        product += float(z @ end)
+        terms += float(abs(z) @ abs(end))
+    return ColumnSums(
+        norm(left), greatest(left), worst(abs(left), size), natural, complementarity, primal, outside, product, terms
+    )
 
 
 def _contiguous(*vectors: Array) -> list[Array]:

@@ -103,7 +103,7 @@ class FirstOrder(Way):
         if spectrum is None:
             device = on_the_device(problem, self.engine)
             spectrum = estimate_norm(problem.M if device is None else device, deadline=search.deadline)
-        best, judging = search.point, judge_of(search.problem, self.engine, transform)
+        best, judging = search.point, judge_of(search.problem, self.engine, transform, search.accuracy)
 
         before: dict[str, tuple[Array, Array]] = {}  # where epochs of each kind ended
         made = [0, 0, 0]
