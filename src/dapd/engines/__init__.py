@@ -32,6 +32,8 @@ def installed() -> list[str]:
 
 def check_engine(engine: str) -> None:
     """Raise if the engine name is unknown, listing the valid names."""
+    if not isinstance(engine, str):
+        raise TypeError(f"engine must be one of {', '.join(ENGINES)}, found {engine!r}")
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}, found {engine!r}{near_miss(engine, ENGINES)}")
 

@@ -60,7 +60,8 @@ class Problem:
         Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack; or any object that is called
         for its value and has `prox(v, step)`, such as those of PyProximal.
     bounds : pair (lower, upper), optional
-        lower ≤ x ≤ upper: numbers or vectors, infinite (or None) if there is no bound; equal entries fix a variable.
+        lower ≤ x ≤ upper: numbers or vectors; infinite, of magnitude 1e20 or more, or None if there is no bound; equal
+        entries fix a variable.
         Their multipliers z are zero except at a bound: ∇f(x) + Mᵀy + z = 0, z ≤ 0 at a lower bound, z ≥ 0 at an upper.
     blocks : int or list of slices, optional
         How x divides into consecutive blocks.
@@ -199,7 +200,7 @@ class Problem:
         return np.concatenate([self.b, np.zeros(self.columns, self.b.dtype)])
 
     def _stacked_phi(self) -> Phi:
-        limits = Interval(self.lower, self.upper)
+        limits = Interval.between(*self.bounds)
         return Stack([self.phi, limits], sizes=[self.rows, self.columns]) if self.rows else limits
 
     def replaced(
