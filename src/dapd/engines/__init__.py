@@ -14,9 +14,10 @@ from dapd.engines.native import FusedDualStep, NativeRunner, variants
 from dapd.engines.native_blocks import BlockRunner
 from dapd.engines.protocol import NotNative, Runner
 from dapd.engines.python import PythonRunner
+from dapd.engines.records import FEW
 from dapd.methods.base import Method
 from dapd.methods.block import BlockMethod
-from dapd.operators.base import Operator
+from dapd.operators.base import FORMED, Operator
 
 ENGINES = ("auto", "native", "python", "jax")
 WITHOUT_JAX = "engine='jax' needs JAX, which is not installed; pip install jax, or jax[cuda13] for NVIDIA GPUs"
@@ -83,7 +84,9 @@ def bind(method: Method, engine: str = "auto") -> Runner:
     if engine == "jax":
         return _with_jax(method)
     try:
-        return BlockRunner(method) if isinstance(method, BlockMethod) else NativeRunner(method)
+        if isinstance(method, BlockMethod):
+            return BlockRunner(method)
+        return NativeRunner(method, most_stored=FORMED if engine == "native" else FEW)
     except NotNative as reason:
         if engine == "native":
             raise ValueError(f"engine='native' cannot run this: {reason}; use engine='auto' or 'python'") from None

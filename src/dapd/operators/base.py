@@ -11,8 +11,19 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.operators.sizes import outer
 
+FORMED = 1 << 24  # entries of a map with structure that may be stored if only a matrix will do
 CANCELLED = 1e3  # roundings within which a sum of terms counts as zero
 SKETCHES = 8  # products used to estimate the row norms of a matrix-free map
+
+
+def describes(thing: object, description: str, *methods: str) -> bool:
+    """Whether a description of an object still holds: no subclass overrides one of the methods and not this one."""
+    for kind in type(thing).__mro__:
+        if description in vars(kind):
+            return True
+        if any(name in vars(kind) for name in methods):
+            return False
+    return False
 
 
 class Operator:
@@ -112,6 +123,10 @@ class Operator:
         """The matrix as CSR if it is stored as a sparse matrix, else None."""
         return None
 
+    def stored(self, most: int) -> Operator | None:
+        """The same map as one matrix; None if its entries are unknown, or more than `most` would have to be stored."""
+        return None
+
     def transposed(self) -> Operator:
         """Mᵀ as an operator."""
         return _Transpose(self)
@@ -155,6 +170,11 @@ class _Transpose(Operator):
     def adjoint(self, y: Array) -> Array:
         """My."""
         return self.inner.forward(y)
+
+
+def stored(M: Operator, most: int) -> Operator | None:
+    """M as one matrix, dense or sparse, or None: see `Operator.stored`."""
+    return M.stored(most) if describes(M, "stored", "forward", "adjoint") else None
 
 
 def _identity(size: int) -> Iterator[Array]:
