@@ -12,7 +12,7 @@ from dapd.arguments import near_miss
 from dapd.arrays import on_device
 from dapd.engines.native import FusedDualStep, NativeRunner, variants
 from dapd.engines.native_blocks import BlockRunner
-from dapd.engines.protocol import NotNative, Runner
+from dapd.engines.protocol import CannotRun, NotNative, Runner
 from dapd.engines.python import PythonRunner
 from dapd.engines.records import FEW
 from dapd.methods.base import Method
@@ -89,7 +89,7 @@ def bind(method: Method, engine: str = "auto") -> Runner:
         return NativeRunner(method, most_stored=FORMED if engine == "native" else FEW)
     except NotNative as reason:
         if engine == "native":
-            raise ValueError(f"engine='native' cannot run this: {reason}; use engine='auto' or 'python'") from None
+            raise CannotRun(f"engine='native' cannot run this: {reason}; use engine='auto' or 'python'") from None
         return PythonRunner(method, reason=str(reason), dual_step=_fused(method))
 
 
@@ -99,14 +99,14 @@ def _with_jax(method: Method) -> Runner:
     from dapd.engines.jax import JaxRunner
 
     if isinstance(method, BlockMethod):
-        raise ValueError(
+        raise CannotRun(
             f"engine='jax' cannot run this: {method.name} takes one block at a time, which would leave an accelerator "
             "idle; use engine='auto' or 'python'"
         )
     try:
         return JaxRunner(method)
     except NotNative as reason:
-        raise ValueError(f"engine='jax' cannot run this: {reason}; use engine='auto' or 'python'") from None
+        raise CannotRun(f"engine='jax' cannot run this: {reason}; use engine='auto' or 'python'") from None
 
 
 def _fused(method: Method) -> FusedDualStep | None:
