@@ -108,3 +108,38 @@ def test_least_squares_of_x_itself_needs_no_matrix():
     np.testing.assert_allclose(result.x, dapd.solve(dapd.Problem(plain, M, b), tol=1e-10).x, atol=1e-8)
     part = dapd.LeastSquares(dapd.Identity(12, rows=5), d[:5], 0.5)  # not all of x
     np.testing.assert_allclose(part.grad(x)[5:], 0.5 * x[5:])
+
+
+def entropy(c):
+    """Σ x log x − cᵀx, which has no gradient at zero, and no value below."""
+    return dapd.Smooth(lambda x: float(np.sum(x * np.log(x)) - c @ x), lambda x: np.log(x) + 1 - c)
+
+
+@pytest.mark.parametrize("bounds", [(0, None), (0, 1), (1e-9, np.inf)])
+@pytest.mark.parametrize("x0", [None, np.full(6, 0.1)])
+def test_f_without_a_gradient_at_zero_starts_inside_the_bounds(bounds, x0):
+    c = np.random.default_rng(0).standard_normal(6)
+    problem = dapd.Problem(entropy(c), np.ones((1, 6)), [1.0], bounds=bounds)
+    result = dapd.solve(problem, x0=x0)
+    assert result.converged
+    assert result.x == pytest.approx(np.exp(c) / np.exp(c).sum(), abs=1e-5)
+
+
+def test_a_named_method_starts_inside_the_bounds_too():
+    f = dapd.Smooth(lambda x: float(x @ x - np.log(x).sum()), lambda x: 2 * x - 1 / x, mu=2.0, L=20.0)
+    result = dapd.solve(dapd.Problem(f, np.ones((1, 4)), [4.0], bounds=(0, [3.0, np.inf, 1.0, 1.0])), "papc")
+    assert result.converged
+    assert result.x == pytest.approx(np.ones(4), abs=1e-4)
+
+
+def test_f_with_a_gradient_at_zero_starts_there():
+    f = dapd.Smooth(lambda x: float(x @ x), lambda x: 2 * x, mu=2.0, L=2.0)
+    assert not dapd.Problem(f, np.ones((1, 4)), [4.0], bounds=(1, 3)).start().any()
+
+
+def test_f_without_a_gradient_at_any_start_asks_for_x0():
+    f = dapd.Smooth(lambda x: -float(np.log(x - 7).sum()), lambda x: np.where(x > 7, -1 / (x - 7), np.nan))
+    problem = dapd.Problem(f, np.ones((1, 3)), [30.0], bounds=(0, None))
+    with pytest.raises(ValueError, match=r"f.grad returned NaN .* inside the bounds too; give x0="):
+        dapd.solve(problem)
+    assert dapd.solve(problem, x0=np.full(3, 9.0)).converged

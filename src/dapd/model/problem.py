@@ -162,6 +162,30 @@ class Problem:
         blocks = self.blocks or []
         return np.concatenate([own.diagonal(at.stop - at.start) for own, at in zip(terms, blocks, strict=True)])
 
+    def start(self) -> Array:
+        """Where to start if no x0 is given: zero, or inside the bounds if f has a gradient only there."""
+        inside = self._inside
+        return np.zeros(self.columns, self.dtype) if inside is None else inside.astype(self.dtype)
+
+    @cached_property
+    def _inside(self) -> Array | None:
+        """A point inside the bounds, near zero; None if f has a gradient at zero."""
+        given = self.unstacked
+        if given.lower is None or has_valid_lowering(self.f, "grad"):
+            return None
+        lower, upper = given.bounds
+        with np.errstate(all="ignore"):
+            if np.isfinite(ask.gradient(self.f, np.zeros(self.columns))).all():
+                return None
+            margin = np.minimum(1.0, 0.5 * (upper - lower))
+            inside = np.minimum(np.maximum(0.0, lower + margin), upper - margin)
+            if not np.isfinite(ask.gradient(self.f, inside)).all():
+                raise ValueError(
+                    "f.grad returned NaN or infinite numbers at zero, and at a point inside the bounds too; give x0=, "
+                    "where f has a gradient, or check f with dapd.testing.check_gradient"
+                )
+        return inside
+
     @property
     def bounds(self) -> tuple[Array, Array]:
         """The bounds on x, infinite if there are none."""

@@ -303,7 +303,7 @@ def run(
 
 
 def _aside(search: Search, start: tuple[Array, Array], engine: str, use_direct: bool) -> Array | None:
-    """Run a search for its own sake; a Farkas ray if it finds one. Any engine will do if the given one cannot run it."""
+    """Run a search for its own sake, by any engine if the given one cannot; a Farkas ray if it finds one."""
     possible = Possible(search, engine, use_direct)
     try:
         ended = run(search, possible.rest(), possible, start, None, Display(), lambda look: None)
