@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.sparse.linalg import aslinearoperator
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dapd
 from dapd.arguments import FAR, NO_BOUND
@@ -38,7 +38,66 @@ def beyond(array):
     return matrix
 
 
+class Mistaken:
+    """M with one mistake."""
+
+    shape, dtype = (2, 3), np.float64
+
+    def __init__(self, mistake):
+        self.mistake = mistake
+
+    def matvec(self, x):
+        if self.mistake == "in place":
+            x[0] = 1.0
+        return M @ x
+
+    def rmatvec(self, y):
+        if self.mistake == "in place, too":
+            y *= 2
+        return M.T @ y * {"sign": -1.0, "factor": 2.0}.get(self.mistake, 1.0)
+
+
+class Adjointless(LinearOperator):
+    """M without its adjoint."""
+
+    def __init__(self):
+        super().__init__(np.float64, (2, 3))
+
+    def _matvec(self, x):
+        return M @ x
+
+
 CASES = {
+    "adjoint of the wrong sign": (
+        lambda: dapd.Problem(F, Mistaken("sign"), B),
+        ValueError,
+        r"M.rmatvec is not the adjoint of M.matvec: .*‖Mx‖² = .* dapd.testing.check_adjoint",
+    ),
+    "adjoint of A times two": (
+        lambda: dapd.LeastSquares(Mistaken("factor"), B),
+        ValueError,
+        r"A.rmatvec is not the adjoint of A.matvec: .*‖Ax‖²",
+    ),
+    "adjoint of a block of the wrong sign": (
+        lambda: dapd.RowBlocks([M, Mistaken("sign")]),
+        ValueError,
+        r"blocks\[1\].rmatvec is not the adjoint",
+    ),
+    "M that changes its argument": (
+        lambda: dapd.Problem(F, Mistaken("in place"), B),
+        ValueError,
+        r"M.matvec changes its argument; let it compute in a new array",
+    ),
+    "adjoint that changes its argument": (
+        lambda: dapd.Problem(F, Mistaken("in place, too"), B),
+        ValueError,
+        r"M.rmatvec changes its argument",
+    ),
+    "M without an adjoint": (
+        lambda: dapd.Problem(F, Adjointless(), B),
+        TypeError,
+        r"M has no rmatvec; give",
+    ),
     "b of another length": (lambda: dapd.Problem(F, M, np.ones(3)), ValueError, r"b has 3 entries, expected 2"),
     "f of another size": (
         lambda: dapd.Problem(dapd.Quadratic(np.ones(4)), M, B),
@@ -326,7 +385,7 @@ CASES = {
     "complex products": (
         lambda: dapd.estimate_spectrum(Complex()),
         TypeError,
-        r"M must give 3 real numbers, found .* complex",
+        r"M must give 2 real numbers, found .* complex",
     ),
     "last group without an end": (
         lambda: dapd.GroupBall(1.0, [slice(0, 2), slice(2, None)]),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.sparse.linalg import aslinearoperator
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dapd
 from cores import needs_core
@@ -143,3 +143,51 @@ def test_f_without_a_gradient_at_any_start_asks_for_x0():
     with pytest.raises(ValueError, match=r"f.grad returned NaN .* inside the bounds too; give x0="):
         dapd.solve(problem)
     assert dapd.solve(problem, x0=np.full(3, 9.0)).converged
+
+
+SADDLE = np.diag(np.append(np.linspace(1.0, 2.0, 30), -0.5))
+INDEFINITE = {
+    "diagonal": lambda: dapd.Quadratic(np.diag(SADDLE), mu=0.0, L=2.0),
+    "dense": lambda: dapd.Quadratic(SADDLE, mu=0.0, L=2.0),
+    "sparse": lambda: dapd.Quadratic(sp.csr_array(SADDLE), mu=0.0, L=2.0),
+    "operator": lambda: dapd.Quadratic(aslinearoperator(SADDLE)),
+    "operator in float32": lambda: dapd.Quadratic(aslinearoperator(SADDLE.astype(np.float32)), mu=0.0, L=2.0),
+}
+
+
+@pytest.mark.parametrize("name", INDEFINITE)
+def test_an_indefinite_H_with_given_constants_or_as_products_is_refused(name):
+    with pytest.raises(ValueError, match=r"f is not convex: H has the eigenvalue -0\.\d+.*positive semidefinite"):
+        INDEFINITE[name]()
+
+
+def test_a_semidefinite_H_with_given_constants_is_accepted():
+    rng = np.random.default_rng(0)
+    thin = rng.standard_normal((200, 3))
+    for dtype in (np.float64, np.float32):
+        H = (thin @ thin.T).astype(dtype)
+        for given in (H, sp.csr_array(H), aslinearoperator(H)):
+            assert dapd.Quadratic(given, mu=0.0, L=1e4).mu == 0
+    for given in (np.zeros((5, 5)), aslinearoperator(np.zeros((5, 5))), aslinearoperator(np.ones((1, 1)))):
+        assert dapd.Quadratic(given, mu=0.0, L=1.0).L == 1.0
+
+
+def test_an_operator_H_must_be_symmetric_and_leave_its_argument_alone():
+    with pytest.raises(ValueError, match=r"H must be symmetric, but uᵀ\(Hv\) ="):
+        dapd.Quadratic(aslinearoperator(np.triu(np.ones((9, 9)))))
+
+    def doubled(x):
+        x *= 2
+        return x
+
+    with pytest.raises(ValueError, match=r"H.matvec changes its argument; let it compute in a new array"):
+        dapd.Quadratic(LinearOperator((9, 9), matvec=doubled, dtype=float))
+    with pytest.raises(TypeError, match=r"H must give 9 real numbers, found .* complex"):
+        dapd.Quadratic(aslinearoperator(1j * np.eye(9)))
+
+
+def test_few_products_with_an_operator_H():
+    calls = []
+    H = LinearOperator((400, 400), matvec=lambda x: calls.append(x) or 2 * x, dtype=float)
+    dapd.Quadratic(H)
+    assert len(calls) <= 10

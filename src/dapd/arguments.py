@@ -96,6 +96,18 @@ def unmasked(name: str, value: Any) -> Array:
     return array
 
 
+def asked(source: str, call: Callable[..., Any], v: Array, *more: Any) -> Any:
+    """call(v, *more) of code that may be the user's own: v is read-only, and an error about that names the source."""
+    view = v.view()
+    view.flags.writeable = False
+    try:
+        return call(view, *more)
+    except ValueError as error:
+        if "read-only" in str(error):
+            raise ValueError(f"{source} changes its argument; let it compute in a new array") from error
+        raise
+
+
 def real(name: str, value: Any, *, empty: bool = False) -> Array:
     """Return `value` as a real, finite floating array, non-empty unless `empty`; a copy only if one is needed."""
     array = unmasked(name, value)

@@ -8,39 +8,60 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.arguments import real
+from dapd.arguments import asked, real
 from dapd.arrays import Array, on_device
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense, Sparse
+
+APART = 1e-3  # relative difference of two products, perhaps in float32, that rounding does not explain
 
 
 class MatrixFree(Operator):
     """Anything with `shape`, `matvec` and `rmatvec`, such as SciPy's LinearOperator."""
 
-    def __init__(self, linear: Any) -> None:
-        self.linear = linear
+    def __init__(self, linear: Any, name: str = "M") -> None:
+        self.linear, self.name = linear, name
         self.shape = (int(linear.shape[0]), int(linear.shape[1]))
         self.dtype = _float(getattr(linear, "dtype", None))
 
     def forward(self, x: Array) -> Array:
         """Mx."""
-        return self._real(self.linear.matvec(x), self.shape[0])
+        return self._product("matvec", x, self.shape[0])
 
     def adjoint(self, y: Array) -> Array:
         """Mᵀy."""
-        return self._real(self.linear.rmatvec(y), self.shape[1])
+        return self._product("rmatvec", y, self.shape[1])
 
-    def _real(self, product: Any, size: int) -> Array:
+    def _product(self, which: str, v: Array, size: int) -> Array:
+        call = getattr(self.linear, which)
+        product = asked(f"{self.name}.{which}", call, v) if isinstance(v, np.ndarray) else call(v)
         array = product if on_device(product) else np.asarray(product)
         if array.dtype.kind != "f" or array.size != size:
-            raise TypeError(f"M must give {size} real numbers, found shape {array.shape} of {array.dtype}")
+            raise TypeError(f"{self.name} must give {size} real numbers, found shape {array.shape} of {array.dtype}")
         return array.reshape(size)
 
+    def check_adjoint(self) -> None:
+        """Raise if one pair of products shows that the adjoint is not the transpose: xᵀMᵀMx is not ‖Mx‖²."""
+        x = np.random.default_rng(0).standard_normal(self.shape[1]).astype(self.dtype)
+        try:
+            Mx = self.forward(x)
+            MtMx = self.adjoint(np.asarray(Mx).astype(self.dtype))
+        except NotImplementedError:
+            raise TypeError(f"{self.name} has no rmatvec; give it its adjoint, v ↦ {self.name}ᵀv") from None
+        squares, product = (float(np.asarray(v, np.float64) @ w) for v, w in ((Mx, Mx), (MtMx, x)))
+        if abs(squares - product) > APART * squares:  # NaN and infinite products are another matter
+            raise ValueError(
+                f"{self.name}.rmatvec is not the adjoint of {self.name}.matvec: at a random x, ‖{self.name}x‖² = "
+                f"{squares:.6g}, but xᵀ{self.name}ᵀ({self.name}x) = {product:.6g}; check it with "
+                "dapd.testing.check_adjoint"
+            )
 
-def as_operator(M: Any, *, name: str = "M", empty: bool = False) -> Operator:
+
+def as_operator(M: Any, *, name: str = "M", empty: bool = False, check: bool = True) -> Operator:
     """Return M as an Operator: an array, a sparse matrix, or anything with shape, matvec and rmatvec.
 
-    It must have at least one column, and at least one row unless `empty`.
+    It must have at least one column, and at least one row unless `empty`. `check` makes a pair of products with a map
+    that has nothing else, to see whether one is the adjoint of the other.
     """
     if isinstance(M, Operator):
         return M
@@ -50,13 +71,16 @@ def as_operator(M: Any, *, name: str = "M", empty: bool = False) -> Operator:
         _shape(name, M.shape, empty=empty)
         if np.issubdtype(getattr(M, "dtype", None) or np.float64, np.complexfloating):
             raise TypeError(f"{name} must be real, found dtype {M.dtype}; split it into real and imaginary parts")
-        return MatrixFree(M)
+        made = MatrixFree(M, name)
+        if check and made.shape[0]:
+            made.check_adjoint()
+        return made
     if callable(M):
         raise TypeError(f"{name} is a function; give an object with shape, matvec and rmatvec (LinearOperator)")
-    made = Dense(matrix_of(name, M, empty=empty))
-    if on_device(M) and M.dtype == made.dtype:
-        made.memory["on the device"] = M  # it need not be moved there again
-    return made
+    dense = Dense(matrix_of(name, M, empty=empty))
+    if on_device(M) and M.dtype == dense.dtype:
+        dense.memory["on the device"] = M  # it need not be moved there again
+    return dense
 
 
 def as_sparse(name: str, M: Any, *, empty: bool = False) -> Any:
