@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from dapd.arguments import bounds_of, curvatures, named, partition, vector
-from dapd.arrays import Array, on_device
+from dapd.arrays import Array, in_single, on_device
 from dapd.model import ask
 from dapd.model.composed import Stack, is_sum_over_rows
 from dapd.model.lowered import UnitTable, has_valid_lowering, pieces_of, tabulate
@@ -92,9 +93,12 @@ class Problem:
             raise TypeError(f"spectrum must be a dapd.Spectrum, found {type(spectrum).__name__}")
         self.spectrum = spectrum
         self.from_jax = on_device(M) or on_device(b)  # results are JAX arrays too
+        self.in_single = in_single(M, b)  # and in float32, as all numbers are in JAX unless it is told otherwise
+        if self.in_single and (isinstance(M, np.ndarray) or sp.issparse(M)):
+            M = M.astype(np.float32)
         self.M = as_operator(M, empty=True)
         self.rows, self.columns = self.M.shape
-        self.b: Array = vector("b", b, self.rows)
+        self.b: Array = self._in_precision(vector("b", b, self.rows))
         self.phi = phi.sized(self.rows)
         self.lower: Array | None = None  # float64, one entry for each column of M; None if x has no bounds
         self.upper: Array | None = None
@@ -109,6 +113,9 @@ class Problem:
         self.dtype = np.result_type(self.M.dtype, self.b.dtype)
         self.x_star = None if x_star is None else vector("x_star", x_star, self.columns)
         self.y_star = None if y_star is None else vector("y_star", y_star, self.rows)
+
+    def _in_precision(self, b: Array) -> Array:
+        return b.astype(np.float32) if self.in_single else b
 
     def _divide(self, f: Function, blocks: int | list[slice] | None) -> list[slice] | None:
         if blocks is not None:
@@ -245,7 +252,7 @@ class Problem:
             if isinstance(kind, cached_property):  # it may depend on any part
                 vars(other).pop(name, None)
         other.f, other.M = self.f if f is None else f, self.M if M is None else M
-        other.b, other.phi = self.b if b is None else b, self.phi if phi is None else phi
+        other.b, other.phi = self.b if b is None else self._in_precision(b), self.phi if phi is None else phi
         if limits is not None:
             other.lower, other.upper = limits
         other.dtype = np.result_type(other.M.dtype, other.b.dtype)
