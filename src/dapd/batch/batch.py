@@ -84,8 +84,8 @@ def solve_batch(
             if (problem.rows, problem.columns) != (first.rows, first.columns):
                 raise ValueError(
                     f"all problems of a batch must have the same numbers of rows and columns, but problems[{k}] has "
-                    f"{problem.rows} and {problem.columns}, problems[0] {first.rows} and {first.columns}; solve those of "
-                    "each shape in a batch of their own"
+                    f"{problem.rows} and {problem.columns}, problems[0] {first.rows} and {first.columns}; solve "
+                    "those of each shape in a batch of their own"
                 )
     from_jax = first.from_jax or any(map(on_device, (b, c, *(bounds or ()))))
     settings = check_settings(first, **{**DEFAULTS, **given})
