@@ -16,7 +16,7 @@ from dapd.operators.convert import as_operator
 @named
 def check_adjoint(M: Any, *, trials: int = 10, tol: float = 1e-10, seed: int = 0) -> None:
     """Check yᵀ(Mx) = (Mᵀy)ᵀx, linearity and the shapes of both products, at random points."""
-    operator = as_operator(M, check=False)
+    operator = as_operator(M)
     rng = np.random.default_rng(seed)
     rows, columns = operator.shape
     for _ in range(whole("trials", trials, least=1)):

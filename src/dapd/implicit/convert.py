@@ -96,7 +96,7 @@ def matrix(name: str, M: Any) -> Any:
         return _listed(M)
     if name == "H":  # it is symmetric, so it need not have a transpose of its own
         M = LinearOperator(M.shape, matvec=M.matvec, rmatvec=M.matvec, dtype=M.dtype)
-    return Products(as_operator(M, name=name, check=name != "H"))
+    return Products(as_operator(M, name=name))
 
 
 def record(thing: Any) -> Any:

@@ -54,9 +54,7 @@ LOSSES = {  # ½(u − d)², log(1 + exp(−d·u)), √((u − d)² + e²)
 def _symmetric(H: Any) -> Operator:
     """H as an operator; a LinearOperator need not have an adjoint of its own."""
     if isinstance(H, LinearOperator):
-        return as_operator(
-            LinearOperator(H.shape, matvec=H.matvec, rmatvec=H.matvec, dtype=H.dtype), name="H", check=False
-        )
+        return as_operator(LinearOperator(H.shape, matvec=H.matvec, rmatvec=H.matvec, dtype=H.dtype), name="H")
     return as_operator(sp.diags_array(H) if H.ndim == 1 else H, name="H")
 
 

@@ -12,6 +12,7 @@ from dapd.arrays import Array
 from dapd.operators.sizes import outer
 
 FORMED = 1 << 24  # entries of a map with structure that may be stored if only a matrix will do
+APART = 1e-3  # relative difference of two products, perhaps in float32, that rounding does not explain
 CANCELLED = 1e3  # roundings within which a sum of terms counts as zero
 SKETCHES = 8  # products used to estimate the row norms of a matrix-free map
 
@@ -31,6 +32,7 @@ class Operator:
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+    name: str = "M"  # what the user calls it
 
     @cached_property
     def memory(self) -> dict[str, Any]:
@@ -44,7 +46,7 @@ class Operator:
     @property
     def probes(self) -> int:
         """The number of products that `dense` makes; 0 if the matrix is stored."""
-        return min(self.shape)
+        return min(self.shape) + 1 if min(self.shape) else 0
 
     @property
     def work(self) -> int:
@@ -100,7 +102,7 @@ class Operator:
         return self.probes == 0
 
     def dense(self) -> Array:
-        """The matrix as an array, by one product per row or per column."""
+        """The matrix as an array, by one product per row or per column, and one more to check the other product."""
         rows, columns = self.shape
         matrix = np.empty(self.shape)
         if rows <= columns:
@@ -109,6 +111,12 @@ class Operator:
         else:
             for k, unit in enumerate(_identity(columns)):
                 matrix[:, k] = self.forward(unit)
+        if matrix.size:
+            v = np.random.default_rng(0).standard_normal(max(rows, columns))
+            with np.errstate(over="ignore", invalid="ignore"):
+                expected = matrix @ v if rows <= columns else v @ matrix
+                image = self.forward(v) if rows <= columns else self.adjoint(v)
+                check_adjoint(self.name, float(np.linalg.norm(image - expected)), float(np.linalg.norm(expected)))
         return matrix
 
     def outer(self) -> Array:
@@ -175,6 +183,15 @@ class _Transpose(Operator):
 def stored(M: Operator, most: int) -> Operator | None:
     """M as one matrix, dense or sparse, or None: see `Operator.stored`."""
     return M.stored(most) if describes(M, "stored", "forward", "adjoint") else None
+
+
+def check_adjoint(name: str, difference: float, size: float) -> None:
+    """Raise if products that are equal if one map is the other's adjoint differ by more than rounding explains."""
+    if difference > APART * size:  # NaN and infinite products are another matter
+        raise ValueError(
+            f"{name}.rmatvec is not the adjoint of {name}.matvec: products that must agree differ by "
+            f"{difference / size if size else np.inf:.2g} of their size; compare them by dapd.testing.check_adjoint"
+        )
 
 
 def _identity(size: int) -> Iterator[Array]:

@@ -148,7 +148,7 @@ def _range(terms: Terms) -> tuple[float, float]:
         if len(terms.H.shape) == 2 and terms.H.shape[0] <= EXACT:
             least, greatest = symmetric_extremes(terms.H, name="H")
         else:
-            least, greatest = 0.0, iterative(as_operator(terms.H, check=False), "H", positive=False, least=False).s_max
+            least, greatest = 0.0, iterative(as_operator(terms.H), "H", positive=False, least=False).s_max
         low, high = low + max(0.0, least), high + greatest
     if terms.A is not None:
         if min(terms.A.shape) <= EXACT:
