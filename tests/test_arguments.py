@@ -1,11 +1,14 @@
 """Bad input: each error names the argument, what was found and what to do."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.sparse.linalg import aslinearoperator
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dapd
+from dapd.arguments import FAR, NO_BOUND
 
 F = dapd.PseudoHuber(0.5)
 M = np.eye(2, 3)
@@ -35,7 +38,71 @@ def beyond(array):
     return matrix
 
 
+class Mistaken:
+    """M with one mistake."""
+
+    shape, dtype = (2, 3), np.float64
+
+    def __init__(self, mistake):
+        self.mistake = mistake
+
+    def matvec(self, x):
+        if self.mistake == "in place":
+            x[0] = 1.0
+        return M @ x
+
+    def rmatvec(self, y):
+        if self.mistake == "in place, too":
+            y *= 2
+        return M.T @ y * {"sign": -1.0, "factor": 2.0}.get(self.mistake, 1.0)
+
+
+class Adjointless(LinearOperator):
+    """M without its adjoint."""
+
+    def __init__(self):
+        super().__init__(np.float64, (2, 3))
+
+    def _matvec(self, x):
+        return M @ x
+
+
 CASES = {
+    "adjoint of the wrong sign": (
+        lambda: dapd.solve(dapd.Problem(F, Mistaken("sign"), B)),
+        ValueError,
+        r"M.rmatvec is not the adjoint of M.matvec: .* differ by 2 of their size; .*dapd.testing.check_adjoint",
+    ),
+    "adjoint of the wrong sign for a named method": (
+        lambda: dapd.solve(dapd.Problem(F, Mistaken("sign"), B), "x-dapd"),
+        ValueError,
+        r"M.rmatvec is not the adjoint of M.matvec",
+    ),
+    "adjoint of A times two": (
+        lambda: dapd.LeastSquares(Mistaken("factor"), B),
+        ValueError,
+        r"A.rmatvec is not the adjoint of A.matvec",
+    ),
+    "adjoint of a block of the wrong sign": (
+        lambda: dapd.solve(dapd.Problem(F, dapd.RowBlocks([M, Mistaken("sign")]), [-1.0] * 4, dapd.NonNegative())),
+        ValueError,
+        r"rmatvec is not the adjoint of ",
+    ),
+    "M that changes its argument": (
+        lambda: dapd.solve(dapd.Problem(F, Mistaken("in place"), B)),
+        ValueError,
+        r"M.matvec changes its argument; let it compute in a new array",
+    ),
+    "adjoint that changes its argument": (
+        lambda: dapd.solve(dapd.Problem(F, Mistaken("in place, too"), B), "papc", spectrum=dapd.Spectrum(1.0, 1.0)),
+        ValueError,
+        r"M.rmatvec changes its argument",
+    ),
+    "M without an adjoint": (
+        lambda: dapd.solve(dapd.Problem(F, Adjointless(), B)),
+        TypeError,
+        r"M has no rmatvec; give it one",
+    ),
     "b of another length": (lambda: dapd.Problem(F, M, np.ones(3)), ValueError, r"b has 3 entries, expected 2"),
     "f of another size": (
         lambda: dapd.Problem(dapd.Quadratic(np.ones(4)), M, B),
@@ -93,6 +160,11 @@ CASES = {
         ValueError,
         r"lower bound has 2 entries, expected 3",
     ),
+    "a vector of NaN in bounds": (
+        lambda: dapd.Problem(F, M, B, bounds=(nan(np.zeros(3)), 1)),
+        ValueError,
+        r"the lower bound holds NaN; use ±inf",
+    ),
     "NaN in bounds": (lambda: dapd.Problem(F, M, B, bounds=(0.0, np.nan)), ValueError, r"the upper bound holds NaN"),
     "crossed bounds on x": (
         lambda: dapd.Problem(F, M, B, bounds=([0.0, 2.0, 0.0], 1.0)),
@@ -104,6 +176,22 @@ CASES = {
         ValueError,
         r"lower bounds must be below \+inf",
     ),
+    "lower bound so high that it means infinity": (
+        lambda: dapd.Problem(F, M, B, bounds=(NO_BOUND, None)),
+        ValueError,
+        r"lower bounds must be below \+inf .*; 1e20 or more is infinite",
+    ),
+    "upper end so low that it means infinity": (
+        lambda: dapd.Interval(-np.inf, -NO_BOUND),
+        ValueError,
+        r"upper above -inf in every row; 1e20 or more",
+    ),
+    "limit so low that it means infinity": (
+        lambda: dapd.problems.qp(np.ones(3), B[:1].repeat(3), M, u=-NO_BOUND),
+        ValueError,
+        r"l must be below \+inf and u above -inf",
+    ),
+    "nu so great that it means infinity": (lambda: dapd.L1(NO_BOUND), ValueError, r"nu must be finite .*Interval\(-np"),
     "method bound to a problem with bounds": (
         lambda: dapd.METHODS["papc"].from_theory(dapd.Problem(F, M, B, bounds=(0, 1))),
         ValueError,
@@ -188,6 +276,28 @@ CASES = {
         lambda: dapd.Problem(F, M, B, blocks=[slice(0, 2)]),
         ValueError,
         r"blocks cover 2 of 3 entries",
+    ),
+    "blocks a fraction": (
+        lambda: dapd.Problem(F, M, B, blocks=3.0),
+        TypeError,
+        r"blocks must be a whole number, found 3",
+    ),
+    "blocks that reach too far": (
+        lambda: dapd.Problem(F, M, B, blocks=[slice(0, 2), slice(2, 4)]),
+        ValueError,
+        r"blocks must end with the 3 entries, but slice\(2, 4, None\) goes on",
+    ),
+    "engine a number": (lambda: dapd.solve(PROBLEM, engine=3), TypeError, r"engine must be one of auto.*found 3"),
+    "tol a bool": (lambda: dapd.solve(PROBLEM, tol=True), TypeError, r"tol must be a real number, found True"),
+    "tol_absolute a bool": (
+        lambda: dapd.solve(PROBLEM, tol_absolute=False),
+        TypeError,
+        r"tol_absolute must be a real number, found False",
+    ),
+    "ridge a NumPy bool": (
+        lambda: dapd.LeastSquares(M, B, np.True_),
+        TypeError,
+        r"ridge must be a real number, found",
     ),
     "separable without sizes": (
         lambda: dapd.Problem(dapd.Separable([F, F]), M, B),
@@ -337,3 +447,77 @@ def test_bad_input_is_an_error_that_names_the_argument(case):
     call, error, message = CASES[case]
     with pytest.raises(error, match=message):
         call()
+
+
+WITH_BOUNDS = dapd.Problem(F, M, B, bounds=(-1.0, 1.0))
+OF_BOUNDS = {  # what takes a bound, by the names of its lower and upper one; the lower one is an upper one less
+    "bounds": (lambda low, high: dapd.Problem(F, M, B, bounds=(low, high)), "lower", "upper"),
+    "vectors": (lambda low, high: dapd.Problem(F, M, B, bounds=(np.full(3, low), [high, 1.0, 1.0])), "lower", "upper"),
+    "Interval": (dapd.Interval, "lower", "upper"),
+    "Box": (dapd.Box, "lower", "upper"),
+    "rows of qp": (lambda low, high: dapd.problems.qp(np.ones(3), np.ones(3), M, low, high), "l", "u"),
+    "bounds of qp": (lambda low, high: dapd.problems.qp(np.ones(3), None, lb=low, ub=high), "lb", "ub"),
+    "projection": (lambda low, high: dapd.problems.projection(np.ones(3), M, low, high), "l", "u"),
+    "flow": (lambda low, high: dapd.problems.flow([[0, 1]], [1.0, -1.0], capacity=(low, high)), "lower", "upper"),
+    "Solver": (lambda low, high: dapd.Solver(WITH_BOUNDS).update(bounds=(low, high)), "lower", "upper"),
+    "batch": (
+        lambda low, high: dapd.solve_batch(WITH_BOUNDS, bounds=(low, np.full((2, 3), high)), max_iterations=1),
+        "lower",
+        "upper",
+    ),
+    "lsq_linear": (lambda low, high: dapd.lsq_linear(M, B, (low, high)), "lower", "upper"),
+    "minimize": (
+        lambda low, high: dapd.minimize(lambda x: x @ x, np.ones(3), bounds=[(low, high)] * 3),
+        "lower",
+        "upper",
+    ),
+}
+
+
+@pytest.mark.parametrize("place", OF_BOUNDS)
+def test_a_far_bound_warns_once_with_its_name_and_one_at_1e20_is_none(place):
+    call, lower, upper = OF_BOUNDS[place]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(-2 * FAR, 3 * FAR)
+    assert [warning.category for warning in caught] == [dapd.BoundWarning]
+    message = str(caught[0].message)
+    assert "3e+15 in " in message
+    assert "1e20 or more" in message
+    assert lower in message
+    assert upper in message
+    assert caught[0].filename == __file__
+    call(-NO_BOUND, NO_BOUND)  # without a warning, which would be an error here
+    call(-0.99 * FAR, 0.99 * FAR)
+
+
+def test_ends_of_1e20_are_infinite():
+    for phi in (dapd.Interval([-1e20, -3e30], 1.0), dapd.Box([-np.inf, -1e21], 1.0)):
+        assert np.all(np.isneginf(phi.lower))
+        assert phi.upper == 1.0
+    problem = dapd.Problem(F, M, B, bounds=([-1e20, -1.0, -1e25], np.float32(1e20)))
+    assert problem.lower.tolist() == [-np.inf, -1.0, -np.inf]
+    assert np.all(np.isposinf(problem.upper))
+    assert dapd.Problem(F, M, B, bounds=(-1e20, 1e20)).lower is None
+    updated = dapd.Solver(WITH_BOUNDS)
+    updated.update(bounds=(-1e20, 1.0))
+    assert np.all(np.isneginf(updated.problem.lower))
+
+
+def test_weights_are_no_bounds():
+    assert dapd.GroupBall(1e20, 2).radius == 1e20
+    assert dapd.problems.lasso(M, B, 1e20).phi.upper == 1e20
+
+
+@pytest.mark.parametrize("engine", ["auto", "python", "native"])
+def test_an_interval_of_1e20_leaves_x_where_it_is(engine):
+    problem = dapd.Problem(dapd.Quadratic(np.ones(3), 2.0 * np.ones(3)), M, B, dapd.Interval(-1e20, [1e20, -2.0]))
+    result = dapd.solve(problem, engine=engine)
+    assert result.converged
+    assert result.x == pytest.approx([2.0, -1.0, 2.0], abs=1e-5)
+
+
+def test_no_rows_may_have_intervals():
+    empty = dapd.Interval([], [])
+    problem = dapd.Problem(dapd.Quadratic(np.ones(3), np.ones(3)), np.zeros((0, 3)), [], empty)
+    assert dapd.solve(problem).x == pytest.approx(np.ones(3), abs=1e-5)

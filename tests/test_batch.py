@@ -155,7 +155,7 @@ def test_wrong_lists_are_named():
         dapd.solve_batch([problem, 3])
     with pytest.raises(TypeError, match="stacked for one problem"):
         dapd.solve_batch([problem], b=np.ones((1, 6)))
-    with pytest.raises(ValueError, match="same numbers of rows"):
+    with pytest.raises(ValueError, match=r"same numbers of rows .* but problems\[1\] has \d+ and"):
         dapd.solve_batch([problem, quadratic_problem(PHIS["zero"], rows=5)])
     batch = dapd.solve_batch([problem])
     with pytest.raises(IndexError, match="has 1 problems, and 1 was asked"):

@@ -44,7 +44,7 @@ KINDS = {
     ),
 }
 OPAQUE = {  # kinds whose products, or whose blocks of columns, only Python knows
-    False: {"matrix-free", "columns"},
+    False: {"matrix-free"},
     True: {"matrix-free", "rows"},
 }
 

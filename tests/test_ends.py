@@ -8,6 +8,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 import dapd
+from dapd.engines.protocol import NotNative
+from dapd.solving import auto
 from dapd.solving.ends import proves_infeasible, proves_unbounded
 from instances import PHIS, quadratic_problem
 
@@ -291,3 +293,40 @@ def test_bounded_problems_are_never_called_unbounded():
     for phi in PHIS.values():
         problem = quadratic_problem(phi)
         assert dapd.solve(problem, max_iterations=500).ray is None
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_a_side_question_that_the_engine_cannot_run_does_not_end_the_solve(engine, monkeypatch):
+    monkeypatch.setattr("dapd.engines.FORMED", 0)  # as for a Kronecker product that is too large for one matrix
+    monkeypatch.setattr("dapd.solving.doubts.AFTER", 0.0)
+    monkeypatch.setattr("dapd.solving.doubts.SLOW", 1)
+    asked = []
+
+    def aside(search, start, engine, use_direct):
+        asked.append(engine)
+        return run_aside(search, start, engine, use_direct)
+
+    run_aside = auto._aside
+    monkeypatch.setattr(auto, "_aside", aside)
+    if engine == "jax":
+        monkeypatch.setattr("dapd.engines.jax.JaxRunner", cannot_stack())
+    rng = np.random.default_rng(0)
+    M = dapd.Kronecker(rng.standard_normal((2, 5)), rng.standard_normal((3, 6)))
+    x = rng.standard_normal(30)
+    f = dapd.LeastSquares(rng.standard_normal((8, 30)), rng.standard_normal(8))
+    result = dapd.solve(dapd.Problem(f, M, M.forward(x)), engine=engine, tol=1e-10, max_iterations=20_000)
+    assert asked[:2] == [engine, "auto"]
+    assert result.status in ("optimal", "iteration_limit")
+
+
+def cannot_stack():
+    """A runner of JAX that refuses stacked rows, as it does those of an M of the user's own."""
+    jax = pytest.importorskip("dapd.engines.jax")
+
+    class Runner(jax.JaxRunner):
+        def __init__(self, method):
+            if isinstance(method.problem.M, dapd.RowBlocks):
+                raise NotNative("M is stacked")
+            super().__init__(method)
+
+    return Runner

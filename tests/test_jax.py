@@ -396,3 +396,26 @@ def test_long_vectors_of_one_number_are_that_number(monkeypatch):
     assert found[0].iterations == found[1].iterations
     np.testing.assert_allclose(found[0].x, found[1].x, rtol=1e-13)
     np.testing.assert_allclose(found[0].y, found[1].y, rtol=1e-12, atol=1e-13)
+
+
+def test_numbers_beside_jax_arrays_have_the_precision_of_jax():
+    rng = np.random.default_rng(0)
+    M, b, f = rng.standard_normal((3, 5)), rng.standard_normal(3), dapd.Quadratic(np.ones(5))
+    mixed = [(jnp.asarray(M), b), (jnp.asarray(M), list(b)), (M, jnp.asarray(b)), (sp.csr_array(M), jnp.asarray(b))]
+    for given in mixed:
+        problem = dapd.Problem(f, *given)
+        for engine in ("auto", "jax"):
+            result = dapd.solve(problem, engine=engine, tol=1e-4)
+            assert result.converged
+            assert isinstance(result.x, jax.Array)
+            assert {result.x.dtype, result.y.dtype, result.z.dtype} == {np.dtype(np.float32)}
+    problem = dapd.Problem(f, *mixed[0])
+    assert dapd.solve_batch(problem, b=np.stack([b, 2 * b]), tol=1e-4).x.dtype == np.float32
+    solver = dapd.Solver(problem, tol=1e-4)
+    solver.update(b=2 * b)
+    assert solver.solve().x.dtype == np.float32
+    with jax.enable_x64(True):
+        doubles = jnp.asarray(M)
+        assert dapd.solve(dapd.Problem(f, jnp.asarray(M, jnp.float32), b)).x.dtype == np.float64
+    assert dapd.solve(dapd.Problem(f, doubles, b)).x.dtype == np.float64  # what JAX holds in float64 stays so
+    assert dapd.Problem(f, M.astype(np.float32), b).dtype == np.float64  # NumPy's own rule

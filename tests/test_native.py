@@ -10,6 +10,7 @@ from dapd.engines import records
 from dapd.engines.native import FusedDualStep, NotNative, coupling, load, variants
 from dapd.engines.records import fills_vectors, moves_on, scattered
 from dapd.operators.base import Operator
+from dapd.operators.scaled import ScaledMap
 
 SIZES = [(1, 1), (1, 9), (9, 1), (3, 5), (4, 4), (5, 17), (7, 3), (8, 64), (13, 31), (26, 45), (30, 512), (130, 67)]
 STEP = 0.7
@@ -470,11 +471,92 @@ def test_what_only_python_knows_is_refused_by_name():
             FusedDualStep(problem_with(M, phi))
     for form in (
         aslinearoperator(M),
-        dapd.ColumnBlocks([M[:, :4], M[:, 4:]]),
+        dapd.ColumnBlocks([M[:, :4], aslinearoperator(M[:, 4:])]),
         dapd.RowBlocks([M, aslinearoperator(M)]),
+        dapd.RowBlocks([Doubled([M])]),
+        dapd.ColumnBlocks([Doubled([M])]),
     ):
         with pytest.raises(NotNative, match="whose products are only available in Python"):
             FusedDualStep(problem_with(form, dapd.Zero()))
+
+
+class Doubled(dapd.BlockDiagonal):
+    """A subclass may have other products."""
+
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+    def adjoint(self, y):
+        return 2 * super().adjoint(y)
+
+
+def composed(dtype):
+    """Maps that are made of others, and have no kernel of their own."""
+    rng = np.random.default_rng(5)
+
+    def random(*shape):
+        return rng.standard_normal(shape).astype(dtype)
+
+    product, blocks = dapd.Kronecker(random(3, 4), random(2, 5)), dapd.BlockDiagonal([random(2, 8), random(4, 12)])
+    thin = sp.random_array((6, 5), density=0.4, rng=rng, dtype=dtype, format="csr")
+    scales = rng.uniform(1, 2, 6), rng.uniform(1, 2, 20)
+    return {
+        "Kronecker above bounds": dapd.RowBlocks([product, dapd.Identity(20)]),
+        "blocks above bounds": dapd.RowBlocks([blocks, dapd.Identity(20)]),
+        "columns above bounds": dapd.RowBlocks([dapd.ColumnBlocks([random(6, 4), random(6, 16)]), dapd.Identity(20)]),
+        "stacks in a stack": dapd.RowBlocks([dapd.RowBlocks([product, blocks]), dapd.Identity(20), blocks]),
+        "dense beside sparse": dapd.ColumnBlocks([random(6, 4), thin]),
+        "Kronecker beside an identity": dapd.ColumnBlocks([product, dapd.Identity(6)]),
+        "scaled Kronecker": ScaledMap(product, *scales),
+        "scaled columns": ScaledMap(dapd.ColumnBlocks([random(6, 15), thin]), *scales),
+    }
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", composed(np.float64))
+def test_maps_made_of_others(core, name, dtype):
+    M = composed(dtype)[name]
+    for phi in (dapd.Zero(), dapd.Box(-0.2, 0.3), dapd.Interval(-0.1, 0.2)):
+        check(core, M, phi, dtype)
+
+
+@pytest.mark.parametrize(
+    "M",
+    [
+        dapd.Kronecker(np.vander(np.linspace(0.5, 1.0, 3), 4), np.vander(np.linspace(0.3, 1.0, 2), 5)),
+        dapd.BlockDiagonal([np.vander(np.linspace(0.5, 1.0, 3), 10), np.eye(3, 10)]),
+        dapd.ColumnBlocks([np.vander(np.linspace(0.5, 1.0, 6), 8), sp.eye_array(6, 12).tocsr()]),
+    ],
+    ids=lambda M: type(M).__name__,
+)
+def test_structure_beside_bounds_is_solved_by_the_core(M):
+    x = np.linspace(-0.2, 0.2, 20)
+    problem = dapd.Problem(dapd.Quadratic(np.linspace(1, 2, 20)), M, M.forward(x), bounds=(-0.2, 0.2))
+    result = dapd.solve(problem, engine="native", tol=1e-8)
+    assert result.converged
+    assert result.engine == "native"
+    assert result.x == pytest.approx(dapd.solve(problem, engine="python", tol=1e-8).x, abs=1e-6)
+
+
+def test_structure_that_is_too_large_for_one_matrix_is_named_with_what_to_do(monkeypatch):
+    product = dapd.Kronecker(np.ones((8, 8)), np.ones((8, 8)))
+    problem = dapd.Problem(dapd.Quadratic(np.ones(64)), product, np.ones(64), dapd.NonNegative(), bounds=(-1, 1))
+    monkeypatch.setattr("dapd.engines.FORMED", 4_000)
+    monkeypatch.setattr("dapd.engines.FEW", 4_000)
+    message = r"has Kronecker\(64 × 64, float64\), which .* as one matrix .* more than 4,000 entries; use engine='auto'"
+    with pytest.raises(ValueError, match=message):
+        dapd.solve(problem, "papc", engine="native")
+    result = dapd.solve(problem, "papc", spectrum=dapd.Spectrum(64.0, 0.0))
+    assert result.engine == "python"
+    assert "Kronecker(64 × 64" in result.engine.reason
+
+
+def test_a_least_squares_f_with_structure_runs_in_the_core():
+    A = dapd.Kronecker(np.vander(np.linspace(0.5, 1.0, 3), 2), 2)
+    problem = dapd.Problem(dapd.LeastSquares(A, np.arange(6.0), 0.1), np.ones((1, 4)), [1.0])
+    result = dapd.solve(problem, engine="native")
+    assert result.converged
+    assert result.x == pytest.approx(dapd.solve(problem, engine="python").x, abs=1e-5)
 
 
 def test_nan_is_not_lost_in_a_prox(core):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -202,3 +203,42 @@ def test_projections_of_an_own_phi_come_from_its_prox():
 
     assert np.allclose(dapd.Conjugate(Ball()).project_conjugate(v), v / np.linalg.norm(v))
     assert np.allclose(dapd.Conjugate(Ball()).project(v), v, atol=1e-10)
+
+
+class Coarse:
+    """Σ z log z, whose prox is found by iterations that stop early if the step is tiny."""
+
+    def value(self, z):
+        return float(scipy.special.xlogy(z, z).sum()) if np.all(z >= 0) else np.inf
+
+    def prox(self, v, step):
+        exact = step * scipy.special.wrightomega(v / step - 1 - np.log(step)).real
+        return exact + (5e-4 if step < 1e-6 else 0.0)
+
+
+def test_a_point_of_the_domain_is_its_own_projection_however_coarse_the_prox():
+    phi = dapd.Conjugate(Coarse())
+    inside, outside = np.array([0.0, 0.2, 3.0]), np.array([0.5, -1.0, 2.0])
+    assert np.array_equal(phi.project_conjugate(inside), inside)
+    assert np.allclose(phi.project_conjugate(outside), [0.5, 0.0, 2.0], atol=1e-3)
+    M = np.random.default_rng(0).standard_normal((8, 5))
+    problem = dapd.Problem(dapd.Quadratic(np.ones(5), np.ones(5)), M, np.full(8, -5.0), phi)
+    result = dapd.solve(problem, tol=1e-9)
+    assert result.converged
+    assert str(result.certificate.primal) == "0.0"
+
+
+def test_an_own_phi_with_a_finite_value_is_its_own_projection():
+    class Own(dapd.Phi):
+        def value(self, y):
+            return float(np.sum(y**4))
+
+        def conjugate(self, z):
+            return float(np.sum(3 * (abs(z) / 4) ** (4 / 3)))
+
+        def prox(self, v, step):
+            raise AssertionError("no need")
+
+    v = np.linspace(-2, 2, 5)
+    assert Own().project(v) is v
+    assert Own().project_conjugate(v) is v

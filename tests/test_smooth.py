@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.sparse.linalg import aslinearoperator
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dapd
 from cores import needs_core
@@ -108,3 +108,86 @@ def test_least_squares_of_x_itself_needs_no_matrix():
     np.testing.assert_allclose(result.x, dapd.solve(dapd.Problem(plain, M, b), tol=1e-10).x, atol=1e-8)
     part = dapd.LeastSquares(dapd.Identity(12, rows=5), d[:5], 0.5)  # not all of x
     np.testing.assert_allclose(part.grad(x)[5:], 0.5 * x[5:])
+
+
+def entropy(c):
+    """Σ x log x − cᵀx, which has no gradient at zero, and no value below."""
+    return dapd.Smooth(lambda x: float(np.sum(x * np.log(x)) - c @ x), lambda x: np.log(x) + 1 - c)
+
+
+@pytest.mark.parametrize("bounds", [(0, None), (0, 1), (1e-9, np.inf)])
+@pytest.mark.parametrize("x0", [None, np.full(6, 0.1)])
+def test_f_without_a_gradient_at_zero_starts_inside_the_bounds(bounds, x0):
+    c = np.random.default_rng(0).standard_normal(6)
+    problem = dapd.Problem(entropy(c), np.ones((1, 6)), [1.0], bounds=bounds)
+    result = dapd.solve(problem, x0=x0)
+    assert result.converged
+    assert result.x == pytest.approx(np.exp(c) / np.exp(c).sum(), abs=1e-5)
+
+
+def test_a_named_method_starts_inside_the_bounds_too():
+    f = dapd.Smooth(lambda x: float(x @ x - np.log(x).sum()), lambda x: 2 * x - 1 / x, mu=2.0, L=20.0)
+    result = dapd.solve(dapd.Problem(f, np.ones((1, 4)), [4.0], bounds=(0, [3.0, np.inf, 1.0, 1.0])), "papc")
+    assert result.converged
+    assert result.x == pytest.approx(np.ones(4), abs=1e-4)
+
+
+def test_f_with_a_gradient_at_zero_starts_there():
+    f = dapd.Smooth(lambda x: float(x @ x), lambda x: 2 * x, mu=2.0, L=2.0)
+    assert not dapd.Problem(f, np.ones((1, 4)), [4.0], bounds=(1, 3)).start().any()
+
+
+def test_f_without_a_gradient_at_any_start_asks_for_x0():
+    f = dapd.Smooth(lambda x: -float(np.log(x - 7).sum()), lambda x: np.where(x > 7, -1 / (x - 7), np.nan))
+    problem = dapd.Problem(f, np.ones((1, 3)), [30.0], bounds=(0, None))
+    with pytest.raises(ValueError, match=r"f.grad returned NaN .* inside the bounds too; give x0="):
+        dapd.solve(problem)
+    assert dapd.solve(problem, x0=np.full(3, 9.0)).converged
+
+
+SADDLE = np.diag(np.append(np.linspace(1.0, 2.0, 30), -0.5))
+INDEFINITE = {
+    "diagonal": lambda: dapd.Quadratic(np.diag(SADDLE), mu=0.0, L=2.0),
+    "dense": lambda: dapd.Quadratic(SADDLE, mu=0.0, L=2.0),
+    "sparse": lambda: dapd.Quadratic(sp.csr_array(SADDLE), mu=0.0, L=2.0),
+    "operator": lambda: dapd.Quadratic(aslinearoperator(SADDLE)),
+    "operator in float32": lambda: dapd.Quadratic(aslinearoperator(SADDLE.astype(np.float32)), mu=0.0, L=2.0),
+}
+
+
+@pytest.mark.parametrize("name", INDEFINITE)
+def test_an_indefinite_H_with_given_constants_or_as_products_is_refused(name):
+    with pytest.raises(ValueError, match=r"f is not convex: H has the eigenvalue -0\.\d+.*positive semidefinite"):
+        INDEFINITE[name]()
+
+
+def test_a_semidefinite_H_with_given_constants_is_accepted():
+    rng = np.random.default_rng(0)
+    thin = rng.standard_normal((200, 3))
+    for dtype in (np.float64, np.float32):
+        H = (thin @ thin.T).astype(dtype)
+        for given in (H, sp.csr_array(H), aslinearoperator(H)):
+            assert dapd.Quadratic(given, mu=0.0, L=1e4).mu == 0
+    for given in (np.zeros((5, 5)), aslinearoperator(np.zeros((5, 5))), aslinearoperator(np.ones((1, 1)))):
+        assert dapd.Quadratic(given, mu=0.0, L=1.0).L == 1.0
+
+
+def test_an_operator_H_must_be_symmetric_and_leave_its_argument_alone():
+    with pytest.raises(ValueError, match=r"H must be symmetric, but uᵀ\(Hv\) ="):
+        dapd.Quadratic(aslinearoperator(np.triu(np.ones((9, 9)))))
+
+    def doubled(x):
+        x *= 2
+        return x
+
+    with pytest.raises(ValueError, match=r"H.matvec changes its argument; let it compute in a new array"):
+        dapd.Quadratic(LinearOperator((9, 9), matvec=doubled, dtype=float))
+    with pytest.raises(TypeError, match=r"H must give 9 real numbers, found .* complex"):
+        dapd.Quadratic(aslinearoperator(1j * np.eye(9)))
+
+
+def test_few_products_with_an_operator_H():
+    calls = []
+    H = LinearOperator((400, 400), matvec=lambda x: calls.append(x) or 2 * x, dtype=float)
+    dapd.Quadratic(H)
+    assert len(calls) <= 10

@@ -222,6 +222,15 @@ def test_block_norms_bound_every_block_and_are_close():
         assert expected * (1 - 1e-12) <= found.s_bar_max <= expected * 1.01
 
 
+def test_the_norm_of_dense_blocks_beside_sparse_ones_of_the_same_width():
+    M = matrix(np.random.default_rng(0), 4.0, 5, 12)
+    blocks = [M[:, :3], sp.csr_array(M[:, 3:6]), M[:, 6:9], sp.csr_array(M[:, 9:])]
+    expected = max(singular(M[:, k : k + 3])[0] for k in range(0, 12, 3))
+    assert dapd.estimate_spectrum(dapd.ColumnBlocks(blocks)).s_bar_max == pytest.approx(expected)
+    problem = dapd.Problem(dapd.Quadratic(np.linspace(1, 2, 12)), dapd.ColumnBlocks(blocks), np.ones(5), dapd.Zero())
+    assert dapd.solve(problem).converged
+
+
 def dependent_rows(kind):
     """A matrix with one row that is the sum of two others, and its least positive singular value."""
     if kind == "small":

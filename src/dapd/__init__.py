@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from dapd import theory
+from dapd.arguments import BoundWarning
 from dapd.arrays import Dual, Primal
 from dapd.batch import BatchResult, solve_batch
 from dapd.methods import METHODS, Method
@@ -36,6 +37,7 @@ __all__ = [
     "METHODS",
     "BatchResult",
     "BlockDiagonal",
+    "BoundWarning",
     "Box",
     "Certificate",
     "ColumnBlocks",

@@ -12,6 +12,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -22,6 +23,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LARGEST = 1e150  # beyond this, and below its inverse, squares leave the range of float64
+NO_BOUND = 1e20  # magnitude of a bound that means none, as in HiGHS, OSQP and Gurobi
+FAR = 1e15  # from this magnitude on, a bound that counts may have been meant as none
+
+_known_as: ContextVar[Callable[[str], str]] = ContextVar("_known_as", default=str)  # see `renamed`
+
+
+class BoundWarning(UserWarning):
+    """A bound is so far away that it may have been meant as none."""
 
 
 class TimeUp(Exception):
@@ -52,12 +61,19 @@ def named(call: Callable[P, R]) -> Callable[P, R]:
 
 @contextlib.contextmanager
 def renamed(**names: str) -> Iterator[None]:
-    """Let errors name arguments as the caller knows them: `renamed(H="P")` says P where it would say H."""
+    """Let messages name arguments as the caller knows them: `renamed(H="P")` says P where they would say H."""
+    words, outer = re.compile(rf"\b({'|'.join(names)})\b"), _known_as.get()
+
+    def translated(message: str) -> str:
+        return words.sub(lambda found: names[found[0]], message)
+
+    token = _known_as.set(lambda message: outer(translated(message)))
     try:
         yield
     except (TypeError, ValueError) as error:
-        words = re.compile(rf"\b({'|'.join(names)})\b")
-        raise type(error)(words.sub(lambda found: names[found[0]], str(error))) from None
+        raise type(error)(translated(str(error))) from None
+    finally:
+        _known_as.reset(token)
 
 
 def warn(message: str, category: type[Warning]) -> None:
@@ -65,7 +81,7 @@ def warn(message: str, category: type[Warning]) -> None:
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "dapd":
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]  # the condition above sees None
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(_known_as.get()(message), category, stacklevel=level)
 
 
 def unmasked(name: str, value: Any) -> Array:
@@ -78,6 +94,18 @@ def unmasked(name: str, value: Any) -> Array:
         with contextlib.suppress(TypeError, ValueError):
             return np.asarray(value.to_numpy(dtype=np.float64, na_value=np.nan))
     return array
+
+
+def asked(source: str, call: Callable[..., Any], v: Array, *more: Any) -> Any:
+    """call(v, *more) of code that may be the user's own: v is read-only, and an error about that names the source."""
+    view = v.view()
+    view.flags.writeable = False
+    try:
+        return call(view, *more)
+    except ValueError as error:
+        if "read-only" in str(error):
+            raise ValueError(f"{source} changes its argument; let it compute in a new array") from error
+        raise
 
 
 def real(name: str, value: Any, *, empty: bool = False) -> Array:
@@ -122,41 +150,71 @@ def vector(name: str, value: Any, size: int | None = None) -> Array:
     return array
 
 
-def bound(name: str, value: Any) -> float | Array:
-    """Return a scalar or vector that may be infinite but not NaN."""
+def numbers(name: str, value: Any) -> float | Array:
+    """Return a scalar or a vector, which may be empty; entries may be infinite but not NaN."""
     array = unmasked(name, value)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must be real numbers, found dtype {array.dtype}")
-    if array.ndim > 1 or array.size == 0:
+    if array.ndim > 1:
         raise ValueError(f"{name} must be a number or a vector, found shape {array.shape}")
     if np.isnan(array).any():
         raise ValueError(f"{name} holds NaN; use ±inf for a missing bound")
     return float(array) if array.ndim == 0 else array.astype(np.float64)
 
 
+def open_ended(**bounds: Any) -> list[Any]:
+    """Return the bounds, infinite where their magnitude is `NO_BOUND` or more; warn, by name, of those near to it."""
+    sizes = {name: np.abs(values) for name, values in bounds.items()}
+    far = {name: size[(size >= FAR) & (size < NO_BOUND)] for name, size in sizes.items()}
+    doubtful = [name for name, some in far.items() if some.size]
+    if doubtful:
+        greatest = max(far[name].max() for name in doubtful)
+        warn(
+            f"{greatest:.0e} in {' and '.join(doubtful)} counts as a bound; a magnitude of 1e20 or more, or inf, means "
+            "that there is none",
+            BoundWarning,
+        )
+    made = [np.where(sizes[name] >= NO_BOUND, np.copysign(np.inf, one), one) for name, one in bounds.items()]
+    return [one if one.ndim else float(one) for one in made]
+
+
+def interval(lower: Any, upper: Any) -> tuple[float | Array, float | Array]:
+    """Return the ends of intervals, infinite where there is none, that leave something between them."""
+    lower, upper = open_ended(lower=numbers("lower", lower), upper=numbers("upper", upper))
+    sizes = {end.size for end in (lower, upper) if isinstance(end, np.ndarray)}
+    if len(sizes) > 1:
+        raise ValueError(f"lower and upper have different lengths: {sorted(sizes)}")
+    if np.any(np.asarray(lower) > upper):
+        raise ValueError("lower must not be above upper; some entry is")
+    if np.any(lower == np.inf) or np.any(upper == -np.inf):
+        raise ValueError("lower must be below +inf and upper above -inf in every row; 1e20 or more counts as infinite")
+    return lower, upper
+
+
 def bounds_of(bounds: Any, size: int) -> tuple[Array, Array] | None:
     """Return lower and upper bounds on a vector of `size` entries, copied; None if no entry is bounded."""
     if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
         raise TypeError(f"bounds must be a pair (lower, upper), found {type(bounds).__name__}")
-    found = []
+    given = {}
     for name, value, absent in zip(("lower", "upper"), bounds, (-math.inf, math.inf), strict=True):
-        given = np.asarray(bound(f"the {name} bound", absent if value is None else value))
-        if given.ndim and given.size != size:
-            raise ValueError(f"the {name} bound has {given.size} entries, expected {size}")
-        found.append(np.array(np.broadcast_to(given, size)))
-    lower, upper = found
+        given[name] = numbers(f"the {name} bound", absent if value is None else value)
+        if np.ndim(given[name]) and np.size(given[name]) != size:
+            raise ValueError(f"the {name} bound has {np.size(given[name])} entries, expected {size}")
+    lower, upper = (np.array(np.broadcast_to(side, size)) for side in open_ended(**given))
     if np.any(lower > upper):
         at = int(np.argmax(lower > upper))
         raise ValueError(f"lower bounds must not be above upper bounds; x[{at}] has {lower[at]:g} and {upper[at]:g}")
     if np.any(lower == math.inf) or np.any(upper == -math.inf):
-        raise ValueError("lower bounds must be below +inf and upper bounds above -inf in every entry")
+        raise ValueError(
+            "lower bounds must be below +inf and upper bounds above -inf in every entry; 1e20 or more is infinite"
+        )
     return None if np.all(np.isinf(lower)) and np.all(np.isinf(upper)) else (lower, upper)
 
 
 def number(name: str, value: Any, *, above: float = -math.inf, least: float = -math.inf) -> float:
     """Return a finite Python float greater than `above` and at least `least`."""
     try:
-        if isinstance(value, str):
+        if isinstance(value, (str, bool, np.bool_)):
             raise TypeError
         result = float(value)
     except (TypeError, ValueError):
@@ -202,7 +260,7 @@ def consecutive(sizes: Iterable[int]) -> list[slice]:
 
 def partition(name: str, blocks: int | list[slice], size: int) -> list[slice]:
     """Return consecutive slices that cover range(size), from their number or from the slices themselves."""
-    if isinstance(blocks, (int, np.integer)):
+    if not isinstance(blocks, (list, tuple)):
         count = whole(name, blocks, least=1)
         if count > size:
             raise ValueError(f"{name} = {count} is more than the {size} entries to divide")
@@ -213,6 +271,8 @@ def partition(name: str, blocks: int | list[slice], size: int) -> list[slice]:
         if not isinstance(piece, slice) or piece.step not in (None, 1):
             raise TypeError(f"{name} must be a number or a list of slices without a step, found {piece!r}")
         start, stop, _ = piece.indices(size)
+        if piece.stop is not None and piece.stop > size:
+            raise ValueError(f"{name} must end with the {size} entries, but {piece} goes on")
         if start != end or stop <= start:
             raise ValueError(f"{name} must follow one another without gap or overlap; {piece} comes after {end}")
         result.append(slice(start, stop))

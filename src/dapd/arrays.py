@@ -36,6 +36,16 @@ def on_device(v: Array) -> bool:
     return type(v).__module__.partition(".")[0] in ("jax", "jaxlib") and hasattr(v, "__array_namespace__")
 
 
+def in_single(*arrays: Any) -> bool:
+    """Whether JAX computes with these in float32: one of them is its own, none of those is float64, and it has none."""
+    own = [array for array in arrays if on_device(array)]
+    if not own or any(array.dtype == np.float64 for array in own):
+        return False
+    import jax
+
+    return bool(jax.dtypes.canonicalize_dtype(np.float64) == np.float32)
+
+
 def wait_for(v: Array) -> None:
     """Wait until `v` is computed, if that is up to a device."""
     if on_device(v):

@@ -37,8 +37,9 @@ def solve_batch(
     Parameters
     ----------
     problems : Problem, or list of Problem
-        A list, or one problem whose b, c or bounds are replaced by the stacked arrays. Problems that share M (the same
-        object) share its memory and its set-up.
+        A list of problems with the same numbers of rows and columns, since results are stacked, or one problem whose b,
+        c or bounds are replaced by the stacked arrays. Problems that share M (the same object) share its memory and its
+        set-up.
     b : array (problems, rows), optional
     c : array (problems, columns), optional
         Of a Quadratic f = ½xᵀHx − cᵀx.
@@ -79,8 +80,13 @@ def solve_batch(
             if not isinstance(problem, Problem):
                 raise TypeError(f"problems[{k}] must be a dapd.Problem, found {type(problem).__name__}")
         first = batch[0]
-        if len({(problem.rows, problem.columns) for problem in batch}) > 1:
-            raise ValueError("all problems of a batch must have the same numbers of rows and columns")
+        for k, problem in enumerate(batch):
+            if (problem.rows, problem.columns) != (first.rows, first.columns):
+                raise ValueError(
+                    f"all problems of a batch must have the same numbers of rows and columns, but problems[{k}] has "
+                    f"{problem.rows} and {problem.columns}, problems[0] {first.rows} and {first.columns}; solve "
+                    "those of each shape in a batch of their own"
+                )
     from_jax = first.from_jax or any(map(on_device, (b, c, *(bounds or ()))))
     settings = check_settings(first, **{**DEFAULTS, **given})
     if engine == "jax":

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dapd.arguments import first_true, real
+from dapd.arguments import first_true, open_ended, real
 from dapd.arrays import Array
 from dapd.model.problem import Problem
 from dapd.model.smooth import Quadratic
@@ -59,16 +59,19 @@ def family_of(problem: Problem, b: Any, c: Any, bounds: Any) -> Family:
                     f"the {name} bounds must be a number, a vector or an array of shape (problems, {problem.columns}), "
                     f"found shape {side.shape}"
                 )
-        limits = sides
+        limits = open_ended(**{"the lower bounds": sides[0], "the upper bounds": sides[1]})
     counts = {len(value) for value in given.values()}
     if len(counts) != 1:
-        found = ", ".join(f"{name}: {len(value)}" for name, value in given.items()) or "none"
-        raise ValueError(f"stacked arrays must have one row per problem, all the same number; found {found}")
+        lengths = ", ".join(f"{name}: {len(value)}" for name, value in given.items()) or "none"
+        raise ValueError(f"stacked arrays must have one row per problem, all the same number; found {lengths}")
     count = counts.pop()
     if limits is not None:
         limits = [np.broadcast_to(side, (count, problem.columns)) for side in limits]
         if np.any(above := limits[0] > limits[1]):
             raise ValueError(f"lower bounds must not be above upper bounds; {first_true('lower', above)} is")
+        for name, side, wrong in zip(("lower", "upper"), limits, (np.inf, -np.inf), strict=True):
+            if np.any(found := side == wrong):
+                raise ValueError(f"{first_true(name, found)} of the bounds is {wrong}; 1e20 or more is infinite")
     return Family(problem, count, given.get("b"), given.get("c"), limits)
 
 

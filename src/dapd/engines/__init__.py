@@ -12,11 +12,12 @@ from dapd.arguments import near_miss
 from dapd.arrays import on_device
 from dapd.engines.native import FusedDualStep, NativeRunner, variants
 from dapd.engines.native_blocks import BlockRunner
-from dapd.engines.protocol import NotNative, Runner
+from dapd.engines.protocol import CannotRun, NotNative, Runner
 from dapd.engines.python import PythonRunner
+from dapd.engines.records import FEW
 from dapd.methods.base import Method
 from dapd.methods.block import BlockMethod
-from dapd.operators.base import Operator
+from dapd.operators.base import FORMED, Operator
 
 ENGINES = ("auto", "native", "python", "jax")
 WITHOUT_JAX = "engine='jax' needs JAX, which is not installed; pip install jax, or jax[cuda13] for NVIDIA GPUs"
@@ -32,6 +33,8 @@ def installed() -> list[str]:
 
 def check_engine(engine: str) -> None:
     """Raise if the engine name is unknown, listing the valid names."""
+    if not isinstance(engine, str):
+        raise TypeError(f"engine must be one of {', '.join(ENGINES)}, found {engine!r}")
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}, found {engine!r}{near_miss(engine, ENGINES)}")
 
@@ -81,10 +84,12 @@ def bind(method: Method, engine: str = "auto") -> Runner:
     if engine == "jax":
         return _with_jax(method)
     try:
-        return BlockRunner(method) if isinstance(method, BlockMethod) else NativeRunner(method)
+        if isinstance(method, BlockMethod):
+            return BlockRunner(method)
+        return NativeRunner(method, most_stored=FORMED if engine == "native" else FEW)
     except NotNative as reason:
         if engine == "native":
-            raise ValueError(f"engine='native' cannot run this: {reason}; use engine='auto' or 'python'") from None
+            raise CannotRun(f"engine='native' cannot run this: {reason}; use engine='auto' or 'python'") from None
         return PythonRunner(method, reason=str(reason), dual_step=_fused(method))
 
 
@@ -94,14 +99,14 @@ def _with_jax(method: Method) -> Runner:
     from dapd.engines.jax import JaxRunner
 
     if isinstance(method, BlockMethod):
-        raise ValueError(
+        raise CannotRun(
             f"engine='jax' cannot run this: {method.name} takes one block at a time, which would leave an accelerator "
             "idle; use engine='auto' or 'python'"
         )
     try:
         return JaxRunner(method)
     except NotNative as reason:
-        raise ValueError(f"engine='jax' cannot run this: {reason}; use engine='auto' or 'python'") from None
+        raise CannotRun(f"engine='jax' cannot run this: {reason}; use engine='auto' or 'python'") from None
 
 
 def _fused(method: Method) -> FusedDualStep | None:

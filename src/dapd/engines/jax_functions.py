@@ -115,11 +115,11 @@ def _terms(terms: Terms, size: int, dtype: Any) -> TermsOf:
         matvec = terms.H.matvec
         check_traced(matvec, [size], (size,), dtype, "H is a LinearOperator, whose products JAX cannot trace")
     if sp.issparse(terms.H) or isinstance(terms.H, LinearOperator):
-        H = place_map(as_operator(terms.H), dtype, "H")
+        H = place_map(as_operator(terms.H, name="H"), dtype, "H")
     elif terms.H is not None and terms.H.ndim == 1:
         diagonal = put(terms.H, dtype, dual=False)
     elif terms.H is not None:
-        H = place_map(as_operator(terms.H), dtype, "H")
+        H = place_map(as_operator(terms.H, name="H"), dtype, "H")
     return TermsOf(
         loss=terms.loss,
         A=None if terms.A is None else place_map(terms.A, dtype, "A"),

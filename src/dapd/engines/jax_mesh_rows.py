@@ -7,18 +7,14 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from jax.sharding import Mesh
 
 from dapd.engines.jax_layout import Layout
-from dapd.operators.base import Operator
-from dapd.operators.columns import ColumnBlocks
+from dapd.engines.records import obstacle
+from dapd.operators.base import FORMED, Operator, stored
 from dapd.operators.explicit import Dense, Sparse
-from dapd.operators.scaled import ScaledMap
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker
-
-FORMED = 1 << 24  # entries up to which a Kronecker product that cannot be divided is formed
 
 
 def divided_shape(M: Operator, mesh: Any) -> tuple[int, int]:
@@ -96,34 +92,17 @@ def _merged(run: list[Operator]) -> Operator:
 
 def as_matrix(M: Operator) -> Dense | Sparse:
     """The matrix of a map with structure: dense if all of its parts are, else sparse."""
-    match M:
-        case Dense() | Sparse():
-            return M
-        case Identity():
-            return Sparse(M.sparse().astype(M.dtype))
-        case BlockDiagonal():
-            return Sparse(M.formed())
-        case Kronecker():
-            entries = M.A.size * (M.shape[1] // M.A.shape[1] if M.B is None else M.B.size)
-            if entries <= FORMED:
-                return Sparse(M.formed())
-            raise ValueError(
-                f"M has a Kronecker product whose A is {M.A.shape[0]} × {M.A.shape[1]}, which the devices of mesh "
-                f"cannot divide evenly, and its {entries:,} entries are too many to form it; append zero columns (or "
-                "rows, if M has more of these) to A, or use fewer devices"
-            )
-        case RowBlocks() | ColumnBlocks():
-            parts = [as_matrix(part).matrix for part in M.operators]
-            axis = 0 if isinstance(M, RowBlocks) else 1
-            if not any(sp.issparse(part) for part in parts):
-                return Dense(np.concatenate(parts, axis=axis))
-            return Sparse(sp.csr_array((sp.vstack, sp.hstack)[axis](parts, format="csr")))
-        case ScaledMap():
-            inner = as_matrix(M.inner)
-            if isinstance(inner, Dense):
-                return Dense(M.rows[:, None] * inner.matrix * M.scales)
-            return Sparse(sp.csr_array(sp.diags_array(M.rows) @ inner.matrix @ sp.diags_array(M.scales)))
+    matrix = stored(M, FORMED)
+    if isinstance(matrix, (Dense, Sparse)):
+        return matrix
+    part = obstacle(M, FORMED)
+    if isinstance(part, Kronecker):
+        raise ValueError(
+            f"M has a Kronecker product whose A is {part.A.shape[0]} × {part.A.shape[1]}, which the devices of mesh "
+            f"cannot divide evenly, and its {part.nonzeros:,} entries are too many to form it; append zero columns (or "
+            "rows, if M has more of these) to A, or use fewer devices"
+        )
     raise ValueError(
-        f"M has a part of the kind {type(M).__name__}, which a mesh cannot divide; give an array, a sparse matrix, "
+        f"M has a part of the kind {type(part).__name__}, which a mesh cannot divide; give an array, a sparse matrix, "
         "Kronecker, BlockDiagonal, RowBlocks or ColumnBlocks of these, or what dapd.jax.load_shards returns"
     )

@@ -16,7 +16,7 @@ from dapd.blas import SMALL, single_blas
 from dapd.clock import perf_counter, pulse
 from dapd.engines.program import NotLinear, Program, Symbol, Trace, trace
 from dapd.engines.protocol import NotNative, check_same
-from dapd.engines.records import coupling, function
+from dapd.engines.records import FEW, coupling, function
 from dapd.engines.threads import ThreadChoice, available
 from dapd.methods.base import Method, spaces
 from dapd.model.problem import Problem
@@ -66,7 +66,9 @@ class NativeRunner:
     engine = "native"
     reason = ""
 
-    def __init__(self, method: Method, *, threads: int | None = None, core: ModuleType | None = None) -> None:
+    def __init__(
+        self, method: Method, *, threads: int | None = None, core: ModuleType | None = None, most_stored: int = FEW
+    ) -> None:
         core = core or load()
         if core is None:
             raise NotNative(MISSING)
@@ -75,9 +77,9 @@ class NativeRunner:
         self.programs: dict[Any, Program] = {}  # of methods and parameters to which restarts may come back
         first = self._take(method)
         most = available() if threads is None else threads
-        M, phi = coupling(problem, most)
+        M, phi = coupling(problem, most, most_stored)
         runner = core.Runner32 if self.dtype == np.float32 else core.Runner64
-        self.core = runner(tuple(self.program), M, phi, function(problem), problem.rows, problem.columns)
+        self.core = runner(tuple(self.program), M, phi, function(problem, most_stored), problem.rows, problem.columns)
         self.uses_blas = M[0] == "kronecker"
         if threads is None:
             most = max(1, min(most, int(self.core.work) // WORTH_THREAD))

@@ -13,6 +13,10 @@ class NotNative(Exception):
     """The native core cannot run this; the message says why."""
 
 
+class CannotRun(ValueError):
+    """The engine that was asked for cannot run this; the message says why, and which can."""
+
+
 class Runner(Protocol):
     """A method bound to an engine; it owns the state."""
 

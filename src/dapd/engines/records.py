@@ -22,9 +22,14 @@ from dapd.model.lowered import (
 )
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
-from dapd.operators.base import Operator
+from dapd.operators.base import Operator, stored
+from dapd.operators.columns import ColumnBlocks
 from dapd.operators.explicit import as_entries, csr_record, short_indices
+from dapd.operators.scaled import ScaledMap
+from dapd.operators.stacked import RowBlocks
+from dapd.operators.structured import BlockDiagonal, Kronecker
 
+FEW = 1 << 15  # entries of a map with structure up to which the core is faster with its matrix than Python without
 OWN = 1 << 20  # bytes of M that a core's own cache keeps from one step to the next
 PANEL_BYTES, PANEL_ROWS = 1 << 19, 64  # bytes of a panel of columns that stay near, and rows that it must have
 LARGE_SPARSE = 1 << 18  # entries of a sparse matrix that are worth another copy
@@ -42,13 +47,13 @@ SIDE = 1 << 15  # rows of a tile, and of a group that fits into one
 FAR_APART = 1 << 13  # columns from one entry to the next, on average: x is read from far places
 
 
-def coupling(problem: Problem, threads: int) -> tuple[tuple[Any, ...], UnitTable]:
-    """M and φ as the core reads them."""
+def coupling(problem: Problem, threads: int, most: int = FEW) -> tuple[tuple[Any, ...], UnitTable]:
+    """M and φ as the core reads them; see `matrix`."""
     phi = problem.phi
     pieces = pieces_of(phi, problem.rows)
     if pieces is None:
         raise NotNative(f"φ = {type(phi).__name__} has a prox that is only available in Python")
-    M, table = matrix(problem.M, problem.dtype, "M"), tabulate(pieces, problem.dtype)
+    M, table = matrix(problem.M, problem.dtype, "M", most), tabulate(pieces, problem.dtype)
     tallest = int(np.diff(table.first).max(initial=1))
     if M[0] == "stacked":
         table = cut_between(table, np.cumsum([height for height, _ in M[1:]]))
@@ -66,12 +71,46 @@ def cut_between(table: UnitTable, ends: Array) -> UnitTable:
     return table._replace(first=np.union1d(table.first, inside), code=np.insert(table.code, group, table.code[group]))
 
 
-def matrix(M: Operator, dtype: Any, name: str) -> tuple[Any, ...]:
-    """The record of a linear map, its entries in the problem's dtype, or in float32 if that is narrower."""
+def matrix(M: Operator, dtype: Any, name: str, most: int = FEW) -> tuple[Any, ...]:
+    """The record of a linear map, its entries in the problem's dtype, or in float32 if that is narrower.
+
+    Parts of a map that have no record, or one that does not fit there, become matrices of at most `most` entries.
+    """
     record = M.lowered() if has_valid_lowering(M, "forward", "adjoint") else None
+    if record is None and type(M) is RowBlocks:
+        parts = [_as_rows(part, most) for part in M.operators]
+        heights = (part.shape[0] for part in M.operators)
+        record = None if None in parts else ("stacked", *zip(heights, parts, strict=True))
+    elif record is None:
+        record = _as_rows(M, most)
     if record is None:
-        raise NotNative(f"{name} is {type(M).__name__}, whose products are only available in Python")
+        raise NotNative(_why_not(name, obstacle(M, most), most))
     return converted(record, dtype)
+
+
+def _as_rows(part: Operator, most: int) -> tuple[Any, ...] | None:
+    """A record of rows that others can stand on; None if there is none."""
+    record = part.lowered() if has_valid_lowering(part, "forward", "adjoint") else None
+    if record is not None and record[0] in ("dense", "csr", "identity"):
+        return record
+    known = f"stored with {most}"
+    if known not in part.memory:
+        part.memory[known] = stored(part, most)
+    made: Operator | None = part.memory[known]
+    return None if made is None else made.lowered()
+
+
+def obstacle(M: Operator, most: int) -> Operator:
+    """The part of M that is no matrix of at most `most` entries; M itself if it is not made of others."""
+    if isinstance(M, (RowBlocks, ColumnBlocks)):
+        return next((obstacle(part, most) for part in M.operators if _as_rows(part, most) is None), M)
+    return obstacle(M.inner, most) if isinstance(M, ScaledMap) else M
+
+
+def _why_not(name: str, part: Operator, most: int) -> str:
+    if type(part) in (Kronecker, BlockDiagonal, RowBlocks, ColumnBlocks):
+        return f"{name} has {part!r}, which the core needs as one matrix here, and it has more than {most:,} entries"
+    return f"{name} has {part!r}, whose products are only available in Python"
 
 
 def converted(record: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
@@ -176,16 +215,16 @@ def fills_vectors(indptr: Array, indices: Array, columns: int) -> bool:
     return True
 
 
-def function(problem: Problem) -> Any:
-    """The record of f as the core reads it: one, or a list with one per block."""
+def function(problem: Problem, most: int = FEW) -> Any:
+    """The record of f as the core reads it: one, or a list with one per block; see `matrix`."""
     f = problem.f
     terms = f.lowered() if has_valid_lowering(f, "grad") else None
     if terms is None:
         raise NotNative(f"f = {type(f).__name__} has a gradient that is only available in Python")
     if isinstance(terms, Terms):
-        return _terms(terms, problem.columns, problem.dtype)
-    blocks = problem.blocks or []
-    return [_terms(part, block.stop - block.start, problem.dtype) for part, block in zip(terms, blocks, strict=True)]
+        return _terms(terms, problem.columns, problem.dtype, most)
+    sizes = (block.stop - block.start for block in problem.blocks or [])
+    return [_terms(part, size, problem.dtype, most) for part, size in zip(terms, sizes, strict=True)]
 
 
 class _Function(NamedTuple):
@@ -218,7 +257,7 @@ def _check_terms(terms: Terms, size: int) -> None:
         raise ValueError("f.lowered() has a logistic loss without labels")
 
 
-def _terms(terms: Terms, size: int, dtype: Any) -> _Function:
+def _terms(terms: Terms, size: int, dtype: Any, most: int) -> _Function:
     _check_terms(terms, size)
     loss, base, A, rows = None, None, None, 0
     if terms.loss is not None:
@@ -227,9 +266,12 @@ def _terms(terms: Terms, size: int, dtype: Any) -> _Function:
         loss, base = loss_table(terms, dtype)
         if terms.A is not None:
             rows = terms.A.shape[0]
-            A = matrix(terms.A, dtype, "A")
+            A = matrix(terms.A, dtype, "A", most)
             if A[0] not in ("dense", "csr", "stacked"):
-                raise NotNative(f"A is {type(terms.A).__name__}, and the core has no gradient with such a matrix")
+                rows_of_A = _as_rows(terms.A, most)
+                if rows_of_A is None or rows_of_A[0] == "identity":
+                    raise NotNative(_why_not("A", terms.A, most))
+                A = converted(rows_of_A, dtype)
             A = laid_out(A, terms.A.shape, 1) if A[0] == "dense" else A  # others are cut where the caller has cut x
             base = np.zeros(rows, dtype) if base is None else base
     diagonal, H, ridge = None, None, terms.ridge

@@ -71,13 +71,15 @@ class _Constrained(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             matrix = hstack([one.matrix, zero]) if self.fit_intercept else one.matrix
             parts.append((matrix, zero[:, 0], Interval(one.lower, one.upper)))
         limits = None if self.bounds is None else bounds_of(self.bounds, columns)
-        bounds = None if limits is None else tuple(map(self._padded, limits, (-np.inf, np.inf)))
         if parts:
             phi = Stack([part[2] for part in parts], sizes=[len(part[1]) for part in parts])
             M, b = stacked([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
-            problem = Problem(f, M, b, phi, bounds=bounds)
+            problem = Problem(f, M, b, phi)
         else:
-            problem = Problem(f, np.zeros((0, f.size or 0)), np.zeros(0), bounds=bounds)
+            problem = Problem(f, np.zeros((0, f.size or 0)), np.zeros(0))
+        if limits is not None:
+            lower, upper = limits
+            problem = problem.replaced(limits=(self._padded(lower, -np.inf), self._padded(upper, np.inf)))
         result = solve(problem, tol=self.tol, max_iterations=self.max_iter)
         if result.status in ("infeasible", "unbounded"):
             raise ValueError(f"there are no such coefficients: {result.message}")
@@ -240,5 +242,5 @@ class LinearSVM(_Classifier):
         margins = self._design(X)
         rows = -(sp.diags_array(labels) @ margins if sp.issparse(margins) else labels[:, None] * margins)
         f = Quadratic(self._padded(np.ones(columns), 0.0))
-        self._fit(f, columns, (rows, -np.ones(len(labels)), Box(0.0, number("C", self.C, above=0.0))))
+        self._fit(f, columns, (rows, -np.ones(len(labels)), Box.between(0.0, number("C", self.C, above=0.0))))
         return self

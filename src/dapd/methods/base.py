@@ -45,7 +45,7 @@ class Method:
             )
         self.problem = problem
         self.parameters: Any = parameters
-        self.x0 = self._start("x0", x0, problem.columns)
+        self.x0 = problem.start() if x0 is None else self._start("x0", x0, problem.columns)
         self.y0 = self._start("y0", y0, problem.rows)
         self.oracle: Any = self._make_oracle()
 

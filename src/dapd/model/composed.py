@@ -117,7 +117,9 @@ class Conjugate(Phi):
 
     def project_conjugate(self, z: Array) -> Array:
         """Onto dom g."""
-        return self.g.project(z) if isinstance(self.g, Phi) else self.g.prox(z, NEARBY)
+        if isinstance(self.g, Phi):
+            return self.g.project(z)
+        return z if np.isfinite(self.g.value(z)) else self.g.prox(z, NEARBY)
 
     def sized(self, rows: int) -> Phi:
         """Size g."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dapd.arguments import bound, named, partition, whole
+from dapd.arguments import named, numbers, partition, whole
 from dapd.arrays import Array, namespace
 from dapd.model.lowered import BALL, Piece, Pieces
 from dapd.model.phi import Phi, indicator, length, like, within
@@ -18,14 +18,14 @@ class GroupBall(Phi):
     Parameters
     ----------
     radius : float or vector
-        One for all groups, or one each.
+        One for all groups, or one each: a weight, so any finite number counts, however great.
     groups : int or list of slices
         The size of consecutive equal groups, or the groups themselves (consecutive, covering all rows).
     """
 
     @named
     def __init__(self, radius: Any, groups: int | list[slice]) -> None:
-        self.radius = bound("radius", radius)
+        self.radius = numbers("radius", radius)
         if np.any(np.asarray(self.radius) <= 0) or not np.all(np.isfinite(self.radius)):
             raise ValueError("radius must be finite and > 0; some entry is not")
         count = None if isinstance(self.radius, float) else len(self.radius)

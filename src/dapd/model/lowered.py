@@ -14,6 +14,7 @@ import numpy as np
 from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.model.terms import Terms
+from dapd.operators.base import describes
 
 # What becomes of u = base + Mv in a row, or in a group of rows; src/core/phi.hpp has the same numbers.
 KEEP, CLIP, SHRINK, LOGISTIC, HUBER, BALL, SHRINK_BALL = range(7)
@@ -53,12 +54,7 @@ class UnitTable(NamedTuple):
 
 def has_valid_lowering(thing: object, *names: str) -> bool:
     """Whether `lowered` is still valid: False if a subclass overrides one of these methods but not `lowered`."""
-    for kind in type(thing).__mro__:
-        if "lowered" in vars(kind):
-            return True
-        if any(name in vars(kind) for name in names):
-            return False
-    return False
+    return describes(thing, "lowered", *names)
 
 
 class _Phi(Protocol):

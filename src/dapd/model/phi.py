@@ -97,11 +97,12 @@ class Phi:
 
     def project(self, y: Array) -> Array:
         """The point of dom φ nearest to y; without a projection of its own, the prox with a small step."""
-        return self.prox(y, NEARBY)
+        # a prox is often inaccurate with such a step, so it is not asked without need
+        return y if np.isfinite(self.value(y)) else self.prox(y, NEARBY)
 
     def project_conjugate(self, z: Array) -> Array:
         """The point of dom φ* nearest to z; by default from the prox, by Moreau."""
-        return z - NEARBY * self.prox(z / NEARBY, 1 / NEARBY)
+        return z if np.isfinite(self.conjugate(z)) else z - NEARBY * self.prox(z / NEARBY, 1 / NEARBY)
 
     def lowered(self, rows: int) -> Pieces | None:
         """φ on `rows` rows as pieces with known codes; None if only Python can evaluate the prox."""

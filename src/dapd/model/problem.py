@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from dapd.arguments import bounds_of, curvatures, named, partition, vector
-from dapd.arrays import Array, on_device
+from dapd.arrays import Array, in_single, on_device
 from dapd.model import ask
 from dapd.model.composed import Stack, is_sum_over_rows
 from dapd.model.lowered import UnitTable, has_valid_lowering, pieces_of, tabulate
@@ -44,7 +45,8 @@ class Problem:
         Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack; or any object that is called
         for its value and has `prox(v, step)`, such as those of PyProximal.
     bounds : pair (lower, upper), optional
-        lower ≤ x ≤ upper: numbers or vectors, infinite (or None) if there is no bound; equal entries fix a variable.
+        lower ≤ x ≤ upper: numbers or vectors; infinite, of magnitude 1e20 or more, or None if there is no bound; equal
+        entries fix a variable.
         Their multipliers z are zero except at a bound: ∇f(x) + Mᵀy + z = 0, z ≤ 0 at a lower bound, z ≥ 0 at an upper.
     blocks : int or list of slices, optional
         How x divides into consecutive blocks.
@@ -75,9 +77,12 @@ class Problem:
             raise TypeError(f"spectrum must be a dapd.Spectrum, found {type(spectrum).__name__}")
         self.spectrum = spectrum
         self.from_jax = on_device(M) or on_device(b)  # results are JAX arrays too
+        self.in_single = in_single(M, b)  # and in float32, as all numbers are in JAX unless it is told otherwise
+        if self.in_single and (isinstance(M, np.ndarray) or sp.issparse(M)):
+            M = M.astype(np.float32)
         self.M = as_operator(M, empty=True)
         self.rows, self.columns = self.M.shape
-        self.b: Array = vector("b", b, self.rows)
+        self.b: Array = self._in_precision(vector("b", b, self.rows))
         self.phi = phi.sized(self.rows)
         self.lower: Array | None = None  # float64, one entry for each column of M; None if x has no bounds
         self.upper: Array | None = None
@@ -92,6 +97,9 @@ class Problem:
         self.dtype = np.result_type(self.M.dtype, self.b.dtype)
         self.x_star = None if x_star is None else vector("x_star", x_star, self.columns)
         self.y_star = None if y_star is None else vector("y_star", y_star, self.rows)
+
+    def _in_precision(self, b: Array) -> Array:
+        return b.astype(np.float32) if self.in_single else b
 
     def _divide(self, f: Function, blocks: int | list[slice] | None) -> list[slice] | None:
         if blocks is not None:
@@ -177,6 +185,30 @@ class Problem:
         blocks = self.blocks or []
         return np.concatenate([own.diagonal(at.stop - at.start) for own, at in zip(terms, blocks, strict=True)])
 
+    def start(self) -> Array:
+        """Where to start if no x0 is given: zero, or inside the bounds if f has a gradient only there."""
+        inside = self._inside
+        return np.zeros(self.columns, self.dtype) if inside is None else inside.astype(self.dtype)
+
+    @cached_property
+    def _inside(self) -> Array | None:
+        """A point inside the bounds, near zero; None if f has a gradient at zero."""
+        given = self.unstacked
+        if given.lower is None or has_valid_lowering(self.f, "grad"):
+            return None
+        lower, upper = given.bounds
+        with np.errstate(all="ignore"):
+            if np.isfinite(ask.gradient(self.f, np.zeros(self.columns))).all():
+                return None
+            margin = np.minimum(1.0, 0.5 * (upper - lower))
+            inside = np.minimum(np.maximum(0.0, lower + margin), upper - margin)
+            if not np.isfinite(ask.gradient(self.f, inside)).all():
+                raise ValueError(
+                    "f.grad returned NaN or infinite numbers at zero, and at a point inside the bounds too; give x0=, "
+                    "where f has a gradient, or check f with dapd.testing.check_gradient"
+                )
+        return inside
+
     @property
     def bounds(self) -> tuple[Array, Array]:
         """The bounds on x, infinite if there are none."""
@@ -215,7 +247,7 @@ class Problem:
         return np.concatenate([self.b, np.zeros(self.columns, self.b.dtype)])
 
     def _stacked_phi(self) -> Phi:
-        limits = Interval(self.lower, self.upper)
+        limits = Interval.between(*self.bounds)
         return Stack([self.phi, limits], sizes=[self.rows, self.columns]) if self.rows else limits
 
     def replaced(
@@ -236,7 +268,7 @@ class Problem:
             if isinstance(kind, cached_property):  # it may depend on any part
                 vars(other).pop(name, None)
         other.f, other.M = self.f if f is None else f, self.M if M is None else M
-        other.b, other.phi = self.b if b is None else b, self.phi if phi is None else phi
+        other.b, other.phi = self.b if b is None else self._in_precision(b), self.phi if phi is None else phi
         if limits is not None:
             other.lower, other.upper = limits
         other.dtype = np.result_type(other.M.dtype, other.b.dtype)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from dapd.arguments import bound, named
+from dapd.arguments import interval, named, numbers, open_ended
 from dapd.arrays import Array, namespace
 from dapd.model.groups import GroupBall
 from dapd.model.lowered import CLIP, KEEP, SHRINK, Piece, Pieces, has_valid_lowering
@@ -185,13 +185,32 @@ class NonNegative(_Indicator):
         return [(Piece(CLIP, 0.0, np.inf), rows)]
 
 
-class Box(_Indicator):
-    """Indicator of lower ≤ y ≤ upper (numbers or vectors, infinite if unbounded)."""
+class _Between(_ByRows):
+    """A φ with an interval given by the user in each row."""
+
+    lower: float | Array
+    upper: float | Array
+
+    @classmethod
+    def between(cls, lower: float | Array, upper: float | Array) -> Self:
+        """The φ with ends that were checked before, whatever their magnitude."""
+        made = cls.__new__(cls)
+        made.lower, made.upper = lower, upper
+        made.size = _common_size(lower, upper)
+        return made
+
+    @property
+    def _ends(self) -> tuple[Any, Any]:
+        return self.lower, self.upper
+
+
+class Box(_Between, _Indicator):
+    """Indicator of lower ≤ y ≤ upper: numbers or vectors, infinite, or of magnitude 1e20 or more, if unbounded."""
 
     @named
     def __init__(self, lower: Any, upper: Any) -> None:
-        self.lower, self.upper = bound("lower", lower), bound("upper", upper)
-        self.size = _checked_bounds(self.lower, self.upper)
+        self.lower, self.upper = interval(lower, upper)
+        self.size = _common_size(self.lower, self.upper)
 
     def value(self, y: Array) -> float:
         """0 inside the box."""
@@ -201,25 +220,22 @@ class Box(_Indicator):
         """Clip v to the box."""
         return namespace(v).clip(v, like(self.lower, v), like(self.upper, v))
 
-    @property
-    def _ends(self) -> tuple[Any, Any]:
-        return self.lower, self.upper
-
     def lowered(self, rows: int) -> Pieces | None:
         """One piece."""
         return [(Piece(CLIP, self.lower, self.upper), rows)]
 
 
-class Interval(_Support):
+class Interval(_Between, _Support):
     """φ(y) = sup{zᵀy : lower ≤ z ≤ upper}: the constraint lower ≤ Mx − b ≤ upper, row by row.
 
-    Equal bounds make an equation, one infinite bound an inequality, two a free row.
+    Equal bounds make an equation, one infinite bound an inequality, two a free row. A bound of magnitude 1e20 or more
+    is infinite.
     """
 
     @named
     def __init__(self, lower: Any, upper: Any) -> None:
-        self.lower, self.upper = bound("lower", lower), bound("upper", upper)
-        self.size = _checked_bounds(self.lower, self.upper)
+        self.lower, self.upper = interval(lower, upper)
+        self.size = _common_size(self.lower, self.upper)
 
     def value(self, y: Array) -> float:
         """sup{zᵀy : lower ≤ z ≤ upper}."""
@@ -229,24 +245,23 @@ class Interval(_Support):
         """Shrink v towards zero by step·upper from above and step·lower from below."""
         return _shrink(v, step * like(self.lower, v), step * like(self.upper, v))
 
-    @property
-    def _ends(self) -> tuple[Any, Any]:
-        return self.lower, self.upper
-
     def lowered(self, rows: int) -> Pieces | None:
         """One piece."""
         return [(Piece(SHRINK, self.lower, self.upper), rows)]
 
 
 class L1(_Support):
-    """φ(y) = Σ nuᵢ|yᵢ|: the constraint |Mx − b| ≤ nu, row by row."""
+    """φ(y) = Σ nuᵢ|yᵢ|: the constraint |Mx − b| ≤ nu < 1e20, row by row."""
 
     @named
     def __init__(self, nu: Any) -> None:
-        self.nu = bound("nu", nu)
+        (self.nu,) = open_ended(nu=numbers("nu", nu))
         self.size = _common_size(self.nu)
         if np.any(np.asarray(self.nu) < 0) or not np.all(np.isfinite(self.nu)):
-            raise ValueError("nu must be finite and >= 0; some entry is not")
+            raise ValueError(
+                "nu must be finite and >= 0, and 1e20 or more counts as infinite; some entry is not. "
+                "Interval(-np.inf, np.inf) leaves a row free"
+            )
 
     def value(self, y: Array) -> float:
         """Σ nuᵢ|yᵢ|."""
@@ -296,19 +311,6 @@ def _least_end(rows: int, lower: Any, upper: Any) -> Array:
     return np.array(least_positive(np.broadcast_to(lower, rows), np.broadcast_to(upper, rows)))
 
 
-def _checked_bounds(lower: float | np.ndarray, upper: float | np.ndarray) -> int | None:
-    """The length of two bounds that leave something between them."""
-    size = _common_size(lower, upper)
-    if np.any(np.asarray(lower) > upper):
-        raise ValueError("lower must not be above upper; some entry is")
-    if np.any(lower == np.inf) or np.any(upper == -np.inf):
-        raise ValueError("lower must be below +inf and upper above -inf in every row")
-    return size
-
-
-def _common_size(*values: float | np.ndarray) -> int | None:
+def _common_size(*values: float | Array) -> int | None:
     """The length of the vectors among `values`, None if all are numbers."""
-    sizes = {len(value) for value in values if isinstance(value, np.ndarray)}
-    if len(sizes) > 1:
-        raise ValueError(f"bounds of different lengths: {sorted(sizes)}")
-    return sizes.pop() if sizes else None
+    return next((int(np.size(value)) for value in values if np.ndim(value)), None)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
-from dapd.arguments import consecutive, curvatures, named, number, real, vector
+from dapd.arguments import asked, consecutive, curvatures, named, number, real, vector
 from dapd.arrays import Array, namespace
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.terms import Terms
@@ -19,7 +19,7 @@ from dapd.operators.columns import OnBlock
 from dapd.operators.convert import as_operator, as_sparse
 from dapd.operators.stacked import Identity
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
-from dapd.spectrum.symmetric import check_symmetric
+from dapd.spectrum.symmetric import check_symmetric, check_symmetric_products, ritz_range
 
 ROUNDINGS = 16  # a least eigenvalue of H within so many roundings per row of zero counts as zero
 
@@ -97,7 +97,8 @@ class Quadratic(Function):
     Parameters
     ----------
     H : vector (the diagonal), dense or sparse symmetric matrix, LinearOperator (SciPy, PyLops), or None (zero)
-        Positive semidefinite; kept without a copy if it is an array of floats already.
+        Positive semidefinite; kept without a copy if it is an array of floats already. Where mu and L are given, or H
+        is a LinearOperator, only a few products look for a negative eigenvalue, so one among many may be missed.
     c : vector, optional
         Zero by default.
     mu, L : float, optional
@@ -125,13 +126,23 @@ class Quadratic(Function):
         self.c = np.zeros(self.size) if c is None else vector("c", c, self.size)
         if isinstance(H, LinearOperator):
             self._constants(0.0 if mu is None else mu, L)
+            self._glimpse()
             return
         if len(shape) == 2:
             check_symmetric(self.H, name="H")
         if mu is None or L is None:
             low, high = self._eigenvalues()
             mu, L = low if mu is None else mu, high if L is None else L
+        else:
+            self._glimpse()
         self._constants(mu, L)
+
+    @classmethod
+    def _part(cls, H: Any, c: Array, mu: float, L: float | None) -> Quadratic:
+        """With numbers that were checked before."""
+        made = cls.__new__(cls)
+        made.H, made.c, made.size, made.mu, made.L = H, c, len(c), mu, L
+        return made
 
     def with_c(self, c: Any) -> Quadratic:
         """½xᵀHx − cᵀx with another c."""
@@ -145,19 +156,48 @@ class Quadratic(Function):
             low, high = float(self.H.min()), float(self.H.max())
         else:
             low, high = symmetric_extremes(self.H, name="H")
-        rounding = ROUNDINGS * self.H.shape[0] * float(np.finfo(self.H.dtype).eps) * max(abs(low), abs(high))
-        if low < -rounding:
-            raise ValueError(
-                f"f is not convex: H has the eigenvalue {low:.3g}, and it must be positive semidefinite; check its sign"
-            )
+        self._check_sign(low, high, self._rounding)
         return max(low, 0.0), max(high, 0.0)
+
+    @property
+    def _rounding(self) -> float:
+        """The part of the greatest eigenvalue of a stored H that may be rounding."""
+        return float(ROUNDINGS * self.H.shape[0] * np.finfo(self.H.dtype).eps)
+
+    def _glimpse(self) -> None:
+        """Raise if the diagonal, or a few products with H, show that it is not positive semidefinite."""
+        if not isinstance(self.H, LinearOperator):
+            if self.H.ndim == 1:
+                self._check_sign(float(self.H.min()), float(self.H.max()), self._rounding)
+            else:
+                self._check_sign(*ritz_range(lambda v: self.H @ v, self.H.shape[0], name="H"), self._rounding)
+            return
+        single = self.H.dtype is not None and np.dtype(self.H.dtype) == np.float32
+        rounding = float(np.finfo(np.float32 if single else np.float64).eps) ** 0.5  # products may be inexact
+        check_symmetric_products(self._product, self.H.shape[0], rounding=rounding, name="H")
+        self._check_sign(*ritz_range(self._product, self.H.shape[0], name="H"), rounding)
+
+    def _product(self, v: Array) -> Array:
+        """Hv of a LinearOperator, in float64."""
+        product = np.asarray(asked("H.matvec", self.H.matvec, v))
+        if product.dtype.kind != "f" or product.size != v.size:
+            raise TypeError(f"H must give {v.size} real numbers, found shape {product.shape} of {product.dtype}")
+        return product.reshape(v.size).astype(np.float64)
+
+    @staticmethod
+    def _check_sign(low: float, high: float, rounding: float) -> None:
+        if low < -rounding * max(abs(low), abs(high)):
+            raise ValueError(
+                f"f is not convex: H has the eigenvalue {low:.3g}, or one below it, and it must be positive "
+                "semidefinite; check its sign"
+            )
 
     def split(self, blocks: list[slice]) -> list[Function] | None:
         """One quadratic per block if H is block-diagonal."""
         if isinstance(self.H, LinearOperator) or not (self.H.ndim == 1 or _block_diagonal(self.H, blocks)):
             return None
         parts = [self.H[b] if self.H.ndim == 1 else self.H[b, b] for b in blocks]
-        return [Quadratic(H, self.c[b], mu=self.mu, L=self.L) for H, b in zip(parts, blocks, strict=True)]
+        return [Quadratic._part(H, self.c[b], self.mu, self.L) for H, b in zip(parts, blocks, strict=True)]
 
     def lowered(self) -> Terms:
         """H and c."""

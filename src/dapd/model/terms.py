@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
+from dapd.arguments import asked
 from dapd.arrays import Array, namespace
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
@@ -53,7 +54,7 @@ LOSSES = {  # ½(u − d)², log(1 + exp(−d·u)), √((u − d)² + e²)
 def _symmetric(H: Any) -> Operator:
     """H as an operator; a LinearOperator need not have an adjoint of its own."""
     if isinstance(H, LinearOperator):
-        return as_operator(LinearOperator(H.shape, matvec=H.matvec, rmatvec=H.matvec, dtype=H.dtype))
+        return as_operator(LinearOperator(H.shape, matvec=H.matvec, rmatvec=H.matvec, dtype=H.dtype), name="H")
     return as_operator(sp.diags_array(H) if H.ndim == 1 else H, name="H")
 
 
@@ -80,7 +81,7 @@ class Terms(NamedTuple):
     def _curved(self, x: Array) -> Array:
         """Hx."""
         if isinstance(self.H, LinearOperator):
-            return self.H.matvec(x)
+            return asked("H.matvec", self.H.matvec, x) if isinstance(x, np.ndarray) else self.H.matvec(x)
         return self.H * x if self.H.ndim == 1 else self.H @ x
 
     @property
@@ -124,7 +125,7 @@ class Terms(NamedTuple):
         elif self.A is not None:
             total = total + self.A.columns(block).adjoint(self.slopes(x))
         if isinstance(self.H, LinearOperator):
-            total = total + self.H.matvec(x)[block]
+            total = total + self._curved(x)[block]
         elif self.H is not None:
             total = total + (self.H[block] * x[block] if self.H.ndim == 1 else self.H[block] @ x)
         return total if self.c is None else total - self.c[block]

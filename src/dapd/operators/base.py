@@ -11,8 +11,20 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.operators.sizes import outer
 
+FORMED = 1 << 24  # entries of a map with structure that may be stored if only a matrix will do
+APART = 1e-3  # relative difference of two products, perhaps in float32, that rounding does not explain
 CANCELLED = 1e3  # roundings within which a sum of terms counts as zero
 SKETCHES = 8  # products used to estimate the row norms of a matrix-free map
+
+
+def describes(thing: object, description: str, *methods: str) -> bool:
+    """Whether a description of an object still holds: no subclass overrides one of the methods and not this one."""
+    for kind in type(thing).__mro__:
+        if description in vars(kind):
+            return True
+        if any(name in vars(kind) for name in methods):
+            return False
+    return False
 
 
 class Operator:
@@ -20,6 +32,7 @@ class Operator:
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+    name: str = "M"  # what the user calls it
 
     @cached_property
     def memory(self) -> dict[str, Any]:
@@ -33,7 +46,7 @@ class Operator:
     @property
     def probes(self) -> int:
         """The number of products that `dense` makes; 0 if the matrix is stored."""
-        return min(self.shape)
+        return min(self.shape) + 1 if min(self.shape) else 0
 
     @property
     def work(self) -> int:
@@ -89,7 +102,7 @@ class Operator:
         return self.probes == 0
 
     def dense(self) -> Array:
-        """The matrix as an array, by one product per row or per column."""
+        """The matrix as an array, by one product per row or per column, and one more to check the other product."""
         rows, columns = self.shape
         matrix = np.empty(self.shape)
         if rows <= columns:
@@ -98,6 +111,12 @@ class Operator:
         else:
             for k, unit in enumerate(_identity(columns)):
                 matrix[:, k] = self.forward(unit)
+        if matrix.size:
+            v = np.random.default_rng(0).standard_normal(max(rows, columns))
+            with np.errstate(over="ignore", invalid="ignore"):
+                expected = matrix @ v if rows <= columns else v @ matrix
+                image = self.forward(v) if rows <= columns else self.adjoint(v)
+                check_adjoint(self.name, float(np.linalg.norm(image - expected)), float(np.linalg.norm(expected)))
         return matrix
 
     def outer(self) -> Array:
@@ -110,6 +129,10 @@ class Operator:
 
     def sparse(self) -> Any:
         """The matrix as CSR if it is stored as a sparse matrix, else None."""
+        return None
+
+    def stored(self, most: int) -> Operator | None:
+        """The same map as one matrix; None if its entries are unknown, or more than `most` would have to be stored."""
         return None
 
     def transposed(self) -> Operator:
@@ -155,6 +178,20 @@ class _Transpose(Operator):
     def adjoint(self, y: Array) -> Array:
         """My."""
         return self.inner.forward(y)
+
+
+def stored(M: Operator, most: int) -> Operator | None:
+    """M as one matrix, dense or sparse, or None: see `Operator.stored`."""
+    return M.stored(most) if describes(M, "stored", "forward", "adjoint") else None
+
+
+def check_adjoint(name: str, difference: float, size: float) -> None:
+    """Raise if products that are equal if one map is the other's adjoint differ by more than rounding explains."""
+    if difference > APART * size:  # NaN and infinite products are another matter
+        raise ValueError(
+            f"{name}.rmatvec is not the adjoint of {name}.matvec: products that must agree differ by "
+            f"{difference / size if size else np.inf:.2g} of their size; compare them by dapd.testing.check_adjoint"
+        )
 
 
 def _identity(size: int) -> Iterator[Array]:

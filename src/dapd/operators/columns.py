@@ -13,7 +13,7 @@ from dapd.arguments import consecutive, named
 from dapd.arrays import Array
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
-from dapd.operators.explicit import Dense, Sparse
+from dapd.operators.explicit import Dense, Sparse, joined
 
 
 class ColumnBlocks(Operator):
@@ -90,6 +90,10 @@ class ColumnBlocks(Operator):
         """The blocks side by side if all of them are sparse."""
         matrices = [operator.matrix for operator in self.operators if isinstance(operator, Sparse)]
         return sp.hstack(matrices, format="csr") if len(matrices) == len(self.operators) else None
+
+    def stored(self, most: int) -> Operator | None:
+        """The blocks in one matrix."""
+        return joined(self.operators, 1, most)
 
     def outer(self) -> Array:
         """Σ M_i M_iᵀ."""

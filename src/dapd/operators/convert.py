@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.arguments import real
+from dapd.arguments import asked, real
 from dapd.arrays import Array, on_device
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense, Sparse
@@ -17,23 +17,28 @@ from dapd.operators.explicit import Dense, Sparse
 class MatrixFree(Operator):
     """Anything with `shape`, `matvec` and `rmatvec`, such as SciPy's LinearOperator."""
 
-    def __init__(self, linear: Any) -> None:
-        self.linear = linear
+    def __init__(self, linear: Any, name: str = "M") -> None:
+        self.linear, self.name = linear, name
         self.shape = (int(linear.shape[0]), int(linear.shape[1]))
         self.dtype = _float(getattr(linear, "dtype", None))
 
     def forward(self, x: Array) -> Array:
         """Mx."""
-        return self._real(self.linear.matvec(x), self.shape[0])
+        return self._product("matvec", x, self.shape[0])
 
     def adjoint(self, y: Array) -> Array:
         """Mᵀy."""
-        return self._real(self.linear.rmatvec(y), self.shape[1])
+        return self._product("rmatvec", y, self.shape[1])
 
-    def _real(self, product: Any, size: int) -> Array:
+    def _product(self, which: str, v: Array, size: int) -> Array:
+        call = getattr(self.linear, which)
+        try:
+            product = asked(f"{self.name}.{which}", call, v) if isinstance(v, np.ndarray) else call(v)
+        except NotImplementedError:
+            raise TypeError(f"{self.name} has no {which}; give it one, see dapd.testing.check_adjoint") from None
         array = product if on_device(product) else np.asarray(product)
         if array.dtype.kind != "f" or array.size != size:
-            raise TypeError(f"M must give {size} real numbers, found shape {array.shape} of {array.dtype}")
+            raise TypeError(f"{self.name} must give {size} real numbers, found shape {array.shape} of {array.dtype}")
         return array.reshape(size)
 
 
@@ -50,7 +55,7 @@ def as_operator(M: Any, *, name: str = "M", empty: bool = False) -> Operator:
         _shape(name, M.shape, empty=empty)
         if np.issubdtype(getattr(M, "dtype", None) or np.float64, np.complexfloating):
             raise TypeError(f"{name} must be real, found dtype {M.dtype}; split it into real and imaginary parts")
-        return MatrixFree(M)
+        return MatrixFree(M, name)
     if callable(M):
         raise TypeError(f"{name} is a function; give an object with shape, matvec and rmatvec (LinearOperator)")
     made = Dense(matrix_of(name, M, empty=empty))

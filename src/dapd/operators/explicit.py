@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.operators.base import Operator
+from dapd.operators.base import Operator, stored
 from dapd.operators.sizes import SHEET, magnitudes, norms_of_rows, outer, raised
 
 
@@ -80,6 +80,10 @@ class Dense(_Explicit):
     def outer(self) -> Array:
         """MMᵀ."""
         return outer(self.matrix)
+
+    def stored(self, most: int) -> Operator | None:
+        """The map itself."""
+        return self
 
     def lowered(self) -> tuple[Any, ...]:
         """("dense", entries in C order, whether they belong to the transpose)."""
@@ -158,6 +162,10 @@ class Sparse(_Explicit):
         matrix = self.matrix.astype(np.float64)
         return (matrix @ matrix.T).toarray()
 
+    def stored(self, most: int) -> Operator | None:
+        """The map itself."""
+        return self
+
     def lowered(self) -> tuple[Any, ...]:
         """("csr", indptr, indices, values)."""
         return csr_record(self.matrix)
@@ -172,6 +180,20 @@ def to_power(matrix: Any, power: float) -> Any:
     if not sp.issparse(matrix):
         return raised(matrix, power)
     return sp.csr_array((raised(matrix.data, power), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def joined(parts: Sequence[Operator], axis: int, most: int) -> Operator | None:
+    """The matrices of the parts in one, dense if all of them are; None if one is not known, or `most` are too few."""
+    matrices = [one.matrix for one in (stored(part, most) for part in parts) if isinstance(one, (Dense, Sparse))]
+    if len(matrices) < len(parts):
+        return None
+    sparse = [sp.issparse(matrix) for matrix in matrices]
+    if sum(matrix.nnz if known else matrix.size for matrix, known in zip(matrices, sparse, strict=True)) > most:
+        return None
+    if not any(sparse):
+        return Dense(np.concatenate(matrices, axis=axis))
+    stack = (sp.vstack, sp.hstack)[axis]
+    return Sparse(sp.csr_array(stack([sp.csr_array(matrix) for matrix in matrices], format="csr")))
 
 
 def as_entries(matrix: Array, dtype: Any = None) -> Array:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import scipy.sparse as sp
+
 from dapd.arrays import Array
-from dapd.operators.base import Operator
+from dapd.operators.base import Operator, stored
+from dapd.operators.explicit import Dense, Sparse
 
 
 class ScaledMap(Operator):
@@ -30,6 +33,13 @@ class ScaledMap(Operator):
     def adjoint(self, y: Array) -> Array:
         """columns·Mᵀ(rows·y)."""
         return self.scales * self.inner.adjoint(self.rows * y)
+
+    def stored(self, most: int) -> Operator | None:
+        """The matrix of M, multiplied."""
+        inner = stored(self.inner, most)
+        if isinstance(inner, Sparse):
+            return Sparse(sp.csr_array(sp.diags_array(self.rows) @ inner.matrix @ sp.diags_array(self.scales)))
+        return Dense(self.rows[:, None] * inner.matrix * self.scales) if isinstance(inner, Dense) else None
 
     def row_sizes(self, x: Array, power: float = 1) -> Array | None:
         """From those of M."""

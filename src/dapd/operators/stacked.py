@@ -13,6 +13,7 @@ from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
+from dapd.operators.explicit import Sparse, joined
 
 
 class Identity(Operator):
@@ -72,6 +73,10 @@ class Identity(Operator):
     def sparse(self) -> Any:
         """The matrix as CSR."""
         return sp.eye_array(*self.shape, k=self.start, format="csr")
+
+    def stored(self, most: int) -> Operator | None:
+        """The matrix as CSR."""
+        return Sparse(self.sparse().astype(self.dtype))
 
     def dense(self) -> Array:
         """The matrix as an array."""
@@ -153,3 +158,7 @@ class RowBlocks(Operator):
         parts = [(operator.shape[0], operator.lowered()) for operator in self.operators]
         fit = all(part is not None and part[0] in ("dense", "csr", "identity") for _, part in parts)
         return ("stacked", *parts) if fit else None
+
+    def stored(self, most: int) -> Operator | None:
+        """The blocks in one matrix."""
+        return joined(self.operators, 0, most)

@@ -14,7 +14,7 @@ from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array
 from dapd.operators.base import Operator
 from dapd.operators.convert import matrix_of
-from dapd.operators.explicit import Dense, as_entries
+from dapd.operators.explicit import Dense, Sparse, as_entries
 from dapd.operators.sizes import SHEET, norms_of_rows, raised
 
 
@@ -46,6 +46,11 @@ class Kronecker(Operator):
         (p, q), width = self.A.shape, self.shape[1] // self.A.shape[1]
         return int(p * q * width + (0 if self.B is None else p * self.B.size))
 
+    @property
+    def nonzeros(self) -> int:
+        """How many entries the matrix has that are not zero because of its structure."""
+        return int(self.A.size * (self.shape[1] // self.A.shape[1] if self.B is None else self.B.size))
+
     def forward(self, x: Array) -> Array:
         """A X Bᵀ."""
         X = self.A @ x.reshape(self.A.shape[1], -1)
@@ -61,6 +66,10 @@ class Kronecker(Operator):
         B = sp.eye_array(self.shape[0] // self.A.shape[0], dtype=self.dtype) if self.B is None else sp.csr_array(self.B)
         # without the format, blocks would be stored with their zeros
         return sp.csr_array(sp.kron(sp.csr_array(self.A), B, format="csr"))
+
+    def stored(self, most: int) -> Operator | None:
+        """The matrix as CSR."""
+        return Sparse(self.formed()) if self.nonzeros <= most else None
 
     def lowered(self) -> tuple[Any, ...]:
         """("kronecker", A, B or None, rows and columns of B)."""
@@ -164,6 +173,10 @@ class BlockDiagonal(Operator):
     def formed(self) -> Any:
         """The matrix as CSR."""
         return sp.csr_array(sp.block_diag(self.matrices, format="csr"))
+
+    def stored(self, most: int) -> Operator | None:
+        """The matrix as CSR."""
+        return Sparse(self.formed()) if self.work <= most else None
 
     def dense(self) -> Array:
         """The matrix with its zeros."""

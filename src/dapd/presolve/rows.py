@@ -133,9 +133,9 @@ class PhiTable:
             return Zero()
         lower, upper = _short(self.lower[at]), _short(self.upper[at])
         if code == SHRINK:
-            return Interval(lower, upper)
+            return Interval.between(lower, upper)
         is_cone = isinstance(lower, float) and isinstance(upper, float) and lower == 0 and upper == np.inf
-        return NonNegative() if is_cone else Box(lower, upper)
+        return NonNegative() if is_cone else Box.between(lower, upper)
 
 
 def _changes(kinds: Array) -> Array:

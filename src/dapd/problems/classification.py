@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.arguments import bound, named, vector
+from dapd.arguments import named, numbers, vector
 from dapd.model.problem import Problem
 from dapd.model.proximal import Box
 from dapd.model.smooth import Quadratic
@@ -33,7 +33,8 @@ def svm(A: Any, labels: Any, penalty: Any = 1.0, *, intercept: bool = False) -> 
     labels = vector("labels", labels, m)
     if not np.all(np.abs(labels) == 1):
         raise ValueError(f"labels must be +1 or -1, found {np.unique(labels)[:5]}")
-    if np.any(np.asarray(bound("penalty", penalty)) <= 0):
+    penalty = numbers("penalty", penalty)
+    if np.any(np.asarray(penalty) <= 0):
         raise ValueError("penalty must be > 0; some entry is not")
     offset = -labels[:, None]
     if sp.issparse(A):
@@ -43,4 +44,4 @@ def svm(A: Any, labels: Any, penalty: Any = 1.0, *, intercept: bool = False) -> 
         M = offset * matrix
         M = np.hstack([M, offset]) if intercept else M
     curvature = np.append(np.ones(n), 0.0) if intercept else np.ones(n)
-    return Problem(Quadratic(curvature), M, -np.ones(m), Box(0.0, penalty))
+    return Problem(Quadratic(curvature), M, -np.ones(m), Box.between(0.0, penalty))

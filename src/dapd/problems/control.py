@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.arguments import bound, named, real, vector, whole
+from dapd.arguments import named, numbers, real, vector, whole
 from dapd.arrays import Array
 from dapd.model.problem import Problem
 from dapd.model.smooth import Quadratic
@@ -100,7 +100,7 @@ def _square(name: str, value: Any, size: int) -> Any:
 
 
 def _limit(name: str, value: Any, size: int, free: float) -> Array:
-    given = np.asarray(free if value is None else bound(name, value))
+    given = np.asarray(free if value is None else numbers(name, value))
     if given.ndim and given.size != size:
         raise ValueError(f"{name} has {given.size} entries, expected {size}")
     return np.broadcast_to(given, size)

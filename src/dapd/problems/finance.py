@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.arguments import bound, named, number, vector
+from dapd.arguments import named, number, numbers, vector
 from dapd.model.composed import Stack
 from dapd.model.problem import Problem
 from dapd.model.proximal import Box, Zero
@@ -68,17 +68,17 @@ def portfolio(
     limits = (_padded(lower, -np.inf, n, k), _padded(upper, np.inf, n, k))
     if not np.any(trading_cost):
         return Problem(f, M, b, bounds=limits)
-    cost = bound("trading_cost", trading_cost)
+    cost = numbers("trading_cost", trading_cost)
     if np.any(np.asarray(cost) < 0):
         raise ValueError("trading_cost must be >= 0; some entry is not")
     before = np.zeros(n) if previous is None else vector("previous", previous, n)
-    phi = Stack([Zero(), Box(-cost, cost)], sizes=[k + 1, n])
+    phi = Stack([Zero(), Box.between(-cost, cost)], sizes=[k + 1, n])
     return Problem(f, RowBlocks([M, Identity(n + k, rows=n)]), np.append(b, before), phi, bounds=limits)
 
 
 def _padded(limit: Any, absent: float, n: int, k: int) -> Any:
     """The limit on x, and none on the exposures."""
-    given = np.asarray(absent if limit is None else bound("bounds", limit))
+    given = np.asarray(absent if limit is None else numbers("bounds", limit))
     if given.ndim and given.size != n:
         raise ValueError(f"bounds has {given.size} entries for {n} assets; give a number, or one entry per asset")
     return np.append(np.broadcast_to(given, n), np.full(k, absent))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dapd.arguments import bound, named, real, vector
+from dapd.arguments import named, numbers, real, vector
 from dapd.model.groups import GroupBall
 from dapd.model.problem import Problem
 from dapd.model.proximal import NonNegative
@@ -66,4 +66,4 @@ def geometric_median(points: Any, *, weights: Any = 1.0) -> Problem:
         raise ValueError(f"points must be an array with one row per point, found shape {points.shape}")
     count, size = points.shape
     M = Kronecker(np.ones((count, 1)), size)
-    return Problem(Quadratic(np.zeros(size)), M, points.ravel(), GroupBall(bound("weights", weights), size))
+    return Problem(Quadratic(np.zeros(size)), M, points.ravel(), GroupBall(numbers("weights", weights), size))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.arguments import bound, named, number, real, vector, whole
+from dapd.arguments import named, number, numbers, real, vector, whole
 from dapd.arrays import Array
 from dapd.model.problem import Problem
 from dapd.model.smooth import Function, Quadratic, Separable
@@ -62,7 +62,7 @@ def flow(edges: Any, supply: Any, *, cost: Any = 0.0, curvature: Any = 1.0, capa
 
 
 def _per_edge(name: str, value: Any, edges: int) -> Array:
-    given = np.asarray(bound(name, value))
+    given = np.asarray(numbers(name, value))
     if given.ndim and given.size != edges:
         raise ValueError(f"{name} has {given.size} entries for {edges} edges")
     return np.array(np.broadcast_to(given, edges))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dapd.arguments import bound, named, renamed, vector
+from dapd.arguments import named, numbers, renamed, vector
 from dapd.model.problem import Problem
 from dapd.model.proximal import Interval
 from dapd.model.smooth import Quadratic
@@ -29,7 +29,7 @@ def qp(P: Any, q: Any, A: Any = None, l: Any = None, u: Any = None, lb: Any = No
     A : matrix, dense or sparse, or an operator, optional
         Without it there are only the bounds.
     l, u : number or vector, optional
-        Limits on the rows; None or infinite if there is none, equal for an equation.
+        Limits on the rows; None, infinite or of magnitude 1e20 or more if there is none, equal for an equation.
     lb, ub : number or vector, optional
         Limits on x, in the same way.
     """
@@ -52,12 +52,14 @@ def qp(P: Any, q: Any, A: Any = None, l: Any = None, u: Any = None, lb: Any = No
             at = int(np.argmax(above))
             low, high = (np.broadcast_to(side, above.shape)[at] for side in (lower, upper))
             raise ValueError(f"{name} must not be above {other}; {name}[{at}] is {low:g} and {other}[{at}] is {high:g}")
-    phi = Interval(*limits) if rows else None
-    return Problem(f, M, np.zeros(rows, M.dtype), phi, bounds=bounds)
+    with renamed(lower="l", upper="u"):
+        phi = Interval(*limits) if rows else None
+    with renamed(lower="lb", upper="ub"):
+        return Problem(f, M, np.zeros(rows, M.dtype), phi, bounds=bounds)
 
 
 def _limit(name: str, value: Any, absent: float, size: int, what: str) -> Any:
-    given = bound(name, absent if value is None or np.size(value) == size == 0 else value)
+    given = numbers(name, absent if value is None or np.size(value) == size == 0 else value)
     if np.ndim(given) and np.size(given) != size:
         raise ValueError(f"{name} has {np.size(given)} entries, expected {size}, the number of {what}")
     return given

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.arguments import bound, named, number, renamed, vector
+from dapd.arguments import named, number, numbers, renamed, vector
+from dapd.arrays import Array
 from dapd.model.composed import Stack
 from dapd.model.groups import GroupBall
 from dapd.model.problem import Problem
@@ -81,7 +82,7 @@ def elastic_net(A: Any, d: Any, l1: Any, l2: float) -> Problem:
     """
     with renamed(ridge="l2"):
         f = LeastSquares(A, d, l2)
-    return _absolute(f, bound("l1", l1))
+    return _absolute(f, numbers("l1", l1))
 
 
 @named
@@ -136,7 +137,7 @@ def logistic(
         return Problem(f, *between(C, l, u, f.size), bounds=bounds)
     if C is not None:
         raise ValueError("l1 and C are both given; write the problem with RowBlocks and Stack, or leave one out")
-    return _absolute(f, l1, bounds)
+    return _absolute(f, numbers("l1", l1), bounds)
 
 
 @named
@@ -175,7 +176,7 @@ def huber(A: Any, d: Any, delta: float = 1.0, weight: float = 0.0) -> Problem:
     delta, weight = number("delta", delta, above=0.0), number("weight", weight, least=0.0)
     f = Quadratic(np.append(np.full(n, weight), np.ones(m)))
     M = sp.hstack([matrix, -sp.eye_array(m)], format="csr")
-    return Problem(f, M, vector("d", d, m), Box(-delta, delta))
+    return Problem(f, M, vector("d", d, m), Box.between(-delta, delta))
 
 
 @named
@@ -216,12 +217,12 @@ def basis_pursuit(A: Any, b: Any, *, noise: Any = 0.0, weight: float = 0.0) -> P
     return Problem(f, RowBlocks([operator, Identity(n)]), np.concatenate([vector("b", b, m), np.zeros(n)]), phi)
 
 
-def _absolute(f: Function, weight: Any, bounds: Any = None) -> Problem:
+def _absolute(f: Function, weight: float | Array, bounds: Any = None) -> Problem:
     """F + weight·‖x‖₁."""
     n = f.size or 0
     if np.any(np.asarray(weight) < 0):
         raise ValueError("the weight of ‖x‖₁ must be >= 0; some entry is not")
-    return Problem(f, Identity(n), np.zeros(n), Box(-np.asarray(weight), weight), bounds=bounds)
+    return Problem(f, Identity(n), np.zeros(n), Box.between(-weight, weight), bounds=bounds)
 
 
 def _with_slopes(A: Any, d: Any, lower: float, upper: float, weight: float) -> Problem:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.arguments import bound
+from dapd.arguments import interval, numbers, renamed
 from dapd.arrays import Array
 from dapd.model.proximal import Interval, NonNegative, Phi, Zero
 from dapd.operators.base import Operator
@@ -30,17 +30,18 @@ def between(C: Any, l: Any, u: Any, columns: int | None) -> Rows:  # noqa: E741
                 raise ValueError(f"{name} is given without C; limits on x itself are bounds=(lower, upper)")
         return Rows(as_operator(np.zeros((0, columns or 0)), empty=True), np.zeros(0), Zero())
     M = as_operator(C, name="C")
-    lower = _limit("l", -np.inf if l is None else l, M.shape[0])
-    upper = _limit("u", np.inf if u is None else u, M.shape[0])
+    sides = _limit("l", -np.inf if l is None else l, M.shape[0]), _limit("u", np.inf if u is None else u, M.shape[0])
+    with renamed(lower="l", upper="u"):
+        lower, upper = interval(*sides)
     if np.array_equal(lower, upper):
         return Rows(M, lower, Zero())
     if np.all(np.isneginf(lower)) and np.all(np.isfinite(upper)):
         return Rows(M, upper, NonNegative())
-    return Rows(M, np.zeros(M.shape[0]), Interval(lower, upper))
+    return Rows(M, np.zeros(M.shape[0]), Interval.between(lower, upper))
 
 
 def _limit(name: str, value: Any, rows: int) -> Array:
-    given = np.asarray(bound(name, value))
+    given = np.asarray(numbers(name, value))
     if given.ndim and given.size != rows:
         raise ValueError(f"{name} has {given.size} entries, but C has {rows} rows")
     return np.array(np.broadcast_to(given, rows))

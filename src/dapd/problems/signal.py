@@ -42,7 +42,7 @@ def total_variation(z: Any, weight: float, *, A: Any = None, isotropic: bool = T
     weight = number("weight", weight, above=0.0)
     joint = isotropic and axes > 1
     M = gradients(image.shape, by_pixel=joint)
-    phi = GroupBall(weight, axes) if joint else Box(-weight, weight)
+    phi = GroupBall(weight, axes) if joint else Box.between(-weight, weight)
     return Problem(f, M, np.zeros(M.shape[0]), phi, bounds=bounds)
 
 
@@ -80,7 +80,7 @@ def trend_filter(z: Any, weight: float, *, order: int = 2) -> Problem:
         raise ValueError(f"order must be below the length of z, {len(z)}, found {order}")
     weight = number("weight", weight, above=0.0)
     D = differences(len(z), order)
-    return Problem(LeastSquares(Identity(len(z)), z), D, np.zeros(D.shape[0]), Box(-weight, weight))
+    return Problem(LeastSquares(Identity(len(z)), z), D, np.zeros(D.shape[0]), Box.between(-weight, weight))
 
 
 def differences(n: int, order: int) -> Any:

@@ -35,8 +35,7 @@ def entries(operator: Operator) -> int | None:
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
     if isinstance(operator, Kronecker):
-        second = operator.shape[1] // operator.A.shape[1] if operator.B is None else operator.B.size
-        return int(operator.A.size * second)
+        return operator.nonzeros
     if PROBED in operator.memory:
         return operator.shape[0] * operator.shape[1]
     return None if operator.probes and not isinstance(operator, BlockDiagonal) else operator.work

@@ -12,6 +12,7 @@ from dapd.arguments import TimeUp
 from dapd.arrays import Array, on_host, owned
 from dapd.blas import MANY, single_blas
 from dapd.clock import perf_counter
+from dapd.engines.protocol import CannotRun
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.second_order.choose import filled_seconds
@@ -305,9 +306,12 @@ def run(
 
 
 def _aside(search: Search, start: tuple[Array, Array], engine: str, use_direct: bool) -> Array | None:
-    """Run a search for its own sake; a Farkas ray if it finds one."""
+    """Run a search for its own sake, by any engine if the given one cannot; a Farkas ray if it finds one."""
     possible = Possible(search, engine, use_direct)
-    ended = run(search, possible.rest(), possible, start, None, Display(), lambda look: None)
+    try:
+        ended = run(search, possible.rest(), possible, start, None, Display(), lambda look: None)
+    except CannotRun:
+        return _aside(search, start, "auto", use_direct)
     return ended.ray if ended.status is Status.infeasible else None
 
 

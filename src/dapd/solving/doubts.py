@@ -128,9 +128,10 @@ def domain(phi: Phi, rows: int) -> Phi | None:
     for piece, length in pieces:
         if piece.code == SHRINK:
             lower, upper = (np.broadcast_to(end, length) for end in (piece.lower, piece.upper))
-            parts.append(Interval(np.where(np.isinf(lower), -np.inf, 0.0), np.where(np.isinf(upper), np.inf, 0.0)))
+            lower, upper = np.where(np.isinf(lower), -np.inf, 0.0), np.where(np.isinf(upper), np.inf, 0.0)
+            parts.append(Interval.between(lower, upper))
         elif piece.code == CLIP:
-            parts.append(Box(np.broadcast_to(piece.lower, length), np.broadcast_to(piece.upper, length)))
+            parts.append(Box.between(np.broadcast_to(piece.lower, length), np.broadcast_to(piece.upper, length)))
         elif piece.code == BALL:
             parts.append(GroupBall(piece.lower, consecutive(map(int, piece.sizes))))
         else:

@@ -25,6 +25,7 @@ LENGTH = 3.0  # epochs of a guess last so many Π
 SHORTEST = 20  # iterations of an epoch, and between two looks at a point
 ENDLESS = 1e100  # entries of a point from which its method has diverged, since they will soon be too large to square
 PROBES = 3  # gradients for a first estimate of an unknown L
+SHORTER = 16  # times that a probe which leaves the domain of f is made shorter, each time by the next number
 LEAP = 8.0  # factor of such an L
 BLOWN_UP = 1e3  # growth of the error in an epoch from which an L that is not known is called too small
 STRAIGHT = 0.05  # relative difference of two moves that go straight on
@@ -137,6 +138,13 @@ class Bench:
                 break
             direction = direction * ((1 + float(np.linalg.norm(x))) / size)
             change = self.gradient(x + direction) - before
+            for _ in range(SHORTER):  # f may not be defined so far away
+                if np.isfinite(change).all():
+                    break
+                direction = direction / LEAP
+                change = self.gradient(x + direction) - before
+            else:
+                break
             found = max(found, float(np.linalg.norm(change) / np.linalg.norm(direction)))
             direction = change
         return found

@@ -20,7 +20,7 @@ def norm_of_sum(v: Array, w: Array) -> float:
 
 def greatest(v: Array) -> float:
     """‖v‖∞, nan if an entry is."""
-    return float(max(-v.min(), v.max())) if v.size else 0.0
+    return float(max(-v.min(), v.max())) + 0.0 if v.size else 0.0  # 0, not −0, if all entries are 0
 
 
 def pieces(size: int) -> Iterator[slice]:

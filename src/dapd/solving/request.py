@@ -100,10 +100,9 @@ def in_jax(result: Result) -> Result:
 
 
 def first_point(problem: Problem, start: dict[str, Any]) -> tuple[Array, Array]:
-    """Where to start: zero if nothing is given."""
+    """Where to start if nothing is given."""
     x, y = start["x0"], start["y0"]
-    zero = np.zeros(problem.columns, problem.dtype), np.zeros(problem.stacked.rows, problem.dtype)
-    return zero[0] if x is None else x, zero[1] if y is None else y
+    return problem.start() if x is None else x, np.zeros(problem.stacked.rows, problem.dtype) if y is None else y
 
 
 def out_of_time(asked: Request, method: str, start: dict[str, Any]) -> Result:

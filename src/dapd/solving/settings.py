@@ -120,7 +120,8 @@ def _tolerances(tol: float | None, tol_absolute: float | None) -> tuple[float, f
     """The relative and the absolute tolerance; 0 is none."""
     if tol is None:
         tol = 1e-6 if tol_absolute is None else 0.0
-    return number("tol", tol, least=0.0), number("tol_absolute", tol_absolute or 0.0, least=0.0)
+    tol_absolute = 0.0 if tol_absolute is None else tol_absolute
+    return number("tol", tol, least=0.0), number("tol_absolute", tol_absolute, least=0.0)
 
 
 def _start(name: str, value: Any, size: int, dtype: np.dtype[Any]) -> Array | None:

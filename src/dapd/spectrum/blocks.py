@@ -40,10 +40,10 @@ def block_norm(
 
 
 def _stacked_norm(matrices: list[Any], deadline: float) -> float:
-    """The largest norm; the Gram matrices of blocks of the same shape are decomposed together."""
-    greatest = 0.0
-    for width in {matrix.shape[1] for matrix in matrices}:
-        alike = [matrix for matrix in matrices if matrix.shape[1] == width]
+    """The largest norm; the Gram matrices of blocks of the same shape and kind are decomposed together."""
+    greatest, kinds = 0.0, [(matrix.shape, sp.issparse(matrix)) for matrix in matrices]
+    for kind in set(kinds):
+        alike = [matrix for matrix, own in zip(matrices, kinds, strict=True) if own == kind]
         size = min(alike[0].shape)
         together = max(1, STACK // (size * (size if sp.issparse(alike[0]) else max(alike[0].shape))))
         for k in range(0, len(alike), together):

@@ -27,7 +27,7 @@ def timed(operator: Operator, deadline: float) -> Operator:
 class _Timed(Operator):
     def __init__(self, inner: Operator, deadline: float) -> None:
         self.inner, self.deadline = inner, deadline
-        self.shape, self.dtype = inner.shape, inner.dtype
+        self.shape, self.dtype, self.name = inner.shape, inner.dtype, inner.name
 
     def forward(self, x: Array) -> Array:
         """Mx; raise TimeUp after the deadline."""

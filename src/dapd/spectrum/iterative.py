@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.operators.base import Operator
+from dapd.operators.base import Operator, check_adjoint
 from dapd.spectrum.lanczos import NEGLIGIBLE, LanczosSearch, extremes, random_start
 from dapd.spectrum.record import TOO_SMALL, Estimate, Spectrum, zero_spectrum
 
@@ -46,7 +46,20 @@ def iterative(
     limit = (PRODUCTS - 1) // 2 if steps is None else steps
     dependent = rows > columns and not positive
     search = LanczosSearch(limit, name, positive, least and not dependent, negligible, deadline)
-    low, high, taken = extremes(lambda v: wide.forward(wide.adjoint(v)), start, search)
+    checked = operator.probes == 0
+
+    def square(v: Array) -> Array:
+        nonlocal checked
+        u = wide.adjoint(v)
+        w = wide.forward(u)
+        if not checked:
+            checked = True
+            with np.errstate(over="ignore", invalid="ignore"):
+                squares, product = float(u @ u), float(w @ v)  # ‖Mᵀv‖² both
+                check_adjoint(name, abs(squares - product), squares)
+        return w
+
+    low, high, taken = extremes(square, start, search)
     if high.value <= 0:
         if np.any(wide.adjoint(random_start(wide.shape[0], 0))):
             raise ValueError(TOO_SMALL.format(name))

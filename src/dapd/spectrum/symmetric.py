@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ SMALL = 400  # rows up to which a sparse matrix is made dense at once
 DENSE = 3_000  # rows up to which all eigenvalues of a dense matrix are computed
 PIECE = 50  # rows, on average, up to which connected pieces are taken one by one
 FULL_DENSE = 12_000  # rows of a dense matrix up to which it is factorised
+GLIMPSE = 8  # Lanczos steps on a matrix whose extreme eigenvalues are not needed
 FILLED = 0.25  # part of the entries from which a sparse matrix is treated as dense
 
 
@@ -54,6 +56,20 @@ def symmetric_extremes(H: Any, *, name: str, deadline: float = math.inf) -> tupl
     """
     with single_blas(100.0 * H.nnz if sp.issparse(H) else float(H.shape[0]) ** 3, MANY):
         return _extremes(H, name, deadline)
+
+
+def ritz_range(apply: Callable[[Array], Array], size: int, *, name: str) -> tuple[float, float]:
+    """The extreme Ritz values of a few Lanczos steps, which lie between the eigenvalues of a symmetric map."""
+    low, high, _ = extremes(apply, lambda turn: random_start(size, turn), LanczosSearch(GLIMPSE, name))
+    return low.value, high.value
+
+
+def check_symmetric_products(apply: Callable[[Array], Array], size: int, *, rounding: float, name: str) -> None:
+    """Raise an error if two products show that a map is not symmetric."""
+    u, v = (random_start(size, turn) for turn in range(2))
+    Hu, Hv = apply(u), apply(v)
+    if abs(float(Hu @ v - u @ Hv)) > rounding * float(np.linalg.norm(Hu) + np.linalg.norm(Hv)):
+        raise ValueError(f"{name} must be symmetric, but uᵀ({name}v) = {u @ Hv:.6g} and vᵀ({name}u) = {Hu @ v:.6g}")
 
 
 def _is_filled(H: Any) -> bool:
