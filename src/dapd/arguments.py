@@ -22,6 +22,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LARGEST = 1e150  # beyond this, and below its inverse, squares leave the range of float64
+NO_BOUND = 1e20  # magnitude of a bound that means none, as in HiGHS, OSQP and Gurobi
 
 
 class TimeUp(Exception):
