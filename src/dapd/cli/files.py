@@ -82,7 +82,7 @@ def solve(
         if not quiet:
             _banner(console, file, loaded, method, tol, tol_absolute)
         if explain:
-            dapd.explain(loaded.problem, **limits)
+            console.print(dapd.explain(loaded.problem, **limits), markup=False)
         result = _run(
             console,
             quiet,
@@ -106,7 +106,7 @@ def solve(
 def explain(file: Problems, tol: Tolerance = None, tol_absolute: Absolute = None, time_limit: TimeLimit = None) -> None:
     """Show how long each way to solve a file is predicted to take, and which one `solve` would try first."""
     with _errors():
-        dapd.explain(load(file).problem, tol=tol, tol_absolute=tol_absolute, time_limit=time_limit)
+        typer.echo(dapd.explain(load(file).problem, tol=tol, tol_absolute=tol_absolute, time_limit=time_limit))
 
 
 @contextmanager
