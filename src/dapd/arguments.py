@@ -74,11 +74,15 @@ def unmasked(name: str, value: Any) -> Array:
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill or remove the masked entries first")
     array = np.asarray(value)
-    if array.dtype.kind == "O" and hasattr(value, "to_numpy"):
+    if array.dtype.kind == "O" and hasattr(value, "to_numpy") and not any(map(_is_text, array.flat)):
         # columns of different dtypes, or nullable ones, of a DataFrame
         with contextlib.suppress(TypeError, ValueError):
             return np.asarray(value.to_numpy(dtype=np.float64, na_value=np.nan))
     return array
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, (str, bytes))
 
 
 def real(name: str, value: Any, *, empty: bool = False) -> Array:

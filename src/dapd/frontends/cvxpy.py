@@ -186,7 +186,7 @@ def _by_constraint(duals: Array, inverse_data: Any) -> dict[int, Any]:
 
 
 def _model(data: Any) -> Model:
-    F, g, equations, size = sp.csr_array(data[s.F]), open_ended(data[s.G]), data[s.A].shape[0], data[s.Q].size
+    F, g, equations, size = sp.csr_array(data[s.F]), open_ended("g", data[s.G]), data[s.A].shape[0], data[s.Q].size
     single = np.flatnonzero(np.diff(F.indptr) == 1)
     single = single[F.data[F.indptr[single]] != 0]
     variables, entries = F.indices[F.indptr[single]], F.data[F.indptr[single]]

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.arguments import NO_BOUND
+from dapd.arguments import NO_BOUND, real, unmasked
 from dapd.arrays import Array
+from dapd.operators.convert import as_sparse, matrix_of
 
 
 def stacked(blocks: Sequence[Any]) -> Any:
@@ -21,7 +22,22 @@ def stacked(blocks: Sequence[Any]) -> Any:
     return np.vstack(blocks)
 
 
-def open_ended(limits: Any) -> Array:
-    """Limits with those that mean none infinite, before anything is computed with them."""
-    values = np.asarray(limits, np.float64)
-    return np.where(abs(values) >= NO_BOUND, np.copysign(np.inf, values), values)
+def open_ended(name: str, limits: Any) -> Array:
+    """Limits with those that mean none infinite, before anything is computed with them; NaN is an error."""
+    values = unmasked(name, limits)
+    if values.dtype.kind not in "biuf":
+        return real(name, values)  # which says what is wrong
+    none = abs(values) >= NO_BOUND
+    finite = real(name, np.where(none, 0.0, values), empty=True)
+    return np.where(none, np.copysign(np.inf, values), finite)
+
+
+def matrix_for(columns: int, name: str, value: Any) -> Any:
+    """A checked matrix, dense or CSR, for that many variables; one row may be a vector."""
+    if sp.issparse(value):
+        checked = as_sparse(name, value, empty=True)
+    else:
+        checked = matrix_of(name, np.atleast_2d(value), empty=True)
+    if checked.shape[1] != columns:
+        raise ValueError(f"{name} has {checked.shape[1]} columns, expected {columns}, the number of variables")
+    return checked
