@@ -102,7 +102,7 @@ def test_it_works_in_pipelines_searches_and_for_several_classes():
 def test_what_cannot_be_fitted_is_told():
     with pytest.raises(ValueError, match="no such coefficients"):
         ConstrainedRidge(bounds=(0, 0.1), constraints=LIMITS).fit(X, TARGET)
-    with pytest.raises(ValueError, match="constraint 0.A has 3 columns, expected 6"):
+    with pytest.raises(ValueError, match=r"constraint 0\.A has 3 columns, expected 6"):
         ConstrainedRidge(constraints=LinearConstraint(np.ones((1, 3)), 0, 1)).fit(X, TARGET)
     with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
         LinearSVM(max_iter=1).fit(X, CLASSES)
