@@ -9,10 +9,8 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import tempfile
 import zlib
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +20,9 @@ import scipy.sparse as sp
 from dapd.arguments import near_miss, number, real, whole
 from dapd.arrays import Array
 from dapd.frontends.containers import Room, mat_arrays, npz_arrays
-from dapd.frontends.mps_lines import check_lines
+from dapd.frontends.lines import WrongLine
+from dapd.frontends.lp_format import read_lp
+from dapd.frontends.mps_format import read_mps
 from dapd.frontends.rows import open_ended
 from dapd.model.problem import Problem
 from dapd.operators.convert import as_sparse
@@ -40,13 +40,6 @@ PARTS = ("data", "indices", "indptr", "shape")  # of a CSC matrix, as SciPy name
 
 class FileError(ValueError):
     """A file that cannot be read; the message is one line with the place of the fault."""
-
-
-class WrongLine(Exception):
-    """A mistake in a line of a text file."""
-
-    def __init__(self, line: int, message: str) -> None:
-        self.line, self.message = line, message
 
 
 class Loaded(NamedTuple):
@@ -182,42 +175,11 @@ def _known(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mps(content: bytes, room: Room) -> Fields:
-    if find_spec("highspy") is None:
-        raise ValueError("reading it needs highspy; run pip install 'dapd[files]'")
-    import highspy
+    return read_mps(_text(content))
 
-    wrong = check_lines(_text(content).splitlines())
-    if wrong is not None:
-        raise WrongLine(wrong.line, wrong.message)
-    reader, said = highspy.Highs(), list[str]()  # type: ignore[no-untyped-call]
-    reader.setOptionValue("log_to_console", False)
-    reader.cbLogging.subscribe(lambda event: said.append(event.message.strip()))
-    with tempfile.TemporaryDirectory() as folder:
-        copied = Path(folder) / "model.mps"  # HiGHS goes by the ending, and does not know .qps
-        copied.write_bytes(content)
-        status = reader.readModel(str(copied))
-    if status == highspy.HighsStatus.kError:
-        errors = [line.removeprefix("ERROR:").strip() for line in said if line.startswith("ERROR")]
-        raise ValueError(f"HiGHS cannot read this: {(errors or ['no reason given'])[0]}")
-    model = reader.getModel()
-    lp = model.lp_
-    sign = -1.0 if lp.sense_ == highspy.ObjSense.kMaximize else 1.0
-    n, m = lp.num_col_, lp.num_row_
-    A = lp.a_matrix_
-    fields = {
-        "q": sign * np.array(lp.col_cost_),
-        "r": sign * lp.offset_,
-        "A": sp.csc_array((A.value_, A.index_, A.start_), shape=(m, n)) if m else None,
-        "l": np.array(lp.row_lower_) if m else None,
-        "u": np.array(lp.row_upper_) if m else None,
-        "lb": np.array(lp.col_lower_),
-        "ub": np.array(lp.col_upper_),
-    }
-    if model.hessian_.dim_:
-        H = model.hessian_
-        lower = sp.csc_array((H.value_, H.index_, H.start_), shape=(n, n))
-        fields["P"] = sign * (lower + sp.tril(lower, -1).T)
-    return fields, sign
+
+def _lp(content: bytes, room: Room) -> Fields:
+    return read_lp(_text(content))
 
 
 def _problem(name: str, fields: Mapping[str, Any], sign: float, room: Room) -> Loaded:
@@ -355,4 +317,5 @@ READERS: dict[str, Callable[[bytes, Room], Fields]] = {
     ".json": _json,
     ".qps": _mps,
     ".mps": _mps,
+    ".lp": _lp,
 }
