@@ -367,6 +367,8 @@ def test_rows_of_an_lp_file_are_what_they_say(tmp_path):
     np.testing.assert_array_equal(problem.M.dense(), [[1, 2], [4, 0], [2, -1], [2, 1], [0, 1]])
     np.testing.assert_array_equal(problem.phi.lower, [-3, 1, -np.inf, -5, 3])
     np.testing.assert_array_equal(problem.phi.upper, [6, 6, 5, -5, np.inf])
+    rows = "c: <= 3\n 3001: x + .y >= 1\n 2 <= .y"
+    np.testing.assert_array_equal(read_rows(tmp_path, rows).problem.M.dense(), [[0, 0, 0], [1, 0, 1], [0, 0, 1]])
 
 
 def test_the_objective_of_an_lp_file_is_what_it_says(tmp_path):

@@ -39,7 +39,7 @@ HEADER = re.compile(
     r"(?![\w.\[])(?!\s*:)",
     re.IGNORECASE,
 )
-NAME = r"[A-Za-z_!\"#$%&(),;?@'`{}~|][\w.!\"#$%&(),;?@'`{}~|]*(?:\[[^\]\s]*\][\w.]*)*"
+NAME = r"(?:[A-Za-z_!\"#$%&(),;?@'`{}~|]|\.(?!\d))[\w.!\"#$%&(),;?@'`{}~|]*(?:\[[^\]\s]*\][\w.]*)*"
 TOKEN = re.compile(
     rf"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>{NAME})|(?P<sign>->|<=|=<|>=|=>|[-+*/^:\[\]<>=]))"
 )
@@ -189,10 +189,11 @@ class _Model:
                 )
 
     def _row(self, tokens: _Tokens) -> tuple[dict[int, float], float, float]:
+        is_empty = tokens.peek().text in SENSES  # as in c: <= 3
         left, constant = self._sum(tokens)
         limits = {"<": np.inf, ">": -np.inf}
         sense = SENSES[tokens.take(*SENSES, what="<=, >= or =").text]
-        if left:
+        if left or is_empty:
             limits = _limited(limits, sense, _signed(tokens))
         else:  # a number on the left, and perhaps another one on the right
             limits = _limited(limits, OPPOSITE[sense], _limit(constant))
@@ -319,7 +320,7 @@ def _sparse(entries: list[tuple[int, int, float]], shape: tuple[int, int]) -> An
 
 def _label(tokens: _Tokens) -> str:
     """The name of the objective or of a row, if there is one."""
-    if tokens.peek().kind == "name" and tokens.peek(1).text == ":":
+    if tokens.peek().kind in ("name", "number") and tokens.peek(1).text == ":":
         name = tokens.take().text
         tokens.take(":")
         return name
