@@ -7,63 +7,31 @@ know.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from dapd.arguments import NO_BOUND, near_miss
 from dapd.frontends.lines import NOT_CONVEX, WrongLine
+from dapd.frontends.lp_words import Tokens, sections
 
-SECTIONS = {
-    "objective": ("minimize", "minimum", "min", "maximize", "maximum", "max"),
-    "rows": ("subject to", "such that", "st", "s.t.", "st."),
-    "bounds": ("bounds", "bound"),
-    "integers": ("generals", "general", "gen", "integers", "integer", "int", "binaries", "binary", "bin"),
-    "semi-continuous": ("semi-continuous", "semis", "semi"),
-    "sos": ("sos", "sos1", "sos2"),
-    "other": ("lazy constraints", "user cuts", "general constraints", "gencons", "pwlobj", "scenario"),
-    "end": ("end",),
-}
 OUTSIDE = {  # sections of other classes of problems
     "integers": NOT_CONVEX,
     "semi-continuous": "semi-continuous variables are not supported, since dapd solves convex problems",
     "sos": "special ordered sets are not supported, since dapd solves convex problems",
     "other": "this section is not supported",
 }
-KEYWORDS = {word: section for section, words in SECTIONS.items() for word in words}
-HEADER = re.compile(
-    rf"\s*({'|'.join(re.escape(word).replace(chr(92) + ' ', r'[ ]+') for word in sorted(KEYWORDS, key=len)[::-1])})"
-    r"(?![\w.\[])(?!\s*:)",
-    re.IGNORECASE,
-)
-NAME = r"(?:[A-Za-z_!\"#$%&(),;?@'`{}~|]|\.(?!\d))[\w.!\"#$%&(),;?@'`{}~|]*(?:\[[^\]\s]*\][\w.]*)*"
-TOKEN = re.compile(
-    rf"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>{NAME})|(?P<sign>->|<=|=<|>=|=>|[-+*/^:\[\]<>=]))"
-)
 INFINITE = ("inf", "infinity")
 SENSES = {"<": "<", "<=": "<", "=<": "<", ">": ">", ">=": ">", "=>": ">", "=": "="}
 OPPOSITE = {"<": ">", ">": "<", "=": "="}
-
-
-class Token(NamedTuple):
-    """A word of a file."""
-
-    kind: str  # number, name or sign
-    text: str
-    line: int
-
-
-END = Token("end", "the end of the section", 0)
 
 
 def read_lp(text: str) -> tuple[dict[str, Any], float]:
     """The fields of the problem, minimised, and the sign: −1 if the file maximises."""
     model = _Model()
     sign, seen = 1.0, set[str]()
-    for section, word, tokens in _sections(text):
+    for section, word, tokens in sections(text):
         if section in seen and section in ("objective", "rows"):
             raise WrongLine(tokens.line, f"there are two sections {word}")
         seen.add(section)
@@ -77,79 +45,6 @@ def read_lp(text: str) -> tuple[dict[str, Any], float]:
         elif section in OUTSIDE and tokens.left:
             raise WrongLine(tokens.line, f"{word}: {OUTSIDE[section]}")
     return model.fields(sign), sign
-
-
-class _Tokens:
-    """The words of a section, one after the other."""
-
-    def __init__(self, line: int) -> None:
-        self.line = line  # of the last word that was taken
-        self.words: list[Token] = []
-        self.at = 0
-
-    @property
-    def left(self) -> bool:
-        return self.at < len(self.words)
-
-    def peek(self, ahead: int = 0) -> Token:
-        return self.words[self.at + ahead] if self.at + ahead < len(self.words) else END
-
-    def take(self, *wanted: str, what: str = "") -> Token:
-        """The next word, if it is one of those that are wanted, by kind or by text."""
-        token = self.peek()
-        if wanted and token.kind not in wanted and token.text not in wanted:
-            found = token.text if token is END else repr(token.text)
-            raise WrongLine(
-                token.line or self.line, f"expected {what or ' or '.join(map(repr, wanted))}, found {found}"
-            )
-        self.at, self.line = self.at + 1, token.line
-        return token
-
-    def accept(self, *wanted: str) -> Token | None:
-        """The next word if it is one of those, else None."""
-        token = self.peek()
-        return self.take() if token is not END and (token.kind in wanted or token.text in wanted) else None
-
-
-def _sections(text: str) -> Iterator[tuple[str, str, _Tokens]]:
-    """Sections with the word that begins each, and their words."""
-    lines = text.splitlines()
-    section, word, tokens = "", "", _Tokens(1)
-    for number, line in enumerate(lines, start=1):
-        rest = line.partition("\\")[0]  # without the comment
-        if not rest.strip():
-            continue
-        header, after = _header(rest)
-        if not section and KEYWORDS.get(header) != "objective":
-            hint = "; only the LP format of CPLEX is read, not that of lp_solve" if ":" in rest else ""
-            raise WrongLine(number, f"expected Minimize or Maximize, found {rest.strip()[:40]!r}{hint}")
-        if header:
-            if section:
-                yield section, word, tokens
-            if KEYWORDS[header] == "end":
-                return
-            section, word, tokens, rest = KEYWORDS[header], header, _Tokens(number), after
-        tokens.words.extend(_words(rest, number))
-    raise WrongLine(max(len(lines), 1), "the file ends without End")
-
-
-def _header(line: str) -> tuple[str, str]:
-    """The word that begins a section and what follows it; an empty word if the line begins none."""
-    found = HEADER.match(line)
-    word = " ".join(found[1].lower().split()) if found else ""
-    after = line[found.end() :] if found else ""
-    # other sections have a line of their own, so their words may be variables too
-    return (word, after) if not after.strip() or KEYWORDS[word] in ("objective", "rows") else ("", "")
-
-
-def _words(line: str, number: int) -> Iterator[Token]:
-    at, line = 0, line.rstrip()
-    while at < len(line):
-        found = TOKEN.match(line, at)
-        if found is None:
-            raise WrongLine(number, f"{line[at:].split()[0]!r} is neither a number nor a name")
-        at = found.end()
-        yield Token(str(found.lastgroup), found[str(found.lastgroup)], number)
 
 
 class _Model:
@@ -168,13 +63,13 @@ class _Model:
     def variable(self, name: str) -> int:
         return self.names.setdefault(name, len(self.names))
 
-    def read_objective(self, tokens: _Tokens) -> None:
+    def read_objective(self, tokens: Tokens) -> None:
         _label(tokens)
         self.costs, self.constant = self._sum(tokens, quadratic=True)
         if tokens.left:
             tokens.take("+", "-", what="+, - or the end of the objective")
 
-    def read_rows(self, tokens: _Tokens) -> None:
+    def read_rows(self, tokens: Tokens) -> None:
         while tokens.left:
             label = _label(tokens)
             if label and label in self.row_names:
@@ -188,7 +83,7 @@ class _Model:
                     "is one number, and the next row begins on another line",
                 )
 
-    def _row(self, tokens: _Tokens) -> tuple[dict[int, float], float, float]:
+    def _row(self, tokens: Tokens) -> tuple[dict[int, float], float, float]:
         is_empty = tokens.peek().text in SENSES  # as in c: <= 3
         left, constant = self._sum(tokens)
         limits = {"<": np.inf, ">": -np.inf}
@@ -209,7 +104,7 @@ class _Model:
             raise WrongLine(tokens.line, "indicator constraints are not supported, since dapd solves convex problems")
         return left, limits[">"] - constant, limits["<"] - constant
 
-    def _sum(self, tokens: _Tokens, *, quadratic: bool = False) -> tuple[dict[int, float], float]:
+    def _sum(self, tokens: Tokens, *, quadratic: bool = False) -> tuple[dict[int, float], float]:
         """Coefficients of variables, and the constant, of a sum that ends where no sign follows."""
         linear: dict[int, float] = {}
         constant, first = 0.0, True
@@ -234,7 +129,7 @@ class _Model:
                 linear[at] = linear.get(at, 0.0) + value
         return linear, constant
 
-    def _group(self, tokens: _Tokens, sign: float) -> None:
+    def _group(self, tokens: Tokens, sign: float) -> None:
         """[ … ]/2, a sum of squares and products."""
         tokens.take("[")
         first = True
@@ -254,14 +149,14 @@ class _Model:
         if float(tokens.take("number", what="2").text) != 2:
             raise WrongLine(tokens.line, "squares and products in the objective are [ … ]/2")
 
-    def read_bounds(self, tokens: _Tokens) -> None:
+    def read_bounds(self, tokens: Tokens) -> None:
         while tokens.left:
             line = tokens.peek().line
             self._bound(tokens)
             if tokens.peek().line == line:
                 raise WrongLine(line, f"{tokens.peek().text!r} after a bound; each bound has a line of its own")
 
-    def _bound(self, tokens: _Tokens) -> None:
+    def _bound(self, tokens: Tokens) -> None:
         sides = []
         if tokens.peek().kind != "name" or tokens.peek().text.lower() in INFINITE:
             value = _signed(tokens)
@@ -318,7 +213,7 @@ def _sparse(entries: list[tuple[int, int, float]], shape: tuple[int, int]) -> An
     return sp.csc_array(sp.coo_array((values, (i, j)), shape=shape))
 
 
-def _label(tokens: _Tokens) -> str:
+def _label(tokens: Tokens) -> str:
     """The name of the objective or of a row, if there is one."""
     if tokens.peek().kind in ("name", "number") and tokens.peek(1).text == ":":
         name = tokens.take().text
@@ -327,14 +222,14 @@ def _label(tokens: _Tokens) -> str:
     return ""
 
 
-def _signs(tokens: _Tokens) -> float:
+def _signs(tokens: Tokens) -> float:
     sign = 1.0
     while (found := tokens.accept("+", "-")) is not None:
         sign = -sign if found.text == "-" else sign
     return sign
 
 
-def _signed(tokens: _Tokens) -> float:
+def _signed(tokens: Tokens) -> float:
     """A limit: a number with signs, perhaps infinite."""
     sign = _signs(tokens)
     if tokens.peek().text.lower() in INFINITE:
