@@ -10,7 +10,7 @@ import numpy as np
 import qpsolvers
 from qpsolvers.solvers import solve_function
 
-from dapd.arguments import real
+from dapd.arguments import real, renamed
 from dapd.arrays import Array
 from dapd.frontends.rows import matrix_for, open_ended, stacked
 from dapd.problems.quadratic import qp
@@ -60,7 +60,8 @@ def solve_problem(
         if lower is not None and upper is not None and np.any(lower > upper):
             solution.extras = {"status": "infeasible", "message": "a lower bound on x is above an upper one"}
             return solution
-        model = qp(P, q, *_rows(A, b, G, h, columns), lower, upper)
+        with renamed(l="b or h", u="b or h"):
+            model = qp(P, q, *_rows(A, b, G, h, columns), lower, upper)
     except (TypeError, ValueError) as error:
         raise qpsolvers.ProblemError(str(error)) from error
     built = perf_counter()
