@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
+from pathlib import Path
 
 import pytest
 import rich.console
@@ -19,6 +21,8 @@ from dapd.engines import ENGINES, native
 from dapd.engines.threads import available
 from dapd.reproduce import Progress, catalogue, sessions
 from dapd.reproduce.runs import Run
+
+PYPROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(autouse=True)
@@ -154,6 +158,37 @@ def test_ctrl_c_stops_the_workers_and_says_how_to_continue(tmp_path):
     assert process.returncode == 130
     assert "Run the same command to continue" in output
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("name", ["dapd", "scipy.sparse", "dapd.cli.versions"])
+def test_ctrl_c_during_imports_is_quiet_and_has_its_exit_status(name):
+    module, function = PYPROJECT["project"]["scripts"]["dapd"].split(":")
+    code = f"""
+import os, signal, sys
+
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from {module} import {function} as main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize("command", ["solve", "explain"])
+def test_ctrl_c_while_a_file_is_read_has_its_exit_status(command, monkeypatch):
+    def load(path, **_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dapd.cli.files.load", load)
+    done = run(command, "some.npz")
+    assert done.exit_code == 130
+    assert "Traceback" not in done.output
 
 
 def test_bar_moves_with_the_work_done():

@@ -5,6 +5,7 @@ import re
 import cvxpy as cp
 import numpy as np
 import pytest
+from cvxpy.reductions.solvers import defines
 from cvxpy.tests import solver_test_helpers as helpers
 from cvxpy.tests import test_qp_solvers as cvxpy_tests
 
@@ -216,6 +217,52 @@ def test_limits_statistics_and_options(capsys):
         problem.solve(solver=SOLVER, toll=1e-5)
     with pytest.raises(cp.SolverError):
         cp.Problem(cp.Minimize(cp.norm2(x - 1))).solve(solver=SOLVER)
+
+
+REFUSED = [
+    (lambda x: [cp.norm2(x) <= 1], "second-order cones", "CLARABEL or cp.SCS, or dapd.Problem, .* dapd.GroupBall"),
+    (lambda x: [cp.log(x[0]) >= 0], "exponential cones", "dapd.Smooth"),
+    (lambda x: [cp.bmat([[x[0], x[1]], [x[1], x[2]]]) >> 0], "semidefinite matrices", "use cp.CLARABEL or cp.SCS"),
+    (lambda x: [cp.PowCone3D(x[0], x[1], x[2], 0.3)], "power cones", "use cp.CLARABEL or cp.SCS"),
+    (lambda x: [x[0] == cp.Variable(boolean=True)], "some variables are integer", "cp.HIGHS"),
+]
+
+
+@pytest.mark.parametrize(("constraints", "what", "instead"), REFUSED)
+def test_what_is_no_qp_is_named_with_what_to_use_instead(constraints, what, instead, registered):
+    x = cp.Variable(3)
+    with pytest.raises(cp.SolverError, match=rf"{what}.*{instead}"):
+        cp.Problem(cp.Minimize(cp.sum_squares(x)), constraints(x)).solve(solver="DAPD")
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """DAPD by name, for one test."""
+    monkeypatch.setattr(defines, "SOLVER_MAP_QP", {**defines.SOLVER_MAP_QP})
+    dapd.cvxpy.register()
+
+
+def test_a_name_suffices_after_registering(registered):
+    assert "DAPD" in cp.installed_solvers()
+    x = cp.Variable(3)
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(x - 1)), [cp.sum(x) == 2])
+    problem.solve(solver="dapd")
+    assert problem.solver_stats.solver_name == "DAPD"
+    assert abs(x.value - 2 / 3).max() < 1e-6
+    problem.solve()
+    assert problem.solver_stats.solver_name != "DAPD"
+
+
+@pytest.mark.parametrize("far", [1e20, 1e30])
+def test_far_limits_are_none_also_on_scaled_variables(far):
+    x = cp.Variable(3)
+    rows = [2e6 * x <= far, -3e6 * x[0] <= far, 1e6 * x[2] >= -far, x[0] + x[1] <= far, cp.sum(x) == 2]
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(x - 1)), rows)
+    problem.solve(solver=SOLVER)
+    lower, upper = problem._solver_cache["DAPD"][0].problem.bounds
+    assert np.all(np.isinf(lower) & np.isinf(upper))
+    assert abs(x.value - 2 / 3).max() < 1e-6
+    assert abs(rows[3].dual_value) < 1e-9
 
 
 def test_instances_are_equal():

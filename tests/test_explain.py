@@ -31,10 +31,17 @@ def prospect(explanation, name):
     return found
 
 
-def test_what_is_printed_is_what_is_returned(capsys):
+def test_what_is_returned_is_shown_as_a_table_and_printed_once(capsys):
     explanation = dapd.explain(equations())
-    assert capsys.readouterr().out == f"{explanation}\n"
+    assert capsys.readouterr().out == ""
+    assert repr(explanation) == str(explanation)
+    assert str(explanation).startswith("Problem(Quadratic")
     assert str(explanation).endswith(explanation.sentence)
+
+
+def test_an_identity_has_no_dtype_of_its_own():
+    shown = str(dapd.explain(dapd.Problem(dapd.Quadratic(np.ones(3)), dapd.Identity(3), np.zeros(3), dapd.L1(1.0))))
+    assert shown.startswith("Problem(Quadratic(mu=1, L=1), Identity(3 × 3), L1)")
 
 
 def test_nothing_is_solved(monkeypatch):
@@ -85,7 +92,10 @@ def test_reasons_are_given_for_what_is_impossible(monkeypatch):
     free = dapd.Problem(dapd.Quadratic(None, np.ones(3)), np.ones((1, 3)), [1.0], bounds=(0, 1))
     assert "not strongly convex" in prospect(dapd.explain(free), "x-DAPD, theorem constants").why
     bounded = equations(bounds=(-3, 3))
-    assert "s_min = 0" in prospect(dapd.explain(bounded), "y-DAPD, theorem constants").why
+    why = prospect(dapd.explain(bounded), "y-DAPD, theorem constants").why
+    assert why == "the theorems have no bounds, and bounds as rows depend on the rows of M: s_min = 0"
+    twice = dapd.Problem(dapd.Quadratic(np.ones(3)), np.ones((2, 3)), np.ones(2), dapd.NonNegative())
+    assert "rows of M depend" in prospect(dapd.explain(twice), "y-DAPD, theorem constants").why
     monkeypatch.setattr(direct, "is_installed", lambda: False)
     assert prospect(dapd.explain(equations()), "Clarabel").why == "clarabel is not installed"
 

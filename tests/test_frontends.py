@@ -21,13 +21,36 @@ def test_dapd_alone_imports_no_other_library():
     assert run(f"import sys, dapd; dir(dapd); print([name for name in {HEAVY} if name in sys.modules])") == "[]"
 
 
+MODULES = {
+    "cvxpy": "DAPD",
+    "experiments": "newton",
+    "files": "load",
+    "jax": "solve",
+    "lower_bounds": "affine",
+    "problems": "qp",
+    "qpsolvers": "register",
+    "reproduce": "choose",
+    "sklearn": "LinearSVM",
+    "testing": "check_prox",
+    "theory": "x_dapd",
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_are_imported_as_well_as_reached_as_attributes(name):
+    found = MODULES[name]
+    code = f"import dapd.{name}; from dapd.{name} import {found}; print(dapd.{name}.{found} is {found})"
+    assert run(code) == "True"
+
+
+@pytest.mark.parametrize("use", ["dapd.{}", "import dapd.{}"])
 @pytest.mark.parametrize("name", ["cvxpy", "qpsolvers", "sklearn"])
-def test_a_missing_library_is_named_with_the_command_that_installs_it(name):
+def test_a_missing_library_is_named_with_the_command_that_installs_it(name, use):
     code = f"""
 import sys, dapd
 sys.modules[{name!r}] = None  # importing it raises ModuleNotFoundError
 try:
-    dapd.{name}
+    {use.format(name)}
 except ModuleNotFoundError as error:
     print(error)
 """
@@ -35,7 +58,13 @@ except ModuleNotFoundError as error:
 
 
 def test_names_are_listed():
-    assert {"cvxpy", "qpsolvers", "sklearn", "minimize", "lsq_linear", "problems"} <= set(dir(dapd))
+    assert {"cvxpy", "qpsolvers", "sklearn", "minimize", "lsq_linear", "problems", "files"} <= set(dir(dapd))
+
+
+def test_only_public_names_are_listed():
+    code = "import dapd, dapd.cli, dapd.frontends.scipy; print(*(name for name in dir(dapd) if name[:2] != '__'))"
+    listed = set(run(code).split())
+    assert listed == {*dapd.__all__, "cvxpy", "jax", "qpsolvers", "reproduce", "sklearn", "torch"}
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csc_array])

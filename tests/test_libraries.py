@@ -105,3 +105,13 @@ def test_mixed_and_nullable_columns_are_numbers():
         dapd.Problem(dapd.Quadratic(np.ones(2)), missing, [0, 0])
     with pytest.raises(TypeError, match="M must be real numbers"):
         dapd.Problem(dapd.Quadratic(np.ones(2)), pd.DataFrame({"a": ["x", "y"], "b": [1.0, 2.0]}), [0, 0])
+
+
+@pytest.mark.parametrize(
+    "text", [pd.Series(["1", "-1"]), pd.Series(["1", "-1"], dtype="string"), pd.Series(pd.Categorical(["1", "-1"]))]
+)
+def test_text_is_no_number_even_if_it_reads_like_one(text):
+    with pytest.raises(TypeError, match="d must be real numbers, found dtype object"):
+        dapd.LeastSquares(np.eye(2), text)
+    with pytest.raises(TypeError, match="M must be real numbers"):
+        dapd.Problem(dapd.Quadratic(np.ones(2)), pd.DataFrame({"a": text, "b": [1.0, 2.0]}), [0, 0])

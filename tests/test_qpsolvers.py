@@ -84,6 +84,40 @@ def test_errors_are_those_of_qpsolvers():
         qpsolvers.solve_qp(np.eye(2), np.zeros(2), solver="dapd", toll=1e-3)
 
 
+ROWS, TWO = np.ones((2, 3)), np.ones(2)
+WRONG = [
+    ({"G": np.ones((2, 4)), "h": TWO}, "G has 4 columns, expected 3"),
+    ({"G": np.ones((2, 4)), "h": TWO, "A": ROWS, "b": TWO}, "G has 4 columns, expected 3"),
+    ({"A": sp.csc_matrix(np.ones((2, 2))), "b": TWO, "G": ROWS, "h": TWO}, "A has 2 columns, expected 3"),
+    ({"G": ROWS, "h": np.ones(3)}, "h has 3 entries, expected 2, the number of rows of G"),
+    ({"A": ROWS, "b": np.ones(3)}, "b has 3 entries, expected 2, the number of rows of A"),
+    ({"G": ROWS, "h": np.array([1, np.nan])}, r"h holds NaN .* h\[1\]"),
+    ({"G": ROWS, "h": np.array([1, -1e30])}, "h must be above -1e20"),
+    ({"A": ROWS, "b": np.array([1, np.inf])}, r"b holds NaN or infinite entries, the first at b\[1\]"),
+    ({"G": ROWS * np.nan, "h": TWO}, "G holds NaN"),
+    ({"lb": TWO, "ub": np.ones(4)}, "lb has 2 entries, expected 3, the number of variables"),
+    ({"lb": np.zeros(3), "ub": np.ones(4)}, "ub has 4 entries, expected 3"),
+    ({"ub": np.array([1, np.nan, 1])}, "ub holds NaN"),
+]
+
+
+@pytest.mark.parametrize(("data", "message"), WRONG)
+def test_errors_have_the_names_of_qpsolvers(data, message):
+    with pytest.raises(qpsolvers.ProblemError, match=f"^{message}"):
+        qpsolvers.solve_qp(np.eye(3), np.ones(3), **data, solver="dapd")
+
+
+@pytest.mark.parametrize("far", [1e20, 1e30])
+def test_far_limits_are_none(far):
+    problem = qpsolvers.Problem(
+        np.eye(3), np.ones(3), G=np.ones((2, 3)), h=np.array([far, -4.0]), lb=np.full(3, -far), ub=np.full(3, far)
+    )
+    solution = qpsolvers.solve_problem(problem, solver="dapd")
+    assert abs(solution.x + 4 / 3).max() < 1e-7
+    assert solution.z[0] == 0
+    assert not solution.z_box.any()
+
+
 def test_registering_twice_changes_nothing():
     dapd.qpsolvers.register()
     assert qpsolvers.available_solvers.count("dapd") == 1

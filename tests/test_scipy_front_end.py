@@ -110,3 +110,98 @@ def test_lsq_linear_takes_linear_constraints():
     assert abs(EQUATIONS @ found.x - 0.1).max() < 1e-8
     assert (ROWS @ found.x).max() < 0.2 + 1e-8
     assert np.all(u >= 0)
+
+
+def square(x):
+    return float(x @ x)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("jac", [True, lambda x: 2 * x])
+def test_a_value_that_is_not_finite_is_no_success(wrong, jac):
+    found = dapd.minimize((lambda x: (wrong, 2 * x)) if jac is True else (lambda x: wrong), np.ones(2), jac=jac)
+    assert not found.success
+    assert found.status == 4
+    assert found.message.startswith(f"fun is {wrong} at x")
+
+
+WRONG_FUNCTIONS = [
+    (lambda x: None, lambda x: 2 * x, TypeError, "fun must return a number, and returned None"),
+    (lambda x: x, lambda x: 2 * x, TypeError, "fun must return a number"),
+    (lambda x: "3", lambda x: 2 * x, TypeError, "fun must return a number, and returned '3'"),
+    (lambda x: 1j, lambda x: 2 * x, TypeError, "fun must return a number"),
+    (square, True, TypeError, r"fun must return a pair \(value, gradient\)"),
+    (square, lambda x: None, TypeError, "jac must be a vector of 2 numbers, found None"),
+    (square, lambda x: np.ones(3), TypeError, r"jac must be a vector of 2 numbers, found shape \(3,\)"),
+    (square, lambda x: ["1", "2"], TypeError, "jac must be a vector of 2 numbers"),
+    (square, lambda x: np.nan * x, ValueError, "jac is not finite at x0"),
+    (lambda x: np.nan, None, ValueError, "the gradient of fun by central differences is not finite at x0"),
+]
+
+
+@pytest.mark.parametrize(("fun", "jac", "error", "message"), WRONG_FUNCTIONS)
+def test_a_wrong_function_is_named_as_scipy_names_it(fun, jac, error, message):
+    with pytest.raises(error, match=f"^{message}"):
+        dapd.minimize(fun, np.zeros(2), jac=jac)
+
+
+def test_an_error_inside_the_function_is_left_alone():
+    class Own(ValueError):
+        def __init__(self, one, two):
+            super().__init__(one, two)
+
+    def fun(x):
+        raise Own("f.grad", "f")
+
+    with pytest.raises(Own) as caught:
+        dapd.minimize(fun, np.zeros(2))
+    assert caught.value.args == ("f.grad", "f")
+
+
+def test_a_start_outside_the_bounds_is_moved_into_them():
+    seen = []
+
+    def gradient(x):
+        seen.append(x)
+        return 2 * x
+
+    found = dapd.minimize(square, np.array([-5.0, 5.0]), jac=gradient, bounds=so.Bounds([1, -np.inf], 2))
+    assert found.success
+    assert np.array_equal(seen[0], [1, 2])
+
+
+WRONG_CONSTRAINTS = [
+    (so.LinearConstraint(np.full((2, 2), np.nan), 0, 1), r"constraint 1\.A holds NaN .* constraint 1\.A\[0, 0\]"),
+    (so.LinearConstraint(np.ones((2, 3)), 0, 1), r"constraint 1\.A has 3 columns, expected 2"),
+    (so.LinearConstraint(np.ones((2, 2)), np.nan, 1), r"constraint 1\.lb holds NaN"),
+    ({"type": "ineq", "fun": lambda x: np.nan}, r"constraint 1\.fun is \[nan\] at x = 0"),
+    ({"type": "eq", "fun": lambda x: np.inf}, r"constraint 1\.fun is \[inf\] at x = 0"),
+    ({"type": "eq", "fun": lambda x: "a"}, r"constraint 1\.fun must return a number or a vector"),
+]
+
+
+@pytest.mark.parametrize(("constraint", "message"), WRONG_CONSTRAINTS)
+def test_a_wrong_constraint_is_named(constraint, message):
+    first = so.LinearConstraint(np.ones((1, 2)), 0, 1)
+    with pytest.raises((ValueError, TypeError), match=f"^{message}"):
+        dapd.minimize(square, np.ones(2), constraints=[first, constraint])
+
+
+@pytest.mark.parametrize("far", [1e20, 1e30, np.inf])
+def test_far_limits_are_none(far):
+    rows = [
+        {"type": "ineq", "fun": lambda x: np.array([far + 3 * x[0], x[0] + x[1] - 1])},
+        so.LinearConstraint([1, 2], -far, [far]),
+    ]
+    found = dapd.minimize(square, np.zeros(2), jac=lambda x: 2 * x, bounds=[(-far, far)] * 2, constraints=rows)
+    assert found.success
+    assert abs(found.x - 0.5).max() < 1e-5
+    assert found.multipliers[0][0] == 0
+    fit = dapd.lsq_linear(np.eye(2), [1, 2], (-far, [far, 1]), constraints=rows[1])
+    assert abs(fit.x - 1).max() < 1e-8
+    assert np.array_equal(fit.active_mask, [0, 1])
+
+
+def test_lsq_linear_names_its_own_arguments():
+    with pytest.raises(ValueError, match=r"^b has 2 entries, expected 3"):
+        dapd.lsq_linear(np.ones((3, 2)), [1, 2])

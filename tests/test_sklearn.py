@@ -102,7 +102,23 @@ def test_it_works_in_pipelines_searches_and_for_several_classes():
 def test_what_cannot_be_fitted_is_told():
     with pytest.raises(ValueError, match="no such coefficients"):
         ConstrainedRidge(bounds=(0, 0.1), constraints=LIMITS).fit(X, TARGET)
-    with pytest.raises(ValueError, match="constraint 0 is for 3 variables, expected 6"):
+    with pytest.raises(ValueError, match=r"constraint 0\.A has 3 columns, expected 6"):
         ConstrainedRidge(constraints=LinearConstraint(np.ones((1, 3)), 0, 1)).fit(X, TARGET)
     with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
         LinearSVM(max_iter=1).fit(X, CLASSES)
+
+
+@pytest.mark.parametrize("kind", [list, np.array, lambda y: pd.Series(y, dtype=object)])
+@pytest.mark.parametrize("model", [ConstrainedRidge(), LinearSVM()])
+def test_a_target_that_is_none_is_named(model, kind):
+    with pytest.raises(ValueError, match=r"y\[1\] is None"):
+        model.fit(X[:4], kind([1, None, -1, 1]))
+
+
+@pytest.mark.parametrize("far", [1e20, 1e30])
+def test_far_bounds_are_none(far):
+    model = ConstrainedRidge(alpha=2.0, bounds=(-far, far), tol=1e-9).fit(X, TARGET)
+    assert abs(model.coef_ - Ridge(alpha=2.0).fit(X, TARGET).coef_).max() < 1e-6
+    rows = LinearConstraint(np.ones((1, 6)), -far, far)
+    again = ConstrainedRidge(alpha=2.0, constraints=rows, tol=1e-9).fit(X, TARGET)
+    assert abs(model.coef_ - again.coef_).max() < 1e-6

@@ -28,9 +28,21 @@ from dapd.spectrum.estimate import Spectrum, SpectrumWarning, estimate_spectrum
 
 __version__ = "0.1.0"
 
-LAZY = ("experiments", "jax", "lower_bounds", "problems", "reproduce", "testing", "torch")  # imported on first use
+# modules that are imported on first use, and functions of dapd.frontends.scipy
+LAZY = (
+    "cvxpy",
+    "experiments",
+    "files",
+    "jax",
+    "lower_bounds",
+    "problems",
+    "qpsolvers",
+    "reproduce",
+    "sklearn",
+    "testing",
+    "torch",
+)
 SCIPY = ("lsq_linear", "minimize")
-FRONT_ENDS = ("cvxpy", "qpsolvers", "sklearn", *SCIPY)
 
 __all__ = [
     "L1",
@@ -73,6 +85,7 @@ __all__ = [
     "estimate_spectrum",
     "experiments",
     "explain",
+    "files",
     "lower_bounds",
     "lsq_linear",
     "minimize",
@@ -87,22 +100,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in LAZY:
         return import_module(f"dapd.{name}")
-    if name in FRONT_ENDS:
-        return _front_end(name)
+    if name in SCIPY:
+        return getattr(import_module("dapd.frontends.scipy"), name)
     raise AttributeError(f"module 'dapd' has no attribute {name!r}")
 
 
-def _front_end(name: str) -> Any:
-    """The module dapd.frontends.<name>, or the function of that name in dapd.frontends.scipy."""
-    if name in SCIPY:
-        return getattr(import_module("dapd.frontends.scipy"), name)
-    try:
-        return import_module(f"dapd.frontends.{name}")
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != name:
-            raise
-        raise ModuleNotFoundError(f"dapd.{name} needs {name}: pip install 'dapd[{name}]'", name=name) from None
-
-
 def __dir__() -> list[str]:
-    return sorted({*globals(), *LAZY, *FRONT_ENDS})
+    return sorted({*__all__, *LAZY, *(name for name in globals() if name.startswith("__"))})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import typer
 from rich.console import Console
 
 import dapd
-from dapd.frontends.files import Loaded, check_output, load, save
+from dapd.frontends.files import MAX_BYTES, Loaded, check_output, load, save
 from dapd.solving.loop import Info
 from dapd.solving.progress import LogTable
 from dapd.solving.result import SENTENCES, Result, Status
@@ -34,12 +35,14 @@ METHODS = ["auto", *dapd.METHODS]
 Problems = Annotated[
     Path,
     typer.Argument(
-        help="A .npz, .mat, .json (P, q, A, l, u, lb, ub of ½xᵀPx + qᵀx, l ≤ Ax ≤ u, lb ≤ x ≤ ub), .qps or .mps file.",
+        help="A .npz, .mat, .json (P, q, A, l, u, lb, ub of ½xᵀPx + qᵀx, l ≤ Ax ≤ u, lb ≤ x ≤ ub), .qps, .mps or .lp "
+        "file, perhaps packed as .gz.",
         show_default=False,
     ),
 ]
 Tolerance = Annotated[float | None, typer.Option(help="Relative tolerance of the certificate; 1e-6 by default.")]
 Absolute = Annotated[float | None, typer.Option(help="Absolute tolerance; if both are given, either suffices.")]
+MaxBytes = Annotated[int, typer.Option(help="What the file may take when it is unpacked.", min=1)]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds.")]
 
 
@@ -57,6 +60,7 @@ def solve(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the residuals here: .png, .svg or .pdf.")] = None,
     explain: Annotated[bool, typer.Option(help="Show first how long each way would take.")] = False,
+    max_bytes: MaxBytes = MAX_BYTES,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the status and the objective.")] = False,
 ) -> None:
     """Solve a quadratic program in a file.
@@ -77,12 +81,12 @@ def solve(
             check_output(output)
         if plot is not None and find_spec("matplotlib") is None:
             raise ValueError("--plot needs matplotlib; run pip install 'dapd[plot]'")
-        loaded = load(file)
+        loaded = load(file, max_bytes=max_bytes)
         limits: dict[str, Any] = {"tol": tol, "tol_absolute": tol_absolute, "time_limit": time_limit}
         if not quiet:
             _banner(console, file, loaded, method, tol, tol_absolute)
         if explain:
-            dapd.explain(loaded.problem, **limits)
+            console.print(dapd.explain(loaded.problem, **limits), markup=False)
         result = _run(
             console,
             quiet,
@@ -103,10 +107,17 @@ def solve(
     raise typer.Exit(CTRL_C if by_hand else EXITS[result.status])
 
 
-def explain(file: Problems, tol: Tolerance = None, tol_absolute: Absolute = None, time_limit: TimeLimit = None) -> None:
+def explain(
+    file: Problems,
+    tol: Tolerance = None,
+    tol_absolute: Absolute = None,
+    time_limit: TimeLimit = None,
+    max_bytes: MaxBytes = MAX_BYTES,
+) -> None:
     """Show how long each way to solve a file is predicted to take, and which one `solve` would try first."""
     with _errors():
-        dapd.explain(load(file).problem, tol=tol, tol_absolute=tol_absolute, time_limit=time_limit)
+        problem = load(file, max_bytes=max_bytes).problem
+        typer.echo(dapd.explain(problem, tol=tol, tol_absolute=tol_absolute, time_limit=time_limit))
 
 
 @contextmanager
@@ -154,9 +165,8 @@ def _footer(console: Console, quiet: bool, loaded: Loaded, result: Result) -> No
     if quiet:
         console.print(f"{result.status} {value:.12g}", markup=False)
         return
-    console.print(f"\n{result.summary()}", markup=False)
-    if loaded.constant or loaded.sign < 0:
-        console.print(f"The objective as the file states it, with its constant and sign: {value:.9g}", markup=False)
+    shown = dataclasses.replace(result, objective=value)  # with the constant and the sign of the file
+    console.print(f"\n{shown.summary()}", markup=False)
 
 
 def _say(console: Console, quiet: bool, text: str) -> None:

@@ -1,4 +1,4 @@
-"""CVXPY: prob.solve(solver=dapd.cvxpy.DAPD())."""
+"""CVXPY: prob.solve(solver=dapd.cvxpy.DAPD()), or solver="DAPD" after dapd.cvxpy.register()."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from typing import Any, NamedTuple
 import cvxpy.settings as s
 import numpy as np
 import scipy.sparse as sp
+from cvxpy.constraints import PSD, SOC, ExpCone, NonNeg, NonPos, PowCone3D, PowConeND, Zero
+from cvxpy.error import SolverError
 from cvxpy.reductions.solution import Solution, failure_solution
+from cvxpy.reductions.solvers import defines
 from cvxpy.reductions.solvers.qp_solvers.qp_solver import QpSolver
 from cvxpy.reductions.solvers.utilities import extract_dual_value, get_dual_values
 
 from dapd.arrays import Array
+from dapd.frontends.rows import as_limits
 from dapd.model.proximal import Interval
 from dapd.problems.quadratic import qp
 from dapd.solving.result import Result, Status
@@ -28,6 +32,19 @@ STATUSES = {
     Status.time_limit: s.USER_LIMIT,
     Status.infeasible: s.INFEASIBLE,
     Status.unbounded: s.UNBOUNDED,
+}
+
+ROWS = {Zero, NonNeg, NonPos}  # cones that are rows of a QP
+CONES = {
+    SOC: "second-order cones (norms that are not squared, quadratic constraints)",
+    ExpCone: "exponential cones (exp, log, entropies, logistic losses)",
+    PSD: "semidefinite matrices",
+    PowCone3D: "power cones",
+    PowConeND: "power cones",
+}
+WITHOUT_CVXPY = {  # what dapd itself has for some of them
+    SOC: ", or dapd.Problem, where sums of norms are dapd.GroupBall",
+    ExpCone: ", or dapd.Problem, where smooth functions are dapd.Logistic or dapd.Smooth",
 }
 
 CITATION = """@article{LiGrigas2026,
@@ -98,6 +115,19 @@ class DAPD(QpSolver):  # type: ignore[misc]  # CVXPY has no types
     def import_solver(self) -> None:
         """Nothing to import: this is dapd."""
 
+    def can_solve(self, problem_form: Any) -> bool:
+        """True for a QP; for anything else a SolverError says what is not one, and what to do."""
+        if problem_form.is_mixed_integer():
+            raise SolverError("DAPD solves convex problems, but some variables are integer; use cp.HIGHS or cp.SCIP")
+        if super().can_solve(problem_form):
+            return True
+        cones = problem_form.cones(quad_obj=problem_form.has_quadratic_objective()) - ROWS
+        found = " and ".join(sorted({CONES.get(cone, cone.__name__) for cone in cones}))
+        more = "".join(WITHOUT_CVXPY.get(cone, "") for cone in cones) if len(cones) == 1 else ""
+        raise SolverError(
+            f"DAPD solves what CVXPY can write as a QP, but this problem has {found}; use cp.CLARABEL or cp.SCS{more}"
+        )
+
     def cite(self, data: Any) -> str:
         """The paper, as BibTeX."""
         return CITATION
@@ -135,6 +165,11 @@ class DAPD(QpSolver):  # type: ignore[misc]  # CVXPY has no types
         return Solution(status, value, primal, _by_constraint(solution.duals, inverse_data), attributes)
 
 
+def register() -> None:
+    """Make "DAPD" a solver of CVXPY: prob.solve(solver="DAPD")."""
+    defines.SOLVER_MAP_QP[DAPD().name()] = DAPD()
+
+
 def _status(result: Result) -> Any:
     if result.status in STATUSES:
         return STATUSES[result.status]
@@ -151,7 +186,7 @@ def _by_constraint(duals: Array, inverse_data: Any) -> dict[int, Any]:
 
 
 def _model(data: Any) -> Model:
-    F, g, equations, size = sp.csr_array(data[s.F]), data[s.G], data[s.A].shape[0], data[s.Q].size
+    F, g, equations, size = sp.csr_array(data[s.F]), as_limits("g", data[s.G]), data[s.A].shape[0], data[s.Q].size
     single = np.flatnonzero(np.diff(F.indptr) == 1)
     single = single[F.data[F.indptr[single]] != 0]
     variables, entries = F.indices[F.indptr[single]], F.data[F.indptr[single]]

@@ -10,8 +10,9 @@ import numpy as np
 import qpsolvers
 from qpsolvers.solvers import solve_function
 
+from dapd.arguments import real, renamed
 from dapd.arrays import Array
-from dapd.frontends.rows import stacked
+from dapd.frontends.rows import as_limits, matrix_for, stacked
 from dapd.problems.quadratic import qp
 from dapd.solving.solve import solve
 
@@ -53,12 +54,14 @@ def solve_problem(
     began = perf_counter()
     solution = qpsolvers.Solution(problem, found=False)
     P, q, G, h, A, b, lb, ub = problem.unpack()
-    if lb is not None and ub is not None and np.any(lb > ub):
-        solution.extras = {"status": "infeasible", "message": "a lower bound on x is above an upper one"}
-        return solution
-    equations = 0 if b is None else np.size(b)
+    columns, equations = np.size(q), 0 if b is None else np.size(b)
     try:
-        model = qp(P, q, *_rows(A, b, G, h), lb, ub)
+        lower, upper = (_bound(name, given, columns) for name, given in (("lb", lb), ("ub", ub)))
+        if lower is not None and upper is not None and np.any(lower > upper):
+            solution.extras = {"status": "infeasible", "message": "a lower bound on x is above an upper one"}
+            return solution
+        with renamed(l="b or h", u="b or h"):
+            model = qp(P, q, *_rows(A, b, G, h, columns), lower, upper)
     except (TypeError, ValueError) as error:
         raise qpsolvers.ProblemError(str(error)) from error
     built = perf_counter()
@@ -78,11 +81,28 @@ def solve_problem(
     return solution
 
 
-def _rows(A: Any, b: Any, G: Any, h: Any) -> tuple[Any, Array | None, Array | None]:
+def _bound(name: str, given: Any, columns: int) -> Array | None:
+    return None if given is None else _sized(name, as_limits(name, given), columns, "variables")
+
+
+def _rows(A: Any, b: Any, G: Any, h: Any, columns: int) -> tuple[Any, Array | None, Array | None]:
     """The rows of A and then those of G, with their limits."""
-    rows = stacked([block for block in (A, G) if block is not None])
-    if rows is None:
-        return None, None, None
-    right = [side for side in (b, h) if side is not None]
-    left = [side for side in (b, None if h is None else np.full(np.size(h), -np.inf)) if side is not None]
-    return rows, np.concatenate(left), np.concatenate(right)
+    matrices, lower, upper = [], [], []
+    if A is not None:
+        matrices.append(matrix_for(columns, "A", A))
+        lower.append(_sized("b", real("b", b, empty=True), matrices[-1].shape[0], "rows of A"))
+        upper.append(lower[-1])
+    if G is not None:
+        matrices.append(matrix_for(columns, "G", G))
+        upper.append(_sized("h", as_limits("h", h), matrices[-1].shape[0], "rows of G"))
+        if np.any(upper[-1] == -np.inf):
+            raise ValueError("h must be above -1e20 in every row")
+        lower.append(np.full(upper[-1].size, -np.inf))
+    rows = stacked(matrices)
+    return (None, None, None) if rows is None else (rows, np.concatenate(lower), np.concatenate(upper))
+
+
+def _sized(name: str, vector: Array, size: int, what: str) -> Array:
+    if vector.size != size:
+        raise ValueError(f"{name} has {vector.size} entries, expected {size}, the number of {what}")
+    return vector.ravel()

@@ -1,4 +1,4 @@
-"""Rows of several matrices on top of each other."""
+"""Rows of several matrices on top of each other, and their limits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dapd.arguments import NO_BOUND, real, unmasked
+from dapd.arrays import Array
+from dapd.operators.convert import as_sparse, matrix_of
+
 
 def stacked(blocks: Sequence[Any]) -> Any:
     """All rows as one matrix: sparse if one of them is, None if there are none."""
@@ -16,3 +20,24 @@ def stacked(blocks: Sequence[Any]) -> Any:
     if any(sp.issparse(block) for block in blocks):
         return sp.vstack(blocks, format="csr")
     return np.vstack(blocks)
+
+
+def as_limits(name: str, limits: Any) -> Array:
+    """Limits with those that mean none infinite, before anything is computed with them; NaN is an error."""
+    values = unmasked(name, limits)
+    if values.dtype.kind not in "biuf":
+        return real(name, values)  # which says what is wrong
+    none = abs(values) >= NO_BOUND
+    finite = real(name, np.where(none, 0.0, values), empty=True)
+    return np.where(none, np.copysign(np.inf, values), finite)
+
+
+def matrix_for(columns: int, name: str, value: Any) -> Any:
+    """A checked matrix, dense or CSR, for that many variables; one row may be a vector."""
+    if sp.issparse(value):
+        checked = as_sparse(name, value, empty=True)
+    else:
+        checked = matrix_of(name, np.atleast_2d(value), empty=True)
+    if checked.shape[1] != columns:
+        raise ValueError(f"{name} has {checked.shape[1]} columns, expected {columns}, the number of variables")
+    return checked

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, OptimizeResult
 
-from dapd.arguments import named, real
+from dapd.arguments import NO_BOUND, named, real, renamed
 from dapd.arrays import Array
-from dapd.frontends.rows import stacked
+from dapd.frontends.rows import as_limits, matrix_for, stacked
 from dapd.model.problem import Problem
 from dapd.model.proximal import Interval
 from dapd.model.smooth import Function, LeastSquares, Smooth
@@ -62,7 +62,7 @@ def minimize(
     fun : function
         fun(x, *args), a number: convex and smooth. It is also called at points that break the constraints.
     x0 : vector
-        Where to start; it may break the constraints.
+        Where to start; it may break the constraints, and is moved into the bounds.
     args : tuple
         More arguments of fun and jac.
     method : str, optional
@@ -97,9 +97,18 @@ def minimize(
     settings = {NAMES.get(name, name): value for name, value in (options or {}).items()}
     if callback is not None:
         settings["callback"] = _stopping(callback)
-    result = solve(_problem(f, rows, _bounds(bounds, start.size)), method or "auto", tol=tol, x0=start, **settings)
+    problem = _problem(f, rows, _bounds(bounds, start.size))
+    start = np.clip(start, *problem.bounds)
+    if not np.all(np.isfinite(objective.gradient(start))):
+        raise ValueError(f"{objective.name} is not finite at x0 = {start}; choose an x0 where it is")
+    result = solve(problem, method or "auto", tol=tol, x0=start, **settings)
     counts = {"nfev": objective.values, "njev": objective.gradients}
-    return _answer(result, rows, fun=objective.value(result.x), jac=objective.gradient(result.x), **counts)
+    value = objective.value(result.x)
+    found = _answer(result, rows, fun=value, jac=objective.gradient(result.x), **counts)
+    if not np.isfinite(value):
+        found.success, found.status = False, DIFFICULTIES
+        found.message = f"fun is {value} at x; it must be finite at the solution. {result.message}"
+    return found
 
 
 @named
@@ -133,7 +142,8 @@ def lsq_linear(
     scipy.optimize.OptimizeResult
         With x, cost (½‖Ax − b‖²), fun (Ax − b), optimality, active_mask, and as in `dapd.minimize`.
     """
-    f = LeastSquares(A, b)
+    with renamed(d="b"):
+        f = LeastSquares(A, b)
     size = f.A.shape[1]
     rows = rows_of(constraints, np.zeros(size))
     problem = _problem(f, rows, _bounds(bounds, size) if isinstance(bounds, Bounds) else bounds)
@@ -166,20 +176,43 @@ class _Objective:
         self.values += 1
         return self.fun(x.copy(), *self.args)
 
+    @property
+    def name(self) -> str:
+        """Of the gradient, as the caller knows it."""
+        if self.jac is True:
+            return "the gradient that fun returns"
+        return "jac" if callable(self.jac) else "the gradient of fun by central differences"
+
+    def _pair(self, x: Array) -> tuple[Any, Any]:
+        found = self._call(x)
+        if not isinstance(found, (tuple, list)) or len(found) != 2:
+            raise TypeError(f"fun must return a pair (value, gradient), since jac=True; it returned {found!r}")
+        return found[0], found[1]
+
     def value(self, x: Array) -> float:
         """fun(x)."""
-        found = self._call(x)
-        return float(np.squeeze(found[0] if self.jac is True else found))
+        found = self._pair(x)[0] if self.jac is True else self._call(x)
+        number = np.asarray(found)
+        if number.dtype.kind not in "biuf" or number.size != 1:
+            raise TypeError(f"fun must return a number, and returned {found!r}")
+        return float(number.item())
 
     def gradient(self, x: Array) -> Array:
         """Given, or by central differences."""
         self.gradients += 1
         if self.jac is True:
-            return np.asarray(self._call(x)[1], np.float64)
+            return self._vector(self._pair(x)[1], x)
         if callable(self.jac):
-            return np.asarray(self.jac(x.copy(), *self.args), np.float64)
+            return self._vector(self.jac(x.copy(), *self.args), x)
         steps = np.cbrt(np.finfo(np.float64).eps) * np.maximum(1.0, abs(x))
         return np.array([(self.value(x + h) - self.value(x - h)) / (2 * h[k]) for k, h in enumerate(np.diag(steps))])
+
+    def _vector(self, found: Any, x: Array) -> Array:
+        vector = np.asarray(found)
+        if vector.dtype.kind not in "biuf" or vector.shape != x.shape:
+            what = f"shape {vector.shape}" if vector.dtype.kind in "biuf" else repr(found)
+            raise TypeError(f"{self.name} must be a vector of {x.size} numbers, found {what}")
+        return vector.astype(np.float64)
 
 
 def _problem(f: Function, rows: list[LinearRows], bounds: Any) -> Problem:
@@ -215,10 +248,9 @@ def _rows(number: int, constraint: Any, x: Array) -> LinearRows:
     """A constraint as rows; raise if it is not linear."""
     name = f"constraint {number}"
     if isinstance(constraint, LinearConstraint):
-        matrix = constraint.A
-        if matrix.shape[1] != x.size:
-            raise ValueError(f"{name} is for {matrix.shape[1]} variables, expected {x.size}")
-        return LinearRows(matrix, *(np.broadcast_to(end, matrix.shape[:1]) for end in (constraint.lb, constraint.ub)))
+        matrix = matrix_for(x.size, f"{name}.A", constraint.A)
+        ends = (as_limits(f"{name}.{end}", getattr(constraint, end)) for end in ("lb", "ub"))
+        return LinearRows(matrix, *(np.broadcast_to(end, matrix.shape[:1]) for end in ends))
     if not isinstance(constraint, dict):
         raise TypeError(
             f"{name} is a {type(constraint).__name__}; only linear constraints are possible: use "
@@ -230,15 +262,24 @@ def _rows(number: int, constraint: Any, x: Array) -> LinearRows:
     call, more = constraint["fun"], constraint.get("args", ())
 
     def value(at: Array) -> Array:
-        return np.atleast_1d(np.asarray(call(at, *more), np.float64))
+        found = np.atleast_1d(np.asarray(call(at, *more)))
+        if found.dtype.kind not in "biuf" or found.ndim != 1:
+            raise TypeError(f"{name}.fun must return a number or a vector, and returned {found!r}")
+        return found.astype(np.float64)
 
     at_zero = value(np.zeros(x.size))
-    matrix = np.column_stack([value(unit) - at_zero for unit in np.eye(x.size)])
+    none = (at_zero >= NO_BOUND) & (kind == "ineq")  # nothing is computed with such sides
+    if not np.all(np.isfinite(at_zero) | none):
+        raise ValueError(f"{name}.fun is {at_zero} at x = 0; a linear function is finite everywhere")
+    offset = np.where(none, 0.0, at_zero)
+    matrix = np.column_stack([np.where(none, 0.0, value(unit)) - offset for unit in np.eye(x.size)])
     for probe in (x, *np.random.default_rng(0).standard_normal((2, x.size))):
-        sizes = abs(matrix) @ abs(probe) + abs(at_zero)
-        if not np.all(abs(value(probe) - matrix @ probe - at_zero) <= LINEAR * sizes):
+        sizes = abs(matrix) @ abs(probe) + abs(offset)
+        if not np.all(none | (abs(np.where(none, 0.0, value(probe)) - matrix @ probe - offset) <= LINEAR * sizes)):
             raise ValueError(f"{name} is not linear, and only linear constraints are possible")
-    return LinearRows(matrix, -at_zero, -at_zero if kind == "eq" else np.full(at_zero.shape, np.inf))
+    return LinearRows(
+        matrix, np.where(none, -np.inf, -offset), -offset if kind == "eq" else np.full(offset.shape, np.inf)
+    )
 
 
 def _bounds(bounds: Any, size: int) -> Any:

@@ -29,6 +29,14 @@ from dapd.spectrum.estimate import singular_range
 __all__ = ["ConstrainedLogisticRegression", "ConstrainedRidge", "LinearSVM"]
 
 
+def _check_target(y: Any) -> None:
+    """Raise if an entry is None, which scikit-learn lets through or blames on something else."""
+    targets = np.asarray(y)
+    missing = [k for k, target in enumerate(targets.flat) if target is None] if targets.dtype == object else []
+    if missing and targets.ndim:
+        raise ValueError(f"y[{missing[0]}] is None; remove the samples without a target")
+
+
 class _Losses(Function):
     """Σ ℓ(aᵢᵀx; dᵢ) + ½ Σ penaltyⱼ xⱼ²."""
 
@@ -118,6 +126,7 @@ class _Classifier(ClassifierMixin, _Constrained):  # type: ignore[misc]
 
     def _labelled(self, X: Any, y: Any) -> tuple[Any, Array]:
         """X, and labels ±1."""
+        _check_target(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
@@ -184,6 +193,7 @@ class ConstrainedRidge(RegressorMixin, _Constrained):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> ConstrainedRidge:
         """Fit the coefficients."""
+        _check_target(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         alpha, columns = number("alpha", self.alpha, least=0.0), X.shape[1]
         penalties = self._padded(np.full(columns, alpha), 0.0)

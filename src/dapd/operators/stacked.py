@@ -33,6 +33,9 @@ class Identity(Operator):
         self.shape, self.start = (rows, columns), start
         self.dtype = np.dtype(np.float32)  # ones are exact in any precision, so the other rows decide the dtype
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.shape[0]} × {self.shape[1]})"  # its dtype is that of the problem
+
     @property
     def _own(self) -> slice:
         return slice(self.start, self.start + self.shape[0])

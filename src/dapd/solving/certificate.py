@@ -194,7 +194,9 @@ def blame(problem: Problem, x: Array, y: Array) -> None:
     x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
     where = f"returned NaN or infinite numbers at the {'start' if x.any() or y.any() else 'start, x = 0 and y = 0'}"
     if not np.isfinite(ask.gradient(problem.f, x)).all():
-        raise ValueError(f"f.grad {where}; give x0=, where f has a gradient, or check f with dapd.testing.check_gradient")
+        raise ValueError(
+            f"f.grad {where}; give x0=, where f has a gradient, or check f with dapd.testing.check_gradient"
+        )
     Mx = problem.M.forward(x)
     if not (np.isfinite(Mx).all() and np.isfinite(problem.M.adjoint(y)).all()):
         raise ValueError(f"a product with M or its transpose {where}; check M with dapd.testing.check_adjoint")

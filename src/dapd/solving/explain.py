@@ -37,9 +37,9 @@ class Prospect(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
-    """The ways to solve a problem, with their predictions; `str` makes a table of it."""
+    """The ways to solve a problem, with their predictions; shown as a table."""
 
     problem: str
     prospects: tuple[Prospect, ...]  # the fastest first
@@ -47,7 +47,7 @@ class Explanation:
     choice: str  # the name of the way that is tried first
     sentence: str
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         rows = [("way", "predicted", "why"), *((p.name, _time(p.seconds), p.why) for p in self.prospects)]
         widths = [max(len(row[k]) for row in rows) for k in (0, 1)]
         table = [f"{name:<{widths[0]}}  {time:>{widths[1]}}  {why}".rstrip() for name, time, why in rows]
@@ -66,7 +66,7 @@ def explain(
     engine: str = "auto",
     direct: bool = True,
 ) -> Explanation:
-    """Print how long each way to solve the problem is predicted to take, and which one `auto` would try first.
+    """Predict how long each way to solve the problem would take, and which one `auto` would try first.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def explain(
     Returns
     -------
     Explanation
-        What was printed.
+        A table, if it is printed.
     """
     given = {"tol": tol, "tol_absolute": tol_absolute, "time_limit": time_limit, "spectrum": spectrum}
     settings = check_settings(problem, **{**DEFAULTS, **given, "engine": engine, "direct": direct})
@@ -97,15 +97,13 @@ def explain(
         ]
     if blocks.sentence:
         prospects.append(Prospect("blocks", math.nan, blocks.sentence))
-    explanation = Explanation(
+    return Explanation(
         repr(problem),
         tuple(sorted(prospects, key=lambda one: math.inf if math.isnan(one.seconds) else one.seconds)),
         _transforms(stacked),
         chosen.name if blocks.winner is None else blocks.winner.name,
         _sentence(chosen, blocks),
     )
-    print(explanation)
-    return explanation
 
 
 def _first(ways: list[Way]) -> Way:
@@ -158,8 +156,7 @@ def _of_theorems(problem: Problem, spectrum: Spectrum | None, tol: float, ways: 
     if spectrum is None and not problem.M.probes and min(problem.M.shape) ** 2 * max(problem.M.shape) <= CHEAP:
         spectrum = estimate_range(problem.M, positive=problem.phi.is_linear)
     if spectrum is None or not spectrum.s_min:
-        why = "the singular values of M are not known" if spectrum is None else "rows depend on each other: s_min = 0"
-        return [Prospect(name, math.inf, why) for name in names]
+        return [Prospect(name, math.inf, _no_constants(problem, spectrum)) for name in names]
     side = theory.favoured(L=f.L, mu=f.mu, s_max=spectrum.s_max, s_min=spectrum.s_min)
     usual = next(way.usual for way in ways if isinstance(way, FirstOrder))
     found = []
@@ -169,6 +166,12 @@ def _of_theorems(problem: Problem, spectrum: Spectrum | None, tol: float, ways: 
         why = f"Π = {parameters.Pi:.3g}, so about {steps:,.0f} iterations; restarted DAPD tries these constants, too"
         found.append(Prospect(name, steps * usual, why))
     return found
+
+
+def _no_constants(problem: Problem, spectrum: Spectrum | None) -> str:
+    if problem.unstacked is not problem and problem.unstacked.rows:
+        return "the theorems have no bounds, and bounds as rows depend on the rows of M: s_min = 0"
+    return "the singular values of M are not known" if spectrum is None else "rows of M depend on each other: s_min = 0"
 
 
 def _transforms(problem: Problem) -> tuple[str, ...]:
