@@ -6,7 +6,7 @@ The answers are directions, which `ends` then checks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,9 @@ from dapd.model.smooth import Quadratic
 from dapd.operators.stacked import RowBlocks
 from dapd.second_order import farkas
 from dapd.second_order.quadratic import quadratic
+from dapd.solving.ends import NEARLY, nearly_feasible
 from dapd.solving.search import Search
+from dapd.solving.usual import usual
 from dapd.solving.ways.base import Moved
 
 SLOW = 4  # pieces of progress that do not halve the error, before anything is asked
@@ -30,8 +32,16 @@ AFTER = 0.1  # seconds after which to ask what takes a solve of its own
 SHARE, LATER = 0.25, 4  # of the time so far: what an answer may take, and when to ask again if it took longer
 WAIT = 0.3  # seconds after which to ask what usually takes much less
 ACCURACY = 1e-6  # relative error of the answers
+FEASIBILITY = 0.1 * NEARLY  # and of a point that is to be feasible
 
 RunSearch = Callable[[Search, tuple[Array, Array]], Array | None]  # runs a search; a Farkas ray if that is how it ends
+
+
+class Settled(NamedTuple):
+    """Whether the constraints can be satisfied."""
+
+    ray: Array | None  # a proof that they cannot
+    x: Array | None  # a point that nearly satisfies them
 
 
 class Doubts:
@@ -42,6 +52,8 @@ class Doubts:
         self.slow = 0
         self.contradiction_at = WAIT + farkas.seconds(search.problem) / SHARE  # seconds after which to ask
         self.descent_at = np.inf if search.problem.f.mu > 0 else AFTER
+        self.falling: Array | None = None  # a ray of x along which the objective falls, if some x is feasible
+        self.feasibility_at = 0.0
 
     def ask(self) -> Moved | None:
         """After a piece of progress that did not halve the error: a direction that may be a ray."""
@@ -52,7 +64,7 @@ class Doubts:
         if elapsed >= self.contradiction_at:
             self.contradiction_at = np.inf
             return Moved(None, farkas.contradiction(self.search.problem))
-        if elapsed >= self.descent_at:
+        if elapsed >= self.descent_at and self.falling is None:
             self.descent_at = LATER * elapsed
             return Moved(self._descent(), None)
         return None
@@ -68,23 +80,34 @@ class Doubts:
             self.descent_at = np.inf
         return other.point.x
 
-    def contradiction(self) -> Array | None:
-        """A ray that proves that no x satisfies the constraints of an unbounded problem; None if they can be satisfied.
+    def feasibility(self, *, last: bool = False) -> Settled | None:
+        """Whether any x satisfies the constraints, if the objective falls along a ray; None if that takes too long.
 
-        It does not depend on f, so f is replaced by (u/2)‖x − x₀‖², with which every feasible problem has a solution.
+        It does not depend on f, so f is replaced by a multiple of ‖x − x₀‖², in the units of the data, with which
+        every feasible problem has a solution. There is no limit of its own on what the `last` answer may take.
         """
-        if self.search.point.certificate.primal == 0.0:
+        point = self.search.point.x
+        if nearly_feasible(self.search.problem, point):
+            return Settled(None, point)
+        elapsed = perf_counter() - self.search.began
+        if not (last or elapsed >= self.feasibility_at):
             return None
+        self.feasibility_at = LATER * elapsed
         given = self.search.problem
-        unit = np.asarray(given.sizes.unit, given.dtype)
-        other = self._search(given.replaced(f=Quadratic(np.full(given.columns, unit), unit * self.start[0])))
-        return self._run(other, self.start)
+        _, columns, xi, eta = usual(given.unstacked)
+        curvature = (eta / xi / columns**2).astype(given.dtype)
+        f = Quadratic(curvature, curvature * self.start[0])
+        other = self._search(given.replaced(f=f), FEASIBILITY, np.inf if last else 0.0)
+        ray = self._run(other, self.start)
+        if ray is not None:
+            return Settled(ray, None)
+        return Settled(None, other.point.x) if nearly_feasible(given, other.point.x) else None
 
-    def _search(self, problem: Problem) -> Search:
+    def _search(self, problem: Problem, accuracy: float = ACCURACY, seconds: float = 0.0) -> Search:
         search = self.search
-        end = perf_counter() + max(AFTER, SHARE * (perf_counter() - search.began))
+        end = perf_counter() + max(AFTER, SHARE * (perf_counter() - search.began), seconds)
         allowed = max(1, search.limit - search.iterations)
-        return Search(problem.stacked, (ACCURACY, 0.0), allowed, min(search.deadline, end), None)
+        return Search(problem.stacked, (accuracy, 0.0), allowed, min(search.deadline, end), None)
 
     def _run(self, other: Search, start: tuple[Array, Array]) -> Array | None:
         ray = self.solve(other, start)
@@ -97,14 +120,15 @@ class Doubts:
 def descent_problem(problem: Problem) -> Problem | None:
     """The problem whose solution is the steepest ray of x, or zero if there is none; None if f is not quadratic.
 
-    It is min (u/2)‖v‖² + ∇f(0)ᵀv + φ*∞(Mv) over the v along which f does not bend and no bound is met, and φ*∞ is the
-    support function of dom φ.
+    It is min (u/2)Σ_j(v_j/c_j)² + ∇f(0)ᵀv + φ*∞(Mv) over the v along which f does not bend and no bound is met, with
+    the usual sizes c of x and u = max_j |∇f_j(0)|c_j. φ*∞ is the support function of dom φ.
     """
     phi = domain(problem.phi, problem.rows)
     if phi is None or quadratic(problem.f, problem.columns) is None:
         return None
     slope = np.asarray(problem.f.grad(np.zeros(problem.columns)), np.float64)
-    size = float(np.max(abs(slope), initial=0.0)) or 1.0
+    columns = usual(problem).columns
+    size = float(np.max(abs(slope) * columns, initial=0.0)) or 1.0
     curved = [one for one in problem.f.curved_maps(problem.columns) if np.any(one.row_norms)]
     M: Any = problem.M
     if curved:
@@ -113,7 +137,7 @@ def descent_problem(problem: Problem) -> Problem | None:
     bounds = None
     if problem.lower is not None and problem.upper is not None:
         bounds = np.where(np.isinf(problem.lower), -np.inf, 0.0), np.where(np.isinf(problem.upper), np.inf, 0.0)
-    f = Quadratic(np.full(problem.columns, size), -slope)
+    f = Quadratic(size / columns**2, -slope)
     return Problem(f, M, np.zeros(M.shape[0]), phi, bounds=bounds)
 
 

@@ -1,0 +1,100 @@
+"""Usual sizes of x and y, which follow from the data: they scale as x and y do if units are changed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dapd.arguments import consecutive
+from dapd.arrays import Array
+from dapd.model import ask
+from dapd.model.lowered import BALL, CLIP, SHRINK, SHRINK_BALL, pieces_of
+from dapd.model.problem import Problem
+
+SWEEPS = 10  # of scaling, each of which leaves the root of how uneven rows and columns are
+ROUNDED = 1e-13  # of the greatest datum, below which one may be rounding
+
+
+class Usual(NamedTuple):
+    """A typical x_j is ξ·c_j and a typical y_i is η·r_i."""
+
+    rows: Array  # r_i, such that rows and columns of r_i|M_ij|c_j are alike; of a row of zeros, what b says
+    columns: Array  # c_j; of a column of zeros, what f says
+    xi: float
+    eta: float
+
+    def x(self, problem: Problem) -> Array:
+        """The usual size of each x_j, at least the distance of its bounds from 0."""
+        sizes = self.xi * self.columns
+        if problem.lower is None or problem.upper is None:
+            return sizes
+        return np.maximum(sizes, abs(np.clip(0.0, problem.lower, problem.upper)))
+
+
+def usual(problem: Problem) -> Usual:
+    """The usual sizes of a problem without its bounds as rows; computed once."""
+    found: Usual | None = problem.memory.get("usual")
+    if found is None:
+        with np.errstate(all="ignore"):
+            found = problem.memory["usual"] = _usual(problem)
+    return found
+
+
+def _usual(problem: Problem) -> Usual:
+    r, c, held, known = _factors(problem)
+    slopes = abs(np.asarray(ask.gradient(problem.f, np.zeros(problem.columns)), np.float64))
+    curvature = problem.curvature
+    ends, radii = _ends(problem)
+    bounds = [side / c for side in (problem.lower, problem.upper) if side is not None]
+    b = problem.b.astype(np.float64)
+    xi = _mean((b * r)[held], (ends * r)[:, held], *bounds) or _mean(slopes / (curvature * c)) or 1.0
+    eta = _mean((slopes * c)[known], radii / r) or _mean((curvature * c * c)[known]) * xi or 1.0
+    of_f = np.where(slopes > 0, eta / slopes, np.sqrt(eta / (xi * curvature)))
+    r = np.where(held | (b == 0), r, xi / abs(b))
+    c = np.where(known | ~(np.isfinite(of_f) & (of_f > 0)), c, of_f)
+    return Usual(r, c, xi, eta)
+
+
+def _factors(problem: Problem) -> tuple[Array, Array, Array, Array]:
+    """The factors r and c, and for which rows and columns M says what they are."""
+    M = problem.M
+    r, c = np.ones(problem.rows), np.ones(problem.columns)
+    if not problem.rows:
+        return r, c, np.zeros(0, bool), np.zeros(problem.columns, bool)
+    heights, widths = M.row_sizes(c), M.column_sizes(r)
+    if heights is None or widths is None:  # M only has products
+        norms = M.row_norms
+        return 1 / np.where(norms > 0, norms, 1.0), c, norms > 0, np.ones(problem.columns, bool)
+    held, known = heights > 0, widths > 0
+    for _ in range(SWEEPS):
+        r, c = r * _damped(r * heights), c * _damped(c * widths)
+        heights, widths = (np.asarray(some, np.float64) for some in (M.row_sizes(c), M.column_sizes(r)))
+    return r, c, held, known
+
+
+def _damped(sizes: Array) -> Array:
+    return 1.0 / np.sqrt(np.where(sizes > 0, sizes, 1.0))
+
+
+def _mean(*data: Array) -> float:
+    """The geometric mean of the data that are not zero, infinite or rounding; 0 if there are none."""
+    sizes = abs(np.concatenate([some.ravel() for some in data]))
+    sizes = sizes[np.isfinite(sizes)]
+    sizes = sizes[sizes > ROUNDED * sizes.max(initial=0.0)]
+    return float(np.exp(np.mean(np.log(sizes)))) if sizes.size else 0.0
+
+
+def _ends(problem: Problem) -> tuple[Array, Array]:
+    """The ends of φ's intervals and balls: those that Mx − b is held to, and those that y is, row by row."""
+    pieces = pieces_of(problem.phi, problem.rows) or []
+    places = consecutive(length for _, length in pieces)
+    found = np.zeros((2, 2, problem.rows))  # of Mx − b and of y, lower and upper
+    for (piece, length), place in zip(pieces, places, strict=True):
+        of_y = piece.code in (CLIP, BALL)
+        if piece.code in (BALL, SHRINK_BALL):
+            radii = np.broadcast_to(piece.lower, len(piece.sizes))
+            found[int(of_y), 0, place] = np.repeat(radii, piece.sizes)
+        elif piece.code in (CLIP, SHRINK):
+            found[int(of_y), :, place] = [np.broadcast_to(end, length) for end in (piece.lower, piece.upper)]
+    return found[0], found[1]
