@@ -19,12 +19,12 @@ from dapd.model.phi import Phi
 from dapd.model.problem import Problem
 from dapd.model.proximal import Box, GroupBall, Interval, Zero
 from dapd.model.smooth import Quadratic
+from dapd.model.usual import usual
 from dapd.operators.stacked import RowBlocks
 from dapd.second_order import farkas
 from dapd.second_order.quadratic import quadratic
-from dapd.solving.ends import NEARLY, nearly_feasible
+from dapd.solving.ends import NEARLY, nearly_feasible, proves_infeasible
 from dapd.solving.search import Search
-from dapd.solving.usual import usual
 from dapd.solving.ways.base import Moved
 
 SLOW = 4  # pieces of progress that do not halve the error, before anything is asked
@@ -50,7 +50,8 @@ class Doubts:
     def __init__(self, search: Search, start: tuple[Array, Array], solve: RunSearch) -> None:
         self.search, self.start, self.solve = search, start, solve
         self.slow = 0
-        self.contradiction_at = WAIT + farkas.seconds(search.problem) / SHARE  # seconds after which to ask
+        self.least: farkas.Least | None = None
+        self.least_at = WAIT + farkas.seconds(search.problem.unstacked) / SHARE  # seconds after which to ask for it
         self.descent_at = np.inf if search.problem.f.mu > 0 else AFTER
         self.falling: Array | None = None  # a ray of x along which the objective falls, if some x is feasible
         self.feasibility_at = 0.0
@@ -61,13 +62,19 @@ class Doubts:
         if self.slow < SLOW:
             return None
         elapsed = perf_counter() - self.search.began
-        if elapsed >= self.contradiction_at:
-            self.contradiction_at = np.inf
-            return Moved(None, farkas.contradiction(self.search.problem))
+        if elapsed >= self.least_at and self.least is None:
+            self._violate_least(elapsed)
+            return None if self.least is None else Moved(None, self.least.ray)
         if elapsed >= self.descent_at and self.falling is None:
             self.descent_at = LATER * elapsed
             return Moved(self._descent(), None)
         return None
+
+    def _violate_least(self, elapsed: float) -> None:
+        """Find the x that violates rows least, in a part of the time so far."""
+        self.least_at = LATER * elapsed
+        left = self.search.deadline - perf_counter()
+        self.least = farkas.least_violation(self.search.problem.unstacked, min(left, max(AFTER, SHARE * elapsed)))
 
     def _descent(self) -> Array | None:
         problem = descent_problem(self.search.problem.unstacked)
@@ -84,16 +91,24 @@ class Doubts:
         """Whether any x satisfies the constraints, if the objective falls along a ray; None if that takes too long.
 
         It does not depend on f, so f is replaced by a multiple of ‖x − x₀‖², in the units of the data, with which
-        every feasible problem has a solution. There is no limit of its own on what the `last` answer may take.
+        every feasible problem has a solution, if a linear program has not said it before. There is no limit of its own
+        on what the `last` answer may take.
         """
-        point = self.search.point.x
-        if nearly_feasible(self.search.problem, point):
+        given, point = self.search.problem, self.search.point.x
+        if nearly_feasible(given, point):
             return Settled(None, point)
         elapsed = perf_counter() - self.search.began
         if not (last or elapsed >= self.feasibility_at):
             return None
         self.feasibility_at = LATER * elapsed
-        given = self.search.problem
+        if self.least is None and farkas.seconds(given.unstacked) <= max(AFTER, SHARE * elapsed):
+            self._violate_least(elapsed)
+            if self.least is not None:
+                ray = proves_infeasible(given, self.least.x, self.least.ray, self.search.deadline)
+                if ray is not None:
+                    return Settled(ray, None)
+                if nearly_feasible(given, self.least.x):
+                    return Settled(None, self.least.x)
         _, columns, xi, eta = usual(given.unstacked)
         curvature = (eta / xi / columns**2).astype(given.dtype)
         f = Quadratic(curvature, curvature * self.start[0])

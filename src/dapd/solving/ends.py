@@ -22,9 +22,9 @@ from dapd.model import ask
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
 from dapd.model.terms import Terms
+from dapd.model.usual import usual
 from dapd.operators.base import Operator
 from dapd.solving.measure import greatest, pieces
-from dapd.solving.usual import usual
 
 OUTWARD = 1e6  # a proof holds for every point up to this many times farther out than is usual
 SLIGHT = 1e-9  # part of the size of its terms that a sum must exceed to count as more than rounding
