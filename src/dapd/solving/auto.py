@@ -41,9 +41,10 @@ NO_BETTER = 60  # points that may be no better than such a one, beside as many a
 
 STOPPED = "Stopped by the callback; this is the best point seen so far."
 TOO_LATE = "The time limit passed during the set-up, so this is the start."
+NO_PROGRESS = "No algorithm makes progress any more; this is the best point seen so far."
 NO_POINT = (
-    "The objective falls without end along a direction that keeps the constraints, but no x was found that satisfies "
-    "them, so there may be none; this is the best point seen."
+    "The objective falls without end along a direction that keeps the constraints, but no x that satisfies them was "
+    "found: if there is one, there is no minimum."
 )
 NO_BLOCKS = "shared_sample had no block method to act on."
 
@@ -87,7 +88,8 @@ def solve_auto(
         # long vectors count too: several threads gain nothing on them, and wait for each other on a busy machine
         heaviest = max([way.work for way in ways] + [8.0 * (search.problem.rows + search.problem.columns)])
         with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown, single_blas(heaviest, MANY):
-            doubts = Doubts(search, point, lambda other, first: _aside(other, first, engine, use_direct))
+            aside = "auto" if engine == "native" else engine  # the core may be unable to run what is asked on the side
+            doubts = Doubts(search, point, lambda other, first: _aside(other, first, aside, use_direct))
             ended = run(search, ways, possible, point, asked.callback, shown, record, doubts)
             look = search.complete(ended.point or search.point)
             good_enough = satisfied(look.certificate, *asked.tolerances)
@@ -99,6 +101,8 @@ def solve_auto(
     chosen = ended.way or compared[0]
     possible.remember(chosen if ended.status is Status.optimal else None)
     note = [f"Chose {chosen.title}: {chosen.why}." if chosen.why else f"Chose {chosen.title}.", blocks.sentence]
+    if doubts.falling is not None and ended.ray is None and ended.status is not Status.optimal:
+        note.insert(0, NO_POINT)
     if options["shared_sample"]:
         note.append(NO_BLOCKS)
     return Result(
@@ -335,7 +339,7 @@ def _settled(search: Search, doubts: Doubts | None, found_by: Way | None, *, las
         return None
     found = doubts.feasibility(last=last)
     if found is None:
-        return Ended(Status.interrupted, None, found_by, NO_POINT) if last else None
+        return Ended(Status.interrupted, None, found_by, NO_PROGRESS) if last else None
     if found.x is None:
         return Ended(Status.infeasible, found.ray, found_by, "")
     look = search.judging.look(found.x, search.point.y, with_distance=False)

@@ -6,13 +6,14 @@ The answers are directions, which `ends` then checks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dapd.arguments import consecutive
-from dapd.arrays import Array
+from dapd.arrays import Array, on_host
 from dapd.clock import perf_counter
+from dapd.model import ask
 from dapd.model.composed import Stack
 from dapd.model.lowered import BALL, CLIP, SHRINK, has_valid_lowering
 from dapd.model.phi import Phi
@@ -20,10 +21,10 @@ from dapd.model.problem import Problem
 from dapd.model.proximal import Box, GroupBall, Interval, Zero
 from dapd.model.smooth import Quadratic
 from dapd.model.usual import usual
-from dapd.operators.stacked import RowBlocks
+from dapd.presolve.maps import scaled_map, stacked_maps
 from dapd.second_order import farkas
 from dapd.second_order.quadratic import quadratic
-from dapd.solving.ends import NEARLY, nearly_feasible, proves_infeasible
+from dapd.solving.ends import NEARLY, nearly_feasible, proves_infeasible, row_terms
 from dapd.solving.search import Search
 from dapd.solving.ways.base import Moved
 
@@ -85,7 +86,7 @@ class Doubts:
         self._run(other, (np.zeros(problem.columns), np.zeros(other.problem.rows)))
         if other.done:
             self.descent_at = np.inf
-        return other.point.x
+        return usual(self.search.problem.unstacked).columns * on_host(other.point.x)
 
     def feasibility(self, *, last: bool = False) -> Settled | None:
         """Whether any x satisfies the constraints, if the objective falls along a ray; None if that takes too long.
@@ -133,31 +134,33 @@ class Doubts:
 
 
 def descent_problem(problem: Problem) -> Problem | None:
-    """The problem whose solution is the steepest ray of x, or zero if there is none; None if f is not quadratic.
+    """The problem whose solution is the steepest ray of x in its usual sizes c, or zero if there is none.
 
-    It is min (u/2)Σ_j(v_j/c_j)² + ∇f(0)ᵀv + φ*∞(Mv) over the v along which f does not bend and no bound is met, with
-    the usual sizes c of x and u = max_j |∇f_j(0)|c_j. φ*∞ is the support function of dom φ.
+    It is min ½‖v̂‖² + (∇f(0)ᵀv + φ*∞(Mv))/u over the v = c·v̂ along which f does not bend and no bound is met, with
+    u = max_j |∇f_j(0)|c_j. φ*∞ is the support function of dom φ. None if f is not quadratic.
     """
-    phi = domain(problem.phi, problem.rows)
+    columns = usual(problem).columns
+    slope = columns * np.asarray(ask.gradient(problem.f, np.zeros(problem.columns)), np.float64)
+    size = float(np.max(abs(slope), initial=0.0)) or 1.0
+    phi = domain(problem.phi, problem.rows, size)
     if phi is None or quadratic(problem.f, problem.columns) is None:
         return None
-    slope = np.asarray(problem.f.grad(np.zeros(problem.columns)), np.float64)
-    columns = usual(problem).columns
-    size = float(np.max(abs(slope) * columns, initial=0.0)) or 1.0
+    maps = [scaled_map(problem.M, np.ones(problem.rows), columns)] if problem.rows else []
     curved = [one for one in problem.f.curved_maps(problem.columns) if np.any(one.row_norms)]
-    M: Any = problem.M
+    for one in curved:
+        sizes = row_terms(one, columns)
+        maps.append(scaled_map(one, 1 / np.where(sizes > 0, sizes, 1.0), columns))
+    M = stacked_maps(maps, problem.columns)
     if curved:
-        M = RowBlocks([*([problem.M] if problem.rows else []), *curved])
         phi = Stack([phi, Zero()], sizes=[problem.rows, M.shape[0] - problem.rows]) if problem.rows else Zero()
     bounds = None
     if problem.lower is not None and problem.upper is not None:
         bounds = np.where(np.isinf(problem.lower), -np.inf, 0.0), np.where(np.isinf(problem.upper), np.inf, 0.0)
-    f = Quadratic(size / columns**2, -slope)
-    return Problem(f, M, np.zeros(M.shape[0]), phi, bounds=bounds)
+    return Problem(Quadratic(np.ones(problem.columns), -slope / size), M, np.zeros(M.shape[0]), phi, bounds=bounds)
 
 
-def domain(phi: Phi, rows: int) -> Phi | None:
-    """The indicator of dom φ; None if φ is only available in Python."""
+def domain(phi: Phi, rows: int, size: float = 1.0) -> Phi | None:
+    """The indicator of dom φ, divided by `size`; None if φ is only available in Python."""
     pieces = phi.lowered(rows) if has_valid_lowering(phi, "prox") else None
     if pieces is None:
         return None
@@ -167,9 +170,9 @@ def domain(phi: Phi, rows: int) -> Phi | None:
             lower, upper = (np.broadcast_to(end, length) for end in (piece.lower, piece.upper))
             parts.append(Interval(np.where(np.isinf(lower), -np.inf, 0.0), np.where(np.isinf(upper), np.inf, 0.0)))
         elif piece.code == CLIP:
-            parts.append(Box(np.broadcast_to(piece.lower, length), np.broadcast_to(piece.upper, length)))
+            parts.append(Box(*(np.broadcast_to(end, length) / size for end in (piece.lower, piece.upper))))
         elif piece.code == BALL:
-            parts.append(GroupBall(piece.lower, consecutive(map(int, piece.sizes))))
+            parts.append(GroupBall(np.asarray(piece.lower) / size, consecutive(map(int, piece.sizes))))
         else:
             parts.append(Zero())
     return parts[0] if len(parts) == 1 else Stack(parts, sizes=[length for _, length in pieces])

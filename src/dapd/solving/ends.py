@@ -157,7 +157,7 @@ class _Flatness:
         self.maps: list[Operator] = [*self.curved, *([problem.M] if problem.rows else [])]
         heights = [one.shape[0] for one in self.maps]
         places = consecutive(heights)
-        sizes = np.concatenate([np.zeros(0), *(_terms(one, columns) for one in self.maps)])
+        sizes = np.concatenate([np.zeros(0), *(row_terms(one, columns) for one in self.maps)])
         self.factors = 1 / np.where(sizes > 0, sizes, 1.0)
 
         def forward(t: Array) -> Array:
@@ -185,12 +185,12 @@ class _Flatness:
 
     def parts(self, image: Array, t: Array) -> Array:
         """The products with M relative to their terms, after those of f's maps, which must vanish anyway."""
-        terms = _terms(self.maps[-1], t) if image.size else image
+        terms = row_terms(self.maps[-1], t) if image.size else image
         bent = np.full(self.products.shape[0] - image.size, np.inf)
         return np.concatenate([bent, abs(image) / np.where(terms > 0, terms, 1.0)])
 
 
-def _terms(map_: Operator, t: Array) -> Array:
+def row_terms(map_: Operator, t: Array) -> Array:
     """Σ_j |M_ij t_j| of each row, or a bound on it if the entries are not known."""
     sizes = map_.row_sizes(t)
     return np.asarray(map_.row_norms * float(np.linalg.norm(t)) if sizes is None else sizes, np.float64)
@@ -222,7 +222,7 @@ def _farkas(problem: Problem, x: Array, d: Array) -> Checked:
     sizes = M.column_sizes(d)
     terms = np.broadcast_to(np.linalg.norm(d * M.row_norms) if sizes is None else sizes, image.shape)
     reached = np.clip(abs(x), size, FARTHEST * size)
-    rounding = SLIGHT * (float(abs(d) @ (abs(problem.b) + _terms(M, reached))) + abs(outside))
+    rounding = SLIGHT * (float(abs(d) @ (abs(problem.b) + row_terms(M, reached))) + abs(outside))
     explained, endless = 0.0, False
     for piece in pieces(image.size):
         e = image[piece]
