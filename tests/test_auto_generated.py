@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.optimize import linprog
 from scipy.sparse.linalg import LinearOperator
 
@@ -166,6 +167,23 @@ def test_rows_that_cannot_contradict_have_no_contradiction():
     assert farkas.seconds(large) == np.inf
     own = dapd.Problem(dapd.Quadratic(np.ones(3), np.ones(3)), np.eye(3), np.ones(3), OwnPhi())
     assert farkas.seconds(own) == np.inf
+
+
+def test_a_large_program_that_hardly_contradicts_itself_is_proved_to():
+    n, rng = 100, np.random.default_rng(0)
+    ones, each = np.ones((1, n)), sp.eye_array(n)
+    M = sp.vstack([sp.kron(each, ones), sp.kron(ones, each)]).tocsr()  # what leaves each source, and what arrives
+    supply, demand = rng.uniform(1, 2, (2, n))
+    demand *= np.sum(supply) / np.sum(demand)
+    for excess, status in ((1.001, "infeasible"), (0.999, "optimal")):
+        phi = dapd.Interval(np.r_[np.full(n, -np.inf), np.zeros(n)], np.r_[np.zeros(n), np.full(n, np.inf)])
+        f = dapd.Quadratic(np.zeros(n * n), -rng.uniform(0, 1, n * n))
+        problem = dapd.Problem(f, M, np.r_[supply, excess * demand], phi, bounds=(0.0, np.inf))
+        least = farkas.least_violation(problem, LIMIT)
+        assert nearly_feasible(problem, least.x) == (status == "optimal")
+        assert (proves_infeasible(problem, least.x, least.ray) is None) == (status == "optimal")
+        assert farkas.least_violation(problem, 1e-9) is None  # out of time
+        assert dapd.solve(problem, time_limit=LIMIT).status == status
 
 
 class OwnPhi(dapd.Phi):

@@ -15,7 +15,7 @@ from dapd.model.usual import usual
 from dapd.second_order.matrices import NotExplicit, TooExpensive, entries, explicit
 from dapd.second_order.rows import ProxRows
 
-PROBED_ENTRIES = 1 << 19  # of a matrix that is found by products
+MOST_ENTRIES, PROBED_ENTRIES = 1 << 22, 1 << 19  # of a matrix, and of one that is found by products
 PER_ENTRY, PER_UNKNOWN = 1e-6, 1e-5  # seconds per entry, and per row and column, that the program takes at least
 PRODUCT_SECONDS = 0.1  # seconds that products may take, if they are needed to find the entries of M
 EXACT = 1e-9  # violation of a row in its usual terms up to which it counts as satisfied
@@ -29,14 +29,15 @@ class Least(NamedTuple):
 
 
 def seconds(problem: Problem) -> float:
-    """About what `least_violation` takes at least; inf if M is large and not explicit, or φ has no intervals."""
+    """About what `least_violation` takes at least; inf if M is too large, or φ is only available in Python."""
     count = entries(problem.M)
     if not problem.rows or not has_valid_lowering(problem.phi, "prox"):
         return math.inf
+    most = MOST_ENTRIES
     if count is None:
-        count = problem.rows * problem.columns
-        if count > PROBED_ENTRIES:
-            return math.inf
+        count, most = problem.rows * problem.columns, PROBED_ENTRIES
+    if count > most:
+        return math.inf
     return PER_ENTRY * count + PER_UNKNOWN * (problem.rows + problem.columns)
 
 

@@ -110,8 +110,8 @@ class Doubts:
                     return Settled(ray, None)
                 if nearly_feasible(given, self.least.x):
                     return Settled(None, self.least.x)
-        _, columns, xi, eta = usual(given.unstacked)
-        curvature = (eta / xi / columns**2).astype(given.dtype)
+        weights = 1 / usual(given.unstacked).columns ** 2
+        curvature = (weights / np.exp(np.mean(np.log(weights)))).astype(given.dtype)
         f = Quadratic(curvature, curvature * self.start[0])
         other = self._search(given.replaced(f=f), FEASIBILITY, np.inf if last else 0.0)
         ray = self._run(other, self.start)
