@@ -13,6 +13,7 @@ from dapd.model.lowered import BALL, CLIP, SHRINK, SHRINK_BALL, pieces_of
 from dapd.model.problem import Problem
 
 SWEEPS = 10  # of scaling, each of which leaves the root of how uneven rows and columns are
+EVEN = 2.0  # ratio of the sums of rows, and of columns, up to which no other sweep is worth its time
 ROUNDED = 1e-13  # of the greatest datum, below which one may be rounding
 
 
@@ -68,9 +69,18 @@ def _factors(problem: Problem) -> tuple[Array, Array, Array, Array]:
         return 1 / np.where(norms > 0, norms, 1.0), c, norms > 0, np.ones(problem.columns, bool)
     held, known = heights > 0, widths > 0
     for _ in range(SWEEPS):
+        even = _ratio(r * heights) <= EVEN and _ratio(c * widths) <= EVEN
         r, c = r * _damped(r * heights), c * _damped(c * widths)
+        if even:
+            break
         heights, widths = (np.asarray(some, np.float64) for some in (M.row_sizes(c), M.column_sizes(r)))
     return r, c, held, known
+
+
+def _ratio(sizes: Array) -> float:
+    """The greatest over the least that is not zero."""
+    some = sizes[sizes > 0]
+    return float(some.max() / some.min()) if some.size else 1.0
 
 
 def _damped(sizes: Array) -> Array:

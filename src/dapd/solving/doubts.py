@@ -75,7 +75,9 @@ class Doubts:
         """Find the x that violates rows least, in a part of the time so far."""
         self.least_at = LATER * elapsed
         left = self.search.deadline - perf_counter()
-        self.least = farkas.least_violation(self.search.problem.unstacked, min(left, max(AFTER, SHARE * elapsed)))
+        if left > WAIT:
+            limit = min(left, max(WAIT, SHARE * elapsed))
+            self.least = farkas.least_violation(self.search.problem.unstacked, limit)
 
     def _descent(self) -> Array | None:
         problem = descent_problem(self.search.problem.unstacked)
