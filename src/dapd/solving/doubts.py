@@ -33,6 +33,7 @@ AFTER = 0.1  # seconds after which to ask what takes a solve of its own
 SHARE, LATER = 0.25, 4  # of the time so far: what an answer may take, and when to ask again if it took longer
 WAIT = 0.3  # seconds after which to ask what usually takes much less
 ACCURACY = 1e-6  # relative error of the answers
+WIDEST = 1e30  # ratio of weights, which float32 can hold
 FEASIBILITY = 0.1 * NEARLY  # and of a point that is to be feasible
 
 RunSearch = Callable[[Search, tuple[Array, Array]], Array | None]  # runs a search; a Farkas ray if that is how it ends
@@ -106,14 +107,15 @@ class Doubts:
         self.feasibility_at = LATER * elapsed
         if self.least is None and farkas.seconds(given.unstacked) <= max(AFTER, SHARE * elapsed):
             self._violate_least(elapsed)
-            if self.least is not None:
-                ray = proves_infeasible(given, self.least.x, self.least.ray, self.search.deadline)
-                if ray is not None:
-                    return Settled(ray, None)
-                if nearly_feasible(given, self.least.x):
-                    return Settled(None, self.least.x)
+        if self.least is not None:
+            ray = proves_infeasible(given, self.least.x, self.least.ray, self.search.deadline)
+            if ray is not None:
+                return Settled(ray, None)
+            if nearly_feasible(given, self.least.x):
+                return Settled(None, self.least.x)
         weights = 1 / usual(given.unstacked).columns ** 2
-        curvature = (weights / np.exp(np.mean(np.log(weights)))).astype(given.dtype)
+        weights = np.clip(weights / np.exp(np.mean(np.log(weights))), 1 / WIDEST, WIDEST)
+        curvature = weights.astype(given.dtype)
         f = Quadratic(curvature, curvature * self.start[0])
         other = self._search(given.replaced(f=f), FEASIBILITY, np.inf if last else 0.0)
         ray = self._run(other, self.start)
