@@ -2,13 +2,17 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.optimize import linprog
 from scipy.sparse.linalg import LinearOperator
 
 import dapd
+from dapd.model.lowered import pieces_of
+from dapd.model.usual import usual
 from dapd.second_order import farkas
+from dapd.second_order.rows import ProxRows
 from dapd.solving.doubts import descent_problem
-from dapd.solving.ends import proves_infeasible, proves_unbounded
+from dapd.solving.ends import falling_ray, nearly_feasible, proves_infeasible
 from peers import checks, generated
 from peers.with_dapd import problem_of, split
 
@@ -137,29 +141,62 @@ def test_a_large_map_is_not_probed():
     assert (result.status, result.method) == ("optimal", "restarts")
 
 
-def test_least_squares_find_contradictions_and_only_those():
+def test_the_least_violation_finds_contradictions_and_only_those():
     for seed in range(40):
-        problem = problem_of(generated.infeasible(seed).model).stacked
-        assert proves_infeasible(problem, np.zeros(problem.columns), farkas.contradiction(problem)) is not None, seed
-        problem = problem_of(generated.feasible(seed).model).stacked
-        found = farkas.contradiction(problem)
-        assert found is None or proves_infeasible(problem, np.zeros(problem.columns), found) is None, seed
+        problem = problem_of(generated.infeasible(seed).model)
+        least = farkas.least_violation(problem, LIMIT)
+        assert proves_infeasible(problem, least.x, least.ray) is not None, seed
+        assert not nearly_feasible(problem, least.x), seed
+        problem = problem_of(generated.feasible(seed).model)
+        least = farkas.least_violation(problem, LIMIT)
+        assert least is None or proves_infeasible(problem, least.x, least.ray) is None, seed
+        rows_alone = least is not None and not has_balls(problem)
+        assert not rows_alone or nearly_feasible(problem, least.x), seed
+
+
+def has_balls(problem):
+    return bool(ProxRows(pieces_of(problem.phi, problem.rows)).grouped.size)
 
 
 def test_rows_that_cannot_contradict_have_no_contradiction():
     problem = dapd.Problem(dapd.Quadratic(np.ones(3), np.ones(3)), np.eye(3), np.ones(3), dapd.Box(-1.0, 1.0))
-    assert farkas.contradiction(problem) is None
-    ones = np.ones(int(farkas.DENSE_ENTRIES**0.5) + 1)
-    large = dapd.Problem(dapd.Quadratic(ones, ones), dapd.Identity(ones.size), ones, dapd.Zero())
+    assert farkas.least_violation(problem, LIMIT) is None
+    size = int(farkas.PROBED_ENTRIES**0.5) + 1
+    twice = LinearOperator((size, size), matvec=lambda x: 2 * x, rmatvec=lambda y: 2 * y, dtype=float)
+    large = dapd.Problem(dapd.Quadratic(np.ones(size), np.ones(size)), twice, np.ones(size), dapd.Zero())
     assert farkas.seconds(large) == np.inf
+    own = dapd.Problem(dapd.Quadratic(np.ones(3), np.ones(3)), np.eye(3), np.ones(3), OwnPhi())
+    assert farkas.seconds(own) == np.inf
+
+
+def test_a_large_program_that_hardly_contradicts_itself_is_proved_to():
+    n, rng = 100, np.random.default_rng(0)
+    ones, each = np.ones((1, n)), sp.eye_array(n)
+    M = sp.vstack([sp.kron(each, ones), sp.kron(ones, each)]).tocsr()  # what leaves each source, and what arrives
+    supply, demand = rng.uniform(1, 2, (2, n))
+    demand *= np.sum(supply) / np.sum(demand)
+    for excess, status in ((1.001, "infeasible"), (0.999, "optimal")):
+        phi = dapd.Interval(np.r_[np.full(n, -np.inf), np.zeros(n)], np.r_[np.zeros(n), np.full(n, np.inf)])
+        f = dapd.Quadratic(np.zeros(n * n), -rng.uniform(0, 1, n * n))
+        problem = dapd.Problem(f, M, np.r_[supply, excess * demand], phi, bounds=(0.0, np.inf))
+        least = farkas.least_violation(problem, LIMIT)
+        assert nearly_feasible(problem, least.x) == (status == "optimal")
+        assert (proves_infeasible(problem, least.x, least.ray) is None) == (status == "optimal")
+        assert farkas.least_violation(problem, 1e-9) is None  # out of time
+        assert dapd.solve(problem, time_limit=LIMIT).status == status
+
+
+class OwnPhi(dapd.Phi):
+    def prox(self, v, step):
+        return v
 
 
 def test_the_steepest_ray_is_a_solution_and_zero_if_there_is_none():
     for seed in range(12):
         problem = problem_of(generated.unbounded(seed).model)
         aside = descent_problem(problem)
-        ray = dapd.solve(aside, time_limit=LIMIT).x
-        assert proves_unbounded(problem, np.zeros(problem.columns), ray) is not None, seed
+        ray = usual(problem).columns * dapd.solve(aside, time_limit=LIMIT).x
+        assert falling_ray(problem, ray) is not None, seed
     bounded = dapd.Problem(dapd.Quadratic(np.zeros(2), np.ones(2)), np.eye(2), np.ones(2), dapd.NonNegative())
     assert np.max(abs(dapd.solve(descent_problem(bounded)).x)) <= 1e-6
     own = dapd.Problem(dapd.PseudoHuber(0.1), np.eye(2), np.ones(2), dapd.NonNegative())

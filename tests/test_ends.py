@@ -1,16 +1,20 @@
 """Problems without a solution: rays are found near approximate directions, and never where there is none."""
 
+from fractions import Fraction
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.sparse.linalg import aslinearoperator
 
 import dapd
 from dapd.engines.protocol import NotNative
-from dapd.solving import auto
-from dapd.solving.ends import proves_infeasible, proves_unbounded
+from dapd.solving import auto, doubts
+from dapd.solving.ends import falling_ray, nearly_feasible, proves_infeasible, proves_unbounded
 from instances import PHIS, quadratic_problem
 
 KINDS = {"dense": np.asarray, "sparse": sp.csr_array, "matrix-free": aslinearoperator}
@@ -102,8 +106,8 @@ def test_corrections_end_at_a_deadline():
     assert proves_infeasible(problem, np.zeros(12), direction, perf_counter()) is None
     problem, v = unbounded_problem("quadratic", 0)
     direction = noisy(rng, v, 1e-9)
-    assert proves_unbounded(problem, np.zeros(12), direction, perf_counter() + 60) is not None
-    assert proves_unbounded(problem, np.zeros(12), direction, perf_counter()) is None
+    assert falling_ray(problem, direction, perf_counter() + 60) is not None
+    assert falling_ray(problem, direction, perf_counter()) is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -209,12 +213,11 @@ def test_directions_near_a_ray_prove_unboundedness(name, kind, noise):
     for seed in SEEDS:
         problem, v = unbounded_problem(name, seed, KINDS[kind])
         rng = np.random.default_rng(seed)
-        for at in (np.zeros(12), 10 * rng.standard_normal(12)):
-            ray = proves_unbounded(problem, at, 3.0 * noisy(rng, v, noise))
-            assert ray is not None
-            assert is_unbounded_ray(problem, ray)
-        assert proves_unbounded(problem, np.zeros(12), -v) is None
-        other = proves_unbounded(problem, np.zeros(12), rng.standard_normal(12))
+        ray = falling_ray(problem, 3.0 * noisy(rng, v, noise))
+        assert ray is not None
+        assert is_unbounded_ray(problem, ray)
+        assert falling_ray(problem, -v) is None
+        other = falling_ray(problem, rng.standard_normal(12))
         assert other is None or is_unbounded_ray(problem, other)
 
 
@@ -230,11 +233,11 @@ def test_problems_that_are_bounded_far_out_are_not_unbounded(name, change):
         if linear is None:
             f = dapd.Quadratic(H if name != "quadratic" else problem.f.H + np.diag(H), problem.f.c, mu=0.0)
             curved = dapd.Problem(f, problem.M, problem.b, problem.phi)
-            assert proves_unbounded(curved, np.zeros(12), v) is None
-            assert proves_unbounded(curved, np.zeros(12), noisy(rng, v, 1e-12)) is None
+            assert falling_ray(curved, v) is None
+            assert falling_ray(curved, noisy(rng, v, 1e-12)) is None
         # rows that hold the ray back, in the end
         held = dapd.Problem(problem.f, np.vstack([problem.M.matrix, change * v]), np.ones(7))
-        assert proves_unbounded(held, np.zeros(12), v) is None
+        assert falling_ray(held, v) is None
 
 
 def test_recession_of_functions():
@@ -330,3 +333,254 @@ def cannot_stack():
             super().__init__(method)
 
     return Runner
+
+
+AMOUNT = 2.3e-13  # by how much, relatively, entries may differ from those for which a ray is exact
+
+
+def is_exact_for_nearby_entries(M, b, ray):
+    """Whether ray is a Farkas ray of M'x = b, in rational numbers, for an M' whose entries differ by at most AMOUNT."""
+    d, amount = [Fraction(v) for v in ray.tolist()], Fraction(AMOUNT)
+    for column in M.T.tolist():
+        products = [Fraction(v) * w for v, w in zip(column, d, strict=True)]
+        if abs(sum(products)) > amount * sum(map(abs, products)):
+            return False
+    return -sum(Fraction(v) * w for v, w in zip(b.tolist(), d, strict=True)) > 0
+
+
+def test_a_ray_is_exact_for_entries_that_differ_by_the_stated_amount():
+    for seed in SEEDS:
+        problem, M, d = infeasible_problem("equations", seed)
+        ray = proves_infeasible(problem, np.zeros(12), noisy(np.random.default_rng(seed), d, 1e-9))
+        assert is_exact_for_nearby_entries(M, problem.b, ray)
+        other = M * (1 + 1e-12 * np.random.default_rng(seed).standard_normal(M.shape))
+        assert not is_exact_for_nearby_entries(other, problem.b, ray)
+
+
+@pytest.mark.parametrize("power", [30, 36, 38, 40, 42, 43, 46, 50])
+def test_independent_rows_are_infeasible_only_within_the_stated_amount(power):
+    # the best ray, (−1 − 2⁻ᵏ⁻¹, 1), is exact for entries that differ by 2⁻ᵏ⁻², relatively
+    M, b = np.array([[1.0, 1.0], [1.0, 1 + 2.0**-power]]), np.array([0.0, 1.0])
+    problem = dapd.Problem(dapd.Quadratic([1.0, 1.0]), M, b)
+    ray = proves_infeasible(problem, np.zeros(2), np.array([1.0, -1.0]))
+    assert (ray is not None) == (power > 41)
+    result = dapd.solve(problem)
+    assert result.status != "infeasible" or power > 40
+    for found in (ray, result.ray):
+        assert found is None or is_exact_for_nearby_entries(M, b, found)
+
+
+def test_the_example_of_the_documentation_is_called_infeasible():
+    M, b = np.array([[1.0, 1.0], [1.0, 1 + 2.0**-43]]), np.array([0.0, 1.0])
+    result = dapd.solve(dapd.Problem(dapd.Quadratic([1.0, 1.0]), M, b))
+    assert result.status == "infeasible"
+    assert is_exact_for_nearby_entries(M, b, result.ray)
+
+
+def test_a_difference_within_the_tolerance_is_no_contradiction():
+    for unit in 2.0 ** np.array([-40, 0, 40]):
+        rows, f = np.ones((2, 2)), dapd.Quadratic([1.0, 1.0])
+        for part, proved in ((1e-12, False), (1e-6, True)):
+            problem = dapd.Problem(f, rows, unit * np.array([1.0, 1.0 + part]))
+            assert (proves_infeasible(problem, np.zeros(2), np.array([1.0, -1.0])) is not None) == proved
+        rounded = dapd.Problem(f, [[1.0, -1.0], [1.0, -1.0], [1.0, 1.0]], unit * np.array([0.0, 1e-17, 1.0]))
+        assert proves_infeasible(rounded, np.zeros(2), np.array([1.0, -1.0, 0.0])) is None
+
+
+def contradiction_beside_a_ray(size=1.0):
+    """The objective falls along x₃, and the rows contradict each other by `size`."""
+    M = np.array([[1.0, 1.0, 0.0], [1.0, 2.0, 0.0], [2.0, 3.0, 0.0]])
+    return dapd.Problem(dapd.Quadratic(np.zeros(3), [0.0, 0.0, 1.0]), M, size * np.array([1.0, 2.0, 4.0]))
+
+
+@pytest.mark.parametrize("direct", [True, False])
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+def test_a_contradiction_is_told_rather_than_a_ray_of_x(size, direct):
+    problem = contradiction_beside_a_ray(size)
+    assert falling_ray(problem, np.array([0.0, 0.0, 1.0])) is not None
+    for at in (np.zeros(3), np.array([0.0, size, 0.0]), np.array([0.0, 0.0, 1e12 * size])):
+        assert proves_unbounded(problem, at, np.array([0.0, 0.0, 1.0])) is None
+    assert dapd.solve(problem, direct=direct, time_limit=10).status == "infeasible"
+
+
+@pytest.mark.parametrize("method", ["auto", "papc"])
+def test_unbounded_comes_with_a_point_that_is_nearly_feasible(method):
+    for name in UNBOUNDED:
+        problem, v = unbounded_problem(name, 0)
+        if method == "papc" and not problem.f.L:
+            continue
+        result = dapd.solve(problem, method, max_iterations=200_000)
+        assert result.status == "unbounded", name
+        assert is_unbounded_ray(problem, result.ray), name
+        residual = problem.M.forward(result.x) - problem.b
+        missed = abs(residual - problem.phi.project_conjugate(residual))
+        assert np.all(missed <= 1e-6 * (abs(problem.b) + problem.M.row_sizes(result.x))), name
+        assert nearly_feasible(problem, result.x), name
+        assert proves_unbounded(problem, result.x, v) is not None
+        if problem.phi.is_zero:
+            assert proves_unbounded(problem, result.x + 1e-3 * problem.M.adjoint(np.ones(6)), v) is None, name
+
+
+def test_a_point_far_out_is_not_feasible_for_being_far_out():
+    M = np.array([[1.0, -1.0], [1.0, 1.0]])
+    problem = dapd.Problem(dapd.Quadratic(np.zeros(2), np.ones(2)), M, [1.0, 1.0])
+    assert nearly_feasible(problem, np.array([1.0, 0.0]))
+    assert nearly_feasible(problem, np.array([1.0 + 1e-7, 0.0]))
+    assert not nearly_feasible(problem, np.array([1.0 + 1e-5, 0.0]))
+    assert not nearly_feasible(problem, np.array([1e9, 1e9]))
+    bounded = dapd.Problem(problem.f, M, [1.0, 1.0], bounds=(0.0, 0.5))
+    assert not nearly_feasible(bounded, np.array([1.0, 0.0]))  # its bounds come first
+
+
+def test_without_a_feasible_point_nothing_is_called_unbounded(monkeypatch):
+    monkeypatch.setattr(doubts.Doubts, "feasibility", lambda self, *, last: None)
+    problem, _ = unbounded_problem("inequalities", 0)
+    result = dapd.solve(problem)
+    assert result.status in ("interrupted", "iteration_limit")
+    assert result.ray is None
+    assert "no x that satisfies them was found" in result.message
+
+
+@pytest.mark.parametrize("seconds", [0.0, np.inf])
+def test_the_feasible_point_is_found_by_steps_too(monkeypatch, seconds):
+    # the linear program has no answer, or is not asked
+    monkeypatch.setattr(doubts.farkas, "seconds", lambda problem: seconds)
+    monkeypatch.setattr(doubts.farkas, "least_violation", lambda problem, limit: None)
+    problem, _ = unbounded_problem("quadratic", 0)
+    result = dapd.solve(problem)
+    assert result.status == "unbounded"
+    assert nearly_feasible(problem, result.x)
+    assert dapd.solve(contradiction_beside_a_ray()).status == "infeasible"
+
+
+@pytest.mark.parametrize("engine", ["native", "python", "jax"])
+def test_what_is_asked_on_the_side_never_ends_a_solve(monkeypatch, engine):
+    monkeypatch.setattr(doubts, "SLOW", 1)
+    monkeypatch.setattr(doubts, "AFTER", 0.0)
+    rng = np.random.default_rng(0)
+    f = dapd.LeastSquares(rng.standard_normal((4, 12)), np.ones(4))
+    for M in (
+        dapd.BlockDiagonal([rng.standard_normal((2, 4)) for _ in range(3)]),
+        dapd.Kronecker(rng.standard_normal((3, 3)), rng.standard_normal((2, 4))),
+    ):
+        problem = dapd.Problem(f, M, rng.standard_normal(6))
+        assert dapd.solve(problem, engine=engine, tol=1e-10).status == "optimal"
+
+
+class Data(NamedTuple):
+    """½xᵀHx − cᵀx subject to Mx = b in some rows and Mx ≤ b in the others, and lower ≤ x ≤ upper."""
+
+    H: np.ndarray
+    c: np.ndarray
+    M: np.ndarray
+    b: np.ndarray
+    equal: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+    def problem(self):
+        phi = dapd.Interval(np.where(self.equal, 0.0, -np.inf), np.zeros(len(self.b)))
+        f = dapd.Quadratic(self.H if self.H.any() else np.zeros(len(self.c)), self.c)
+        return dapd.Problem(f, self.M, self.b, phi, bounds=(self.lower, self.upper))
+
+    def scaled(self, rows, columns, cost, unit):
+        """The same for x/(unit·columns), with the objective multiplied by a cost."""
+        x = unit * columns
+        return Data(
+            cost * self.H * np.outer(x, x),
+            cost * self.c * x,
+            self.M * np.outer(rows, x),
+            self.b * rows,
+            self.equal,
+            self.lower / x,
+            self.upper / x,
+        )
+
+
+def data_of(end, seed, m=8, n=14):
+    """Data whose end is known, and a ray that proves it (zero if there is a solution)."""
+    rng = np.random.default_rng(seed)
+    M = rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.6)
+    x = rng.standard_normal(n) * (rng.random(n) < 0.6)
+    lower = np.where(rng.random(n) < 0.7, np.minimum(x, 0) - 0.5 * (rng.random(n) < 0.3), -np.inf)
+    upper = np.where(rng.random(n) < 0.3, np.maximum(x, 0) + 1, np.inf)
+    equal = rng.random(m) < 0.5
+    equal[-1] = True
+    slack = np.where(equal, 0, rng.random(m) * (rng.random(m) < 0.5))
+    y = np.where(equal, rng.standard_normal(m), np.where(slack == 0, rng.random(m), 0))
+    z = np.where(x == upper, rng.random(n), 0) - np.where(x == lower, rng.random(n), 0)
+    A, curved, ray = rng.standard_normal((3, n)), seed % 2, np.zeros(m)
+    if end == "infeasible":
+        ray = np.where(equal, rng.standard_normal(m), rng.random(m))
+        M[-1] -= ray @ M / ray[-1]
+    elif end == "unbounded":
+        ray = np.where(np.isfinite(lower), 1, np.where(np.isfinite(upper), -1, rng.choice([-1, 1], n)))
+        ray = np.where(np.isfinite(lower) & np.isfinite(upper), 0, ray) * rng.random(n)
+        M -= np.outer(M @ ray, ray) / (ray @ ray)
+        A -= np.outer(A @ ray, ray) / (ray @ ray)
+    H, b = curved * A.T @ A, M @ x + slack
+    c = H @ x + M.T @ y + z
+    if end == "infeasible":
+        b[-1] -= np.sign(ray[-1]) * (0.2 + 0.1 * abs(M[-1]) @ abs(x) + abs(slack @ ray / ray[-1]))
+    elif end == "unbounded":
+        c += ray * (0.3 * np.linalg.norm(c) * np.linalg.norm(ray) - c @ ray) / (ray @ ray)
+    return Data(H, c, M, b, equal, lower, upper), ray
+
+
+POWERS = st.integers(-30, 30)
+
+
+@given(seed=st.integers(0, 10**6), end=st.sampled_from(["infeasible", "unbounded"]), cost=POWERS, unit=POWERS)
+@settings(max_examples=40)
+def test_proofs_do_not_depend_on_units(seed, end, cost, unit):
+    rng = np.random.default_rng(seed)
+    data, ray = data_of(end, seed)
+    rows, columns = (2.0 ** rng.integers(-30, 31, size) for size in data.M.shape)
+    one, other = data.problem(), data.scaled(rows, columns, 2.0**cost, 2.0**unit).problem()
+    ray = ray + 1e-11 * np.max(abs(ray)) * rng.standard_normal(ray.size)  # has to be corrected
+    if end == "infeasible":
+        at = rng.standard_normal(14)
+        assert proves_infeasible(one, at, ray) is not None
+        assert proves_infeasible(other, at / (columns * 2.0**unit), ray / rows) is not None
+        assert proves_infeasible(one, at, -ray) is None
+        assert proves_infeasible(other, at / (columns * 2.0**unit), -ray / rows) is None
+    else:
+        assert falling_ray(one, ray) is not None
+        assert falling_ray(other, ray / columns) is not None
+        assert falling_ray(one, -ray) is None
+        assert falling_ray(other, -ray / columns) is None
+
+
+@pytest.mark.parametrize("end", ["infeasible", "unbounded", "optimal"])
+def test_scaled_problems_end_as_the_given_one(end):
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        data, _ = data_of(end, seed)
+        rows, columns = (2.0 ** rng.integers(-10, 11, size) for size in data.M.shape)
+        cost, unit = 2.0 ** rng.integers(-10, 11, 2)
+        for one in (data, data.scaled(rows, columns, cost, unit)):
+            result = dapd.solve(one.problem(), time_limit=20)
+            assert result.status == end, (seed, result.message)
+
+
+def test_solvable_problems_in_any_units_have_no_proof():
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        data, _ = data_of("optimal", seed)
+        rows, columns = (2.0 ** rng.integers(-30, 31, size) for size in data.M.shape)
+        cost, unit = 2.0 ** rng.integers(-30, 31, 2)
+        result = dapd.solve(data.scaled(rows, columns, cost, unit).problem(), time_limit=1)
+        assert result.status not in ("infeasible", "unbounded"), seed
+
+
+def test_feasible_problems_with_nearly_dependent_rows_are_not_infeasible_beyond_the_amount():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        data, ray = data_of("infeasible", seed)
+        free = data._replace(lower=np.full(14, -np.inf), upper=np.full(14, np.inf))
+        M = data.M * (1 + 10.0 ** rng.uniform(-11.5, -6) * rng.choice([-1, 1], data.M.shape))
+        rows, columns = (2.0 ** rng.integers(-8, 9, size) for size in M.shape)
+        # independent rows, so every right-hand side is attained
+        problem = free._replace(M=M).scaled(rows, columns, 1.0, 1.0).problem()
+        assert proves_infeasible(problem, np.zeros(14), ray / rows) is None
+        assert dapd.solve(problem, time_limit=1).status != "infeasible", seed

@@ -137,6 +137,15 @@ class Terms(NamedTuple):
             found.append(Identity(size) if self.A is None else self.A)
         return [*found, Identity(size)] if self.ridge else found
 
+    def bend(self, v: Array) -> float:
+        """How much the slope of the quadratic parts of f along v changes from x to x + v."""
+        total = self.ridge * float(v @ v)
+        if self.H is not None:
+            total += float(v @ self._curved(v))
+        if self.loss == "square":
+            total += float(np.sum(self._image(v) ** 2))
+        return total
+
     def recession(self, v: Array) -> float:
         """Lim f(x + tv)/t for t → ∞: inf if f curves along v, by more than rounding."""
         for curved in self.curved_maps(v.size):

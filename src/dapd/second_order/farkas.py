@@ -1,8 +1,9 @@
-"""Multipliers that show that rows contradict each other, by nonnegative least squares, for problems that are small."""
+"""The x that violates rows least, by SciPy's linear programming (HiGHS); its multipliers show that rows contradict."""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,61 +11,75 @@ import scipy.sparse as sp
 from dapd.arrays import Array
 from dapd.model.lowered import has_valid_lowering, pieces_of
 from dapd.model.problem import Problem
-from dapd.second_order.matrices import NotExplicit, TooExpensive, explicit
+from dapd.model.usual import usual
+from dapd.second_order.matrices import NotExplicit, TooExpensive, entries, explicit
 from dapd.second_order.rows import ProxRows
 
-DENSE_ENTRIES = 1 << 19  # entries of M, with the rows of bounds
-OPERATION = 1e-9  # seconds per entry of M, times a row or column
-ACTIVE_SET_STEPS = 500  # of the active-set method
+MOST_ENTRIES, PROBED_ENTRIES = 1 << 22, 1 << 19  # of a matrix, and of one that is found by products
+PER_ENTRY, PER_UNKNOWN = 1e-6, 1e-5  # seconds per entry, and per row and column, that the program takes at least
 PRODUCT_SECONDS = 0.1  # seconds that products may take, if they are needed to find the entries of M
+EXACT = 1e-9  # violation of a row in its usual terms up to which it counts as satisfied
+
+
+class Least(NamedTuple):
+    """The least that rows must be violated, all in all."""
+
+    x: Array  # that violates them so
+    ray: Array  # the multipliers of the rows: a Farkas ray if no x satisfies all of them
 
 
 def seconds(problem: Problem) -> float:
-    """About how long `contradiction` takes; inf if the problem is too large, or φ is only available in Python."""
-    rows, columns = problem.rows, problem.columns
-    if rows * columns > DENSE_ENTRIES or not has_valid_lowering(problem.phi, "prox"):
+    """About what `least_violation` takes at least; inf if M is too large, or φ is only available in Python."""
+    count = entries(problem.M)
+    if not problem.rows or not has_valid_lowering(problem.phi, "prox"):
         return math.inf
-    return OPERATION * rows * columns * (rows + columns)
+    most = MOST_ENTRIES
+    if count is None:
+        count, most = problem.rows * problem.columns, PROBED_ENTRIES
+    if count > most:
+        return math.inf
+    return PER_ENTRY * count + PER_UNKNOWN * (problem.rows + problem.columns)
 
 
-def contradiction(problem: Problem) -> Array | None:
-    """The d that minimises ‖Mᵀd‖² + (1 + bᵀd + φ∞(d))²: a Farkas ray if that is 0; None if it cannot be found.
+def least_violation(problem: Problem, limit: float) -> Least | None:
+    """The least Σ r_i·dist(M_i x − b_i, dom φ*_i) within the bounds; None if it is not found in `limit` seconds.
 
-    With d split into rows that push up and rows that push down, φ∞ is linear, so this is a least-squares problem in
-    nonnegative variables (Lawson & Hanson 1974, ch. 23). Rows in groups take no part. Columns of M have length 1 first.
+    r are the factors of the rows in the units of the data. Rows in groups take no part.
     """
-    from scipy.optimize import nnls  # slow to import, and rarely needed
+    from scipy.optimize import linprog  # slow to import, and rarely needed
 
     pieces = pieces_of(problem.phi, problem.rows)
-    if pieces is None:
+    if pieces is None or not limit > 0:
         return None
     try:
         M = explicit(problem.M, PRODUCT_SECONDS)
         rows = ProxRows(pieces)
     except (NotExplicit, TooExpensive, TypeError, ValueError):
         return None
-    b = problem.b.astype(np.float64)
-    dense = M.toarray() if sp.issparse(M) else M
+    units = usual(problem)
     alone = np.ones(problem.rows, bool)
     alone[rows.grouped] = False
-    up = np.flatnonzero(alone & (rows.most == np.inf) & (rows.upper < np.inf))
-    down = np.flatnonzero(alone & (rows.least == -np.inf) & (rows.lower > -np.inf))
-    pull = np.concatenate([dense[up], -dense[down]]).T
-    gains = np.concatenate([-(b + rows.upper)[up], (b + rows.lower)[down]])
-    lengths = np.hypot(np.linalg.norm(pull, axis=0), abs(gains))
-    kept = np.flatnonzero(lengths)
+    lower = np.where(alone & (rows.least == -np.inf), rows.lower, -np.inf)
+    upper = np.where(alone & (rows.most == np.inf), rows.upper, np.inf)
+    kept = np.flatnonzero(np.isfinite(lower) | np.isfinite(upper))
     if not kept.size:
         return None
-    pull, gains = pull[:, kept] / lengths[kept], gains[kept] / lengths[kept]
-    heights = np.linalg.norm(pull, axis=1)
-    pull = pull[heights > 0] / heights[heights > 0][:, None]
-    t = np.zeros(lengths.size)
-    try:
-        found, _ = nnls(np.vstack([pull, gains]), np.append(np.zeros(len(pull)), 1.0), maxiter=ACTIVE_SET_STEPS)
-    except RuntimeError:  # too many iterations
+    # Mx − b = z + above − below in the units of the data, with lower ≤ z ≤ upper
+    r, sizes, one = units.rows[kept], units.xi * units.columns, sp.eye_array(kept.size)
+    scaled = sp.diags_array(r / units.xi) @ sp.csr_array(M)[kept] @ sp.diags_array(sizes)
+    ends = np.concatenate([side / sizes for side in problem.bounds]).reshape(2, -1)
+    intervals = np.stack([lower[kept], upper[kept]]) * r / units.xi
+    slack = np.stack([np.zeros(2 * kept.size), np.full(2 * kept.size, np.inf)])
+    found = linprog(
+        np.concatenate([np.zeros(problem.columns + kept.size), np.ones(2 * kept.size)]),
+        A_eq=sp.hstack([scaled, -one, -one, one], format="csc"),
+        b_eq=problem.b[kept].astype(np.float64) * r / units.xi,
+        bounds=np.concatenate([ends, intervals, slack], axis=1).T,
+        method="highs",
+        options={"time_limit": limit, "primal_feasibility_tolerance": EXACT, "dual_feasibility_tolerance": EXACT},
+    )
+    if found.status != 0:
         return None
-    t[kept] = found / lengths[kept]
-    d = np.zeros(problem.rows)
-    d[up] += t[: up.size]
-    d[down] -= t[up.size :]
-    return d
+    ray = np.zeros(problem.rows)
+    ray[kept] = -found.eqlin.marginals * r
+    return Least(sizes * found.x[: problem.columns], ray)

@@ -19,9 +19,8 @@ from dapd.second_order.choose import filled_seconds
 from dapd.solving.certificate import blame, completed
 from dapd.solving.choose import BlockComparison, compare_blocks
 from dapd.solving.doubts import Doubts
-from dapd.solving.ends import proves_infeasible, proves_unbounded
+from dapd.solving.ends import falling_ray, proves_infeasible
 from dapd.solving.loop import STALLED, Info
-from dapd.solving.measure import greatest
 from dapd.solving.progress import Display, display
 from dapd.solving.request import Request, first_point, run_method, satisfied
 from dapd.solving.result import SENTENCES, History, Result, Status
@@ -38,12 +37,16 @@ COMPARED = 0.5  # seconds of another way from which it pays off to find out whet
 UNCERTAIN = 2.5  # times what is usual: what second-order steps may take, whose number varies more than Clarabel's
 VARIED = 1.5  # times what is usual: what restarts may take if Clarabel, whose iterations vary less, is nearly as fast
 FORESIGHT = 5.0  # seconds of Clarabel that are predicted closely: to count the entries of a factor takes time too
-AWAY = 1e3  # times the size of the start, from which x has run away, so a proof need not hold for much larger x
 CHECKING = 0.25  # part of the time that may go into checks of whether iterates run away along a ray
 NO_BETTER = 60  # points that may be no better than such a one, beside as many as it took to get there
 
 STOPPED = "Stopped by the callback; this is the best point seen so far."
 TOO_LATE = "The time limit passed during the set-up, so this is the start."
+NO_PROGRESS = "No algorithm makes progress any more; this is the best point seen so far."
+NO_POINT = (
+    "The objective falls without end along a direction that keeps the constraints, but no x that satisfies them was "
+    "found: if there is one, there is no minimum."
+)
 NO_BLOCKS = "shared_sample had no block method to act on."
 
 
@@ -88,12 +91,10 @@ def solve_auto(
         # long vectors count too: several threads gain nothing on them, and wait for each other on a busy machine
         heaviest = max([way.work for way in ways] + [8.0 * (search.problem.rows + search.problem.columns)])
         with display(asked.progress, "auto", asked.tolerances, asked.limit) as shown, single_blas(heaviest, MANY):
-            doubts = Doubts(search, point, lambda other, first: _aside(other, first, engine, use_direct))
+            aside = "auto" if engine == "native" else engine  # the core may be unable to run what is asked on the side
+            doubts = Doubts(search, point, lambda other, first: _aside(other, first, aside, use_direct))
             ended = run(search, ways, possible, point, asked.callback, shown, record, doubts)
-            if ended.status is Status.unbounded:
-                ray = doubts.contradiction()
-                ended = ended if ray is None else ended._replace(status=Status.infeasible, ray=ray)
-            look = search.complete(search.point)
+            look = search.complete(ended.point or search.point)
             good_enough = satisfied(look.certificate, *asked.tolerances)
             value = search.judging.objective(look.x, look.y, satisfied=good_enough)
             x = owned(look.x)
@@ -104,6 +105,8 @@ def solve_auto(
     chosen = ended.way or compared[0]
     possible.remember(chosen if ended.status is Status.optimal else None)
     note = [f"Chose {chosen.title}: {chosen.why}." if chosen.why else f"Chose {chosen.title}.", blocks.sentence]
+    if doubts.falling is not None and ended.ray is None and ended.status is not Status.optimal:
+        note.insert(0, NO_POINT)
     if options["shared_sample"]:
         note.append(NO_BLOCKS)
     return Result(
@@ -149,6 +152,7 @@ class Ended(NamedTuple):
     ray: Array | None
     way: Way | None  # that found the best point
     reason: str
+    point: Info | None = None  # to return instead of the best
 
 
 def _blocks(
@@ -273,7 +277,11 @@ def run(
                 return Ended(Status.iteration_limit, None, found_by, "")
             if possible.are_due(ways):
                 ways += possible.rest()
-            if _stalled(search) or not ways:
+            over = _stalled(search) or not ways
+            settled = _settled(search, doubts, found_by, last=over)
+            if settled is not None:
+                return settled
+            if over:
                 return Ended(Status.interrupted, None, found_by, _rounding(search))
             way = min(ways, key=lambda one: one.expected())
             before = search.error
@@ -296,7 +304,7 @@ def run(
                 usual = moved() if isinstance(way, Direct) or checking <= CHECKING * (began - search.began) else None
                 in_time = isinstance(way, SecondOrder) and way.is_in_time  # its error need not fall until then
                 for found in (usual, None if doubts is None or in_time else doubts.ask()):
-                    ended = _ray(search, found, found_by, start[0])
+                    ended = _ray(search, found, found_by, doubts)
                     if ended is not None:
                         return ended
                 first = not checked and usual is not None and (usual.dx is not None or usual.dy is not None)
@@ -315,27 +323,35 @@ def _aside(search: Search, start: tuple[Array, Array], engine: str, use_direct: 
     return ended.ray if ended.status is Status.infeasible else None
 
 
-def _ray(search: Search, moved: Moved | None, found_by: Way | None, start: Array) -> Ended | None:
-    """A proof that there is no solution, if x, which began at `start`, or y runs away along a ray."""
+def _ray(search: Search, moved: Moved | None, found_by: Way | None, doubts: Doubts | None) -> Ended | None:
+    """A proof that no x is feasible, if y runs away along a ray; a ray of x leaves the question whether any x is."""
     if moved is None:
         return None
     judging = search.judging
     dx = None if moved.dx is None or not judging.may_descend(search.point.x, moved.dx) else moved.dx
     dy = None if moved.dy is None or not judging.may_be_ray(moved.dy) else moved.dy
-    if dx is None and dy is None:
-        return None
-    far = AWAY * (1 + greatest(start))
-    x = np.clip(on_host(search.point.x), -far, far)
     with np.errstate(all="ignore"):
         if dy is not None:
-            ray = proves_infeasible(search.problem, x, dy, search.deadline)
+            ray = proves_infeasible(search.problem, search.point.x, dy, search.deadline)
             if ray is not None:
                 return Ended(Status.infeasible, ray, found_by, "")
-        if dx is not None:
-            ray = proves_unbounded(search.problem, x, dx, search.deadline)
-            if ray is not None:
-                return Ended(Status.unbounded, ray, found_by, "")
+        if dx is not None and doubts is not None and doubts.falling is None:
+            doubts.falling = falling_ray(search.problem, dx, search.deadline)
     return None
+
+
+def _settled(search: Search, doubts: Doubts | None, found_by: Way | None, *, last: bool) -> Ended | None:
+    """How a search ends whose objective falls along a ray, as soon as it is known whether any x is feasible."""
+    if doubts is None or doubts.falling is None:
+        return None
+    found = doubts.feasibility(last=last)
+    if found is None:
+        return Ended(Status.interrupted, None, found_by, NO_PROGRESS) if last else None
+    if found.x is None:
+        return Ended(Status.infeasible, found.ray, found_by, "")
+    look = search.judging.look(found.x, search.point.y, with_distance=False)
+    point = search.point._replace(x=look.x, y=look.y, certificate=look.certificate)
+    return Ended(Status.unbounded, doubts.falling, found_by, "", point)
 
 
 def _stalled(search: Search) -> bool:

@@ -39,8 +39,8 @@ SENTENCES = {
     Status.diverged: "The iterates ran away, so L or s_max is too small or a gradient is wrong; "
     "this is the best point seen. Check f with dapd.testing.check_gradient and check_strong_convexity.",
     Status.infeasible: "No x satisfies the constraints: some of them contradict each other (`ray` proves it).",
-    Status.unbounded: "The objective falls without end along a direction that keeps the constraints (`ray`), so there "
-    "is no minimum.",
+    Status.unbounded: "From x, the objective falls without end along a direction that keeps the constraints (`ray`), "
+    "so there is no minimum.",
 }
 
 
