@@ -100,15 +100,8 @@ def wrong(part):
         yield type(part)() if type(part) in (tuple, list) else ()
         for k, inner in enumerate(part):
             for other in wrong(inner):
-                yield (
-                    tuple(part[:k]) + (other,) + tuple(part[k + 1 :])
-                    if isinstance(part, tuple)
-                    else [
-                        *part[:k],
-                        other,
-                        *part[k + 1 :],
-                    ]
-                )
+                parts = [*part[:k], other, *part[k + 1 :]]
+                yield tuple(parts) if isinstance(part, tuple) else parts
     else:
         yield None
 
@@ -120,7 +113,7 @@ def run(core, name, arguments):
         for threads in THREADS:
             made.run(3, threads, 1.0)
         return
-    (M, f, _), _, _, _, _, joint_rows = arguments
+    (M, _, _), _, _, _, _, joint_rows = arguments
     rows, columns = int(M[1][0]), int(M[0][-1])
     sizes = dict.fromkeys(("x", "z", "g", "c", "e"), columns)
     sizes |= dict.fromkeys(("y", "w", "forward", "MMty", "Mx_hat", "Mc", "Me"), rows)
