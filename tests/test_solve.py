@@ -9,6 +9,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from scipy.sparse.linalg import LinearOperator
 import rich.console
 
 import dapd
@@ -120,6 +121,31 @@ def test_interrupt_returns_the_best_point_so_far():
     assert result.status == "interrupted"
     assert result.certificate.error == min(seen)
     assert result.certificate == certify(problem, result.x, result.y)
+
+
+@pytest.mark.parametrize("method", ["auto", "y-dapd", "papc"])
+@pytest.mark.parametrize("product", [0, 1, 5])
+def test_ctrl_c_during_the_set_up_returns_the_start(method, product):
+    M, left = np.random.default_rng(0).standard_normal((20, 60)), None
+
+    def counted(v):
+        nonlocal left
+        if left == 0:
+            left = None
+            signal.raise_signal(signal.SIGINT)
+        left = None if left is None else left - 1
+        return M @ v
+
+    operator = LinearOperator(M.shape, matvec=counted, rmatvec=lambda v: M.T @ v, dtype=float)
+    problem = dapd.Problem(dapd.PseudoHuber(0.1), operator, np.ones(20))
+    left = product
+    result = dapd.solve(problem, method, x0=np.full(60, 0.5), tol=1e-300, max_iterations=10**6)
+    assert result.status == "interrupted"
+    assert result.message.startswith("Interrupted")
+    if product == 0 or "set-up" in result.message:
+        assert result.message == "Interrupted during the set-up, so this is the start."
+        np.testing.assert_array_equal(result.x, 0.5)
+        assert result.certificate == certify(problem, result.x, result.y)
 
 
 def test_a_real_ctrl_c_is_caught_in_the_middle_of_a_chunk():

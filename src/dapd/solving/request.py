@@ -104,8 +104,14 @@ def first_point(problem: Problem, start: dict[str, Any]) -> tuple[Array, Array]:
     return zero[0] if x is None else x, zero[1] if y is None else y
 
 
-def out_of_time(asked: Request, method: str, start: dict[str, Any]) -> Result:
-    """The start, for want of time to do more."""
+TOO_EARLY = {
+    Status.time_limit: "The time limit passed during the set-up, so this is the start.",
+    Status.interrupted: "Interrupted during the set-up, so this is the start.",
+}
+
+
+def out_of_time(asked: Request, method: str, start: dict[str, Any], status: Status = Status.time_limit) -> Result:
+    """The start, for want of time to do more, or after Ctrl-C."""
     problem = asked.problem
     x, dual = first_point(problem, start)
     with np.errstate(all="ignore"):
@@ -116,8 +122,8 @@ def out_of_time(asked: Request, method: str, start: dict[str, Any]) -> Result:
         x=x,
         y=y,
         z=z,
-        status=Status.time_limit,
-        message="The time limit passed during the set-up, so this is the start.",
+        status=status,
+        message=TOO_EARLY[status],
         iterations=0,
         gradients=0,
         products=0,
@@ -130,7 +136,7 @@ def out_of_time(asked: Request, method: str, start: dict[str, Any]) -> Result:
         method=method,
         parameters=None,
         spectrum=None,
-        engine=Engine("python", "the time limit passed before any engine could be set up"),
+        engine=Engine("python", "the set-up ended before any engine could run"),
     )
 
 
