@@ -9,8 +9,8 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from scipy.sparse.linalg import LinearOperator
 import rich.console
+from scipy.sparse.linalg import LinearOperator
 
 import dapd
 from dapd.solving.certificate import certify
