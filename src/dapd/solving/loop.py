@@ -28,7 +28,7 @@ STALLED = 1e4  # roundings within which an error that no longer falls is called 
 THOROUGH = 4  # times the logarithm of a rounding that the distance to the solution must have fallen by, in theory
 PATIENCE = 1_000  # passes over M that such an error may stand still
 STRAIGHT, STEADY = 0.9, 0.7  # cosine and ratio of two velocities from which they may be those of a run along a ray
-LATER = 1.5  # times the iterations at which a direction was no ray, until the next one is asked for
+LATER = 1.25  # times the iterations at which a direction was no ray, until the next one is asked for
 
 
 class Info(NamedTuple):
