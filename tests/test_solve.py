@@ -394,3 +394,56 @@ def test_a_solution_is_a_start_that_needs_no_more_steps(engine):
     assert (again.status, again.iterations) == ("optimal", 0)
     inside = dapd.solve(problem, x0=0 * solved.x, y0=solved.y, engine=engine)
     assert inside.status == "optimal"
+
+
+WRONG_BY = 1e3
+
+
+def conditioned():
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((20, 60))
+    values = np.linalg.svd(M, compute_uv=False)
+    f = dapd.Quadratic(np.geomspace(1e-3, 1, 60), rng.standard_normal(60))
+    return dapd.Problem(f, M, M @ rng.standard_normal(60)), values[0], values[-1]
+
+
+@pytest.mark.parametrize("method", ["y-dapd", "x-dapd", "papc"])
+@pytest.mark.parametrize(
+    ("high", "low", "said"),
+    [
+        (1 / WRONG_BY, 1 / WRONG_BY, "M stretches some vector 1,000 times as much as its s_max allows"),
+        (WRONG_BY, WRONG_BY, "M shrinks some vector 1,000 times as much as its s_min allows"),
+        (WRONG_BY, 1.0, "its s_max is about 1,000 times the norm of M"),
+    ],
+)
+def test_a_wrong_spectrum_is_named_and_rounding_is_not(method, high, low, said):
+    problem, s_max, s_min = conditioned()
+    wrong = dapd.Spectrum(high * s_max, low * s_min)
+    result = dapd.solve(problem, method, spectrum=wrong, max_iterations=20_000)
+    assert not result.converged
+    assert f"The given `spectrum` {'is wrong: ' if low != 1.0 else 'makes steps too short: '}{said}" in result.message
+    assert "rounding" not in result.message
+    assert "L or s_max" not in result.message
+    right = dapd.solve(problem, method, spectrum=dapd.Spectrum(s_max, s_min), tol=1e-300, max_iterations=5_000)
+    assert "spectrum" not in right.message
+
+
+def test_a_stalled_solve_looks_at_the_spectrum_before_it_blames_rounding():
+    problem, s_max, s_min = conditioned()
+    wrong = dapd.Spectrum(WRONG_BY * s_max, WRONG_BY * s_max)
+    result = dapd.solve(problem, "papc", spectrum=wrong, max_iterations=1_000_000)
+    assert not result.converged
+    assert "The given `spectrum` is wrong" in result.message
+    assert "rounding" not in result.message
+
+
+def test_the_message_says_what_is_left():
+    problem, _, _ = conditioned()
+    result = dapd.solve(problem, "papc", tol=1e-13, max_iterations=500)
+    c = result.certificate
+    left = f"What is left: stationarity {c.stationarity_error:.1e}, where 1e-13 was asked for (gap {c.gap_error:.1e}"
+    assert left in result.message
+    absolute = dapd.solve(problem, "papc", tol_absolute=1e-13, max_iterations=500)
+    assert f"primal residual {absolute.certificate.primal:.1e}" in absolute.message
+    assert "What is left" not in dapd.solve(problem, "papc").message
+    assert "What is left" not in dapd.solve(problem, "papc", tol=0, max_iterations=50).message

@@ -22,8 +22,16 @@ from dapd.solving.ends import proves_infeasible, proves_unbounded
 from dapd.solving.loop import STALLED, Info
 from dapd.solving.measure import greatest
 from dapd.solving.progress import Display, display
-from dapd.solving.request import Request, first_point, run_method, satisfied, split_dual
-from dapd.solving.result import SENTENCES, History, Result, Status
+from dapd.solving.request import (
+    ENDED_EARLY,
+    Request,
+    explained,
+    first_point,
+    run_method,
+    satisfied,
+    split_dual,
+)
+from dapd.solving.result import History, Result, Status
 from dapd.solving.search import Search
 from dapd.solving.ways.base import OVERRUN, SOON, Moved, Way, entries_are_scattered
 from dapd.solving.ways.clarabel import Direct
@@ -99,7 +107,11 @@ def solve_auto(
         setup_time, seconds = setup_time + seconds, 0.0
     chosen = ended.way or compared[0]
     possible.remember(chosen if ended.status is Status.optimal else None)
+    given = spectrum or problem.stacked.spectrum
+    said = explained(ended.status, ended.reason, look.certificate, asked, given, search.iterations)
     note = [f"Chose {chosen.title}: {chosen.why}." if chosen.why else f"Chose {chosen.title}.", blocks.sentence]
+    if len(search.seconds) > 1 or (search.seconds and ended.status in ENDED_EARLY):
+        note.append(_took(search.seconds))
     if options["shared_sample"]:
         note.append(NO_BLOCKS)
     return Result(
@@ -107,7 +119,7 @@ def solve_auto(
         y=y,
         z=z,
         status=ended.status,
-        message=" ".join(part for part in [ended.reason or SENTENCES[ended.status], *note] if part),
+        message=" ".join(part for part in [*said, *note] if part),
         iterations=search.iterations,
         gradients=search.gradients,
         products=search.products,
@@ -272,11 +284,13 @@ def run(
             if _stalled(search) or not ways:
                 return Ended(Status.interrupted, None, found_by, _rounding(search))
             way = min(ways, key=lambda one: one.expected())
-            before = search.error
+            before, measured = search.error, way.measured
             try:
                 moved = way.advance()
             except TimeUp:
                 return Ended(Status.time_limit, None, found_by, "" if search.judged > 1 else TOO_LATE)
+            finally:
+                search.seconds[way.title] = search.seconds.get(way.title, 0.0) + way.measured - measured
             way.left_at = search.error
             if search.error < before:
                 found_by = way
@@ -329,6 +343,12 @@ def _ray(search: Search, moved: Moved | None, found_by: Way | None, start: Array
             if ray is not None:
                 return Ended(Status.unbounded, ray, found_by, "")
     return None
+
+
+def _took(seconds: dict[str, float]) -> str:
+    """Which ways ran, and for how long."""
+    ran = [f"{title} for {time:.2g} s" for title, time in sorted(seconds.items(), key=lambda pair: -pair[1])]
+    return f"Ran {ran[0]}." if len(ran) == 1 else f"Ran {', '.join(ran[:-1])} and {ran[-1]}."
 
 
 def _stalled(search: Search) -> bool:

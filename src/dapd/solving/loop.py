@@ -195,8 +195,10 @@ class Loop:
             return Status.iteration_limit
         if self._stalled(best, look):
             remedy = "a larger tol" if problem.dtype == np.float64 else "float64, or a larger tol"
+            error = best.certificate.error
+            wrong = "" if error <= STALLED * float(np.finfo(problem.dtype).eps) else ", unless mu or L of f is wrong"
             self.reason = (
-                f"Stopped by rounding in {problem.dtype}, which keeps the error at {best.certificate.error:.1e}: it "
+                f"Stopped by rounding in {problem.dtype}, which keeps the error at {error:.1e}{wrong}: it "
                 f"has not fallen for half of the iterations. This is the best point seen; use {remedy}."
             )
             return Status.interrupted

@@ -22,6 +22,10 @@ from dapd.solving.loop import Info, Loop
 from dapd.solving.progress import display
 from dapd.solving.result import SENTENCES, Result, Status
 from dapd.spectrum.estimate import Spectrum
+from dapd.spectrum.suspect import doubt_about
+
+ENDED_EARLY = (Status.iteration_limit, Status.time_limit, Status.interrupted)
+ENOUGH_PASSES = 400  # passes over M after which a few more may find out whether the spectrum was wrong
 
 
 class Request(NamedTuple):
@@ -55,6 +59,8 @@ def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: 
         single_blas(problem.M.work + problem.f.work) if runner.engine == "native" else nullcontext(),
     ):
         status, look = loop.run(shown)
+        passes = loop.iteration // bound.round
+        said = explained(status, loop.reason, look.certificate, asked, given, passes)
         good_enough = satisfied(look.certificate, *asked.tolerances)
         value = loop.judging.objective(look.x, look.y, satisfied=good_enough)
         x, (y, z) = owned(look.x), split_dual(problem, look.y)
@@ -63,7 +69,7 @@ def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: 
         y=y,
         z=z,
         status=status,
-        message=" ".join([loop.reason or SENTENCES[status], *note]),
+        message=" ".join([*said, *note]),
         iterations=loop.iteration,
         gradients=runner.counts.gradients,
         products=runner.counts.products,
@@ -80,6 +86,38 @@ def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: 
         ray=loop.ray,
         errors=np.array(loop.errors),
     )
+
+
+def explained(
+    status: Status, reason: str, certificate: Certificate, asked: Request, spectrum: Spectrum | None, passes: int
+) -> list[str]:
+    """Why a solve ended, with what is left, and whether the spectrum that it was given may be the reason."""
+    said = reason or SENTENCES[status]
+    stalled = status is Status.interrupted and reason.startswith("Stopped by rounding")
+    slow = status is Status.iteration_limit and passes >= ENOUGH_PASSES
+    if spectrum is not None and (stalled or slow or status is Status.diverged):
+        doubt = doubt_about(asked.problem.stacked.M, spectrum, asked.deadline)
+        if doubt and stalled:
+            said = f"Stopped because the error no longer falls; this is the best point seen. {doubt}"
+        elif doubt and status is Status.diverged:
+            said = f"The iterates ran away; this is the best point seen. {doubt}"
+        elif doubt:
+            said = f"{said} {doubt}"
+    return [said, *what_is_left(status, certificate, asked.tolerances)]
+
+
+def what_is_left(status: Status, certificate: Certificate, tolerances: tuple[float, float]) -> list[str]:
+    """A sentence about the parts of the error of a point that is not good enough."""
+    tol, tol_absolute = tolerances
+    if status not in ENDED_EARLY or not max(tolerances) or not math.isfinite(certificate.error):
+        return []
+    c = certificate
+    if tol:
+        parts = {"stationarity": c.stationarity_error, "feasibility": c.feasibility_error, "gap": c.gap_error}
+    else:
+        parts = {"dual residual": c.dual, "primal residual": c.primal, "gap": c.gap}
+    worst, *others = (f"{name} {abs(parts[name]):.1e}" for name in sorted(parts, key=lambda name: -abs(parts[name])))
+    return [f"What is left: {worst}, where {tol or tol_absolute:g} was asked for ({', '.join(others)})."]
 
 
 def in_kind_of(problem: Problem, result: Result) -> Result:
