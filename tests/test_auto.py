@@ -1,6 +1,7 @@
 """`auto`: everyday problems in their natural form, with nothing known, by every way; its limits and what it says."""
 
 import math
+import re
 import time
 
 import numpy as np
@@ -450,3 +451,15 @@ def test_a_slow_moment_does_not_change_the_answer(size):
                     result = dapd.solve(dapd.Problem(f, A, np.zeros(2 * size), rows), **options)
                 answers.add((result.method, result.iterations, result.x.tobytes()))
             assert len(answers) == 1
+
+
+def test_the_message_says_which_ways_ran_and_for_how_long():
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((20, 60))
+    f = dapd.Quadratic(np.geomspace(1e-3, 1, 60), rng.standard_normal(60))
+    problem = dapd.Problem(f, M, M @ rng.uniform(-0.5, 0.5, 60), bounds=(-1, 1))
+    late = dapd.solve(problem, tol=1e-17, engine="native", time_limit=0.1)
+    assert re.search(r"What is left: .* Ran restarted DAPD for 0\.\d+ s\.$", late.message)
+    assert "are usual" not in late.message
+    both = dapd.solve(problem, tol=1e-17)
+    assert re.search(r"Ran .* for \S+ s and Clarabel for \S+ s\.$", both.message)

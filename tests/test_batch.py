@@ -289,6 +289,25 @@ def test_turns_that_come_too_late_are_told():
         assert batch[2].certificate.error == certify(problem.replaced(b=b[2]), batch.x[2], batch.y[2]).error
 
 
+def test_a_time_limit_shorter_than_compiling_takes_is_kept():
+    pytest.importorskip("jax")
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((11, 23))  # of a shape that nothing was compiled for before
+    problem = dapd.Problem(dapd.Quadratic(np.ones(23)), M, np.zeros(11), bounds=(-0.3, 0.3))
+    b = rng.uniform(-0.2, 0.2, (9, 23)) @ M.T
+    dapd.solve(problem.replaced(b=b[0]))  # imports what the first solve needs
+    began = perf_counter()
+    batch = dapd.solve_batch(problem, b=b, engine="jax", time_limit=0.1)
+    assert perf_counter() - began < 1.0
+    assert set(batch.status) <= {"optimal", "time_limit"}
+    assert "optimal" in batch.status
+    assert "too short to compile a lock step" in batch[batch.status.index("optimal")].message
+    assert "in lock step" in dapd.solve_batch(problem, b=b, engine="jax")[0].message
+    again = dapd.solve_batch(problem, b=b, engine="jax", time_limit=1.0)  # it is compiled now
+    assert again.converged
+    assert "in lock step" in again[0].message
+
+
 @pytest.mark.parametrize("engine", ["auto", "python", "jax"])
 def test_a_batch_of_jax_arrays_comes_back_as_such(engine):
     jax = pytest.importorskip("jax")

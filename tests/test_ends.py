@@ -584,3 +584,24 @@ def test_feasible_problems_with_nearly_dependent_rows_are_not_infeasible_beyond_
         problem = free._replace(M=M).scaled(rows, columns, 1.0, 1.0).problem()
         assert proves_infeasible(problem, np.zeros(14), ray / rows) is None
         assert dapd.solve(problem, time_limit=1).status != "infeasible", seed
+
+
+@pytest.mark.parametrize("method", ["papc", "condat-vu"])
+def test_a_named_method_asks_for_a_proof_only_when_a_direction_persists(method, monkeypatch):
+    asked, looks = [], []
+
+    def counted(*arguments):
+        asked.append(None)
+        return proves_infeasible(*arguments)
+
+    monkeypatch.setattr("dapd.solving.loop.proves_infeasible", counted)
+    rng = np.random.default_rng(0)
+    M, f = rng.standard_normal((30, 20)), dapd.Quadratic(np.geomspace(1e-3, 1, 20), rng.standard_normal(20))
+    problem = dapd.Problem(f, M, M @ rng.standard_normal(20), dapd.NonNegative())
+    assert dapd.solve(problem, method, callback=lambda info: looks.append(None)).converged
+    assert len(looks) > 25
+    assert 3 * len(asked) <= len(looks)
+    twice = dapd.Problem(f, np.vstack([M[:5], M[:5]]), np.repeat([0.0, 1.0], 5))
+    result = dapd.solve(twice, method)
+    assert result.status == "infeasible"
+    assert result.iterations <= 6_000

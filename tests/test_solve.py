@@ -10,6 +10,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import rich.console
+from scipy.sparse.linalg import LinearOperator
 
 import dapd
 from dapd.solving.certificate import certify
@@ -121,6 +122,31 @@ def test_interrupt_returns_the_best_point_so_far():
     assert result.status == "interrupted"
     assert result.certificate.error == min(seen)
     assert result.certificate == certify(problem, result.x, result.y)
+
+
+@pytest.mark.parametrize("method", ["auto", "y-dapd", "papc"])
+@pytest.mark.parametrize("product", [0, 1, 5])
+def test_ctrl_c_during_the_set_up_returns_the_start(method, product):
+    M, left = np.random.default_rng(0).standard_normal((20, 60)), None
+
+    def counted(v):
+        nonlocal left
+        if left == 0:
+            left = None
+            signal.raise_signal(signal.SIGINT)
+        left = None if left is None else left - 1
+        return M @ v
+
+    operator = LinearOperator(M.shape, matvec=counted, rmatvec=lambda v: M.T @ v, dtype=float)
+    problem = dapd.Problem(dapd.PseudoHuber(0.1), operator, np.ones(20))
+    left = product
+    result = dapd.solve(problem, method, x0=np.full(60, 0.5), tol=1e-300, max_iterations=10**6)
+    assert result.status == "interrupted"
+    assert result.message.startswith("Interrupted")
+    if product == 0 or "set-up" in result.message:
+        assert result.message == "Interrupted during the set-up, so this is the start."
+        np.testing.assert_array_equal(result.x, 0.5)
+        assert result.certificate == certify(problem, result.x, result.y)
 
 
 def test_a_real_ctrl_c_is_caught_in_the_middle_of_a_chunk():
@@ -369,3 +395,57 @@ def test_a_solution_is_a_start_that_needs_no_more_steps(engine):
     assert (again.status, again.iterations) == ("optimal", 0)
     inside = dapd.solve(problem, x0=0 * solved.x, y0=solved.y, engine=engine)
     assert inside.status == "optimal"
+
+
+WRONG_BY = 1e3
+
+
+def conditioned():
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((20, 60))
+    values = np.linalg.svd(M, compute_uv=False)
+    f = dapd.Quadratic(np.geomspace(1e-3, 1, 60), rng.standard_normal(60))
+    return dapd.Problem(f, M, M @ rng.standard_normal(60)), values[0], values[-1]
+
+
+@pytest.mark.parametrize("method", ["y-dapd", "x-dapd", "papc"])
+@pytest.mark.parametrize(
+    ("high", "low", "said"),
+    [
+        (1 / WRONG_BY, 1 / WRONG_BY, "M stretches some vector 1,000 times as much as its s_max allows"),
+        (WRONG_BY, WRONG_BY, "M shrinks some vector 1,000 times as much as its s_min allows"),
+        (WRONG_BY, 1.0, "its s_max is about 1,000 times the norm of M"),
+    ],
+)
+def test_a_wrong_spectrum_is_named_and_rounding_is_not(method, high, low, said):
+    problem, s_max, s_min = conditioned()
+    wrong = dapd.Spectrum(high * s_max, low * s_min)
+    result = dapd.solve(problem, method, spectrum=wrong, max_iterations=20_000)
+    assert not result.converged
+    assert f"The given `spectrum` {'is wrong: ' if low != 1.0 else 'makes steps too short: '}{said}" in result.message
+    assert "rounding" not in result.message
+    assert "L or s_max" not in result.message
+    right = dapd.solve(problem, method, spectrum=dapd.Spectrum(s_max, s_min), tol=1e-300, max_iterations=5_000)
+    assert "spectrum" not in right.message
+
+
+def test_a_stalled_solve_looks_at_the_spectrum_before_it_blames_rounding():
+    problem, s_max, _ = conditioned()
+    wrong = dapd.Spectrum(WRONG_BY * s_max, WRONG_BY * s_max)
+    result = dapd.solve(problem, "x-dapd", spectrum=wrong, max_iterations=100_000)
+    assert result.status == "interrupted"
+    assert result.message.startswith("Stopped because the error no longer falls")
+    assert "The given `spectrum` is wrong" in result.message
+    assert "rounding" not in result.message
+
+
+def test_the_message_says_what_is_left():
+    problem, _, _ = conditioned()
+    result = dapd.solve(problem, "papc", tol=1e-13, max_iterations=500)
+    c = result.certificate
+    left = f"What is left: stationarity {c.stationarity_error:.1e}, where 1e-13 was asked for (gap {c.gap_error:.1e}"
+    assert left in result.message
+    absolute = dapd.solve(problem, "papc", tol_absolute=1e-13, max_iterations=500)
+    assert f"primal residual {absolute.certificate.primal:.1e}" in absolute.message
+    assert "What is left" not in dapd.solve(problem, "papc").message
+    assert "What is left" not in dapd.solve(problem, "papc", tol=0, max_iterations=50).message

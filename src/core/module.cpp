@@ -1,4 +1,4 @@
-// The Python module: turns the records of model/lowered.py into the classes of the core. Python has checked everything.
+// The Python module: turns the records of model/lowered.py into the classes of the core, and checks them first.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -13,6 +13,7 @@
 #include "arrays.hpp"
 #include "blocks/bind.hpp"
 #include "certificate.hpp"
+#include "checks.hpp"
 #include "dense_steps.hpp"
 #include "products.hpp"
 #include "runner.hpp"
@@ -25,7 +26,8 @@
 namespace dapd {
 
 template <class T>
-Phi<T> make_phi(Keeper& keep, nb::tuple record, Index rows) {
+Phi<T> make_phi(Keeper& keep, nb::tuple table, Index rows) {
+  const nb::tuple record = record_of(table, "phi", 4);
   const Array first = keep.array(record[0]), code = keep.array(record[1]), lower = keep.array(record[2]),
               upper = keep.array(record[3]);
   Phi<T> phi;
@@ -33,7 +35,14 @@ Phi<T> make_phi(Keeper& keep, nb::tuple record, Index rows) {
   if (first.size() > 0) {
     phi.first = data_of<std::int64_t>(first);
     phi.groups = static_cast<Index>(first.size()) - 1;
+    require_rising("first", phi.first, first.size(), rows, true);
   }
+  const auto check = [&](const char* name, const Array& column, Index units) {
+    if (phi.first || column.size() != 1) require_size(name, column.size(), units);
+  };
+  check("code", code, phi.units());
+  check("lower", lower, rows);
+  check("upper", upper, rows);
   phi.code = data_of<std::uint8_t>(code);
   phi.lower = data_of<T>(lower);
   phi.upper = data_of<T>(upper);
@@ -41,7 +50,8 @@ Phi<T> make_phi(Keeper& keep, nb::tuple record, Index rows) {
   phi.one_lower = lower.size() == 1 && !phi.first;
   phi.one_upper = upper.size() == 1 && !phi.first;
   for (std::size_t k = 0; k < code.size(); ++k) {
-    if (phi.code[k] >= CODES) throw std::invalid_argument("phi has an unknown code");
+    require(phi.code[k] < CODES, "phi", "has an unknown code");
+    require(phi.first || (phi.code[k] != BALL && phi.code[k] != SHRINK_BALL), "phi", "has a ball without groups of rows");
   }
   return phi;
 }
@@ -53,31 +63,54 @@ auto with_entries(const Array& array, Call call) {
   return call(data_of<float>(array));
 }
 
+// The same for a dense matrix of this shape.
+template <class T, class Call>
+auto with_dense(Keeper& keep, nb::handle object, Index rows, Index columns, Call call) {
+  const Array entries = keep.array(object);
+  require(rows <= LONGEST / std::max<Index>(1, columns), "M", "has too many entries");
+  require_size("M", entries.size(), rows * columns);
+  return with_entries<T>(entries, call);
+}
+
 // Indices are not negative, and without a sign they need not be extended. `Signed` is what NumPy has them as.
-template <class Signed, class T, class S>
-auto csr_of(const Array& indptr, const Array& indices, const S* entries) {
+template <class Signed, class T, class Call>
+auto with_csr_of(Keeper& keep, nb::tuple record, Index rows, Index columns, Call call) {
   using I = std::make_unsigned_t<Signed>;
-  return Csr<T, S, I>{reinterpret_cast<const I*>(data_of<Signed>(indptr)),
-                      reinterpret_cast<const I*>(data_of<Signed>(indices)), entries};
+  const Array indptr = keep.array(record[1]), indices = keep.array(record[2]), values = keep.array(record[3]);
+  require_csr<Signed>(indptr, rows, indices, values.size(), columns);
+  return with_entries<T>(values, [&](auto* entries) {
+    using S = std::remove_cv_t<std::remove_pointer_t<decltype(entries)>>;
+    return call(Csr<T, S, I>{reinterpret_cast<const I*>(data_of<Signed>(indptr)),
+                             reinterpret_cast<const I*>(data_of<Signed>(indices)), entries});
+  });
 }
 
 template <class T, class Call>
-auto with_short_csr(Keeper& keep, nb::tuple record, Call call) {
-  const Array indptr = keep.array(record[1]), indices = keep.array(record[2]);
-  return with_entries<T>(keep.array(record[3]),
-                         [&](auto* entries) { return call(csr_of<std::int32_t, T>(indptr, indices, entries)); });
+auto with_csr(Keeper& keep, nb::tuple record, Index rows, Index columns, Call call) {
+  if (holds<std::int32_t>(keep.array(record[2]))) return with_csr_of<std::int32_t, T>(keep, record, rows, columns, call);
+  return with_csr_of<std::int64_t, T>(keep, record, rows, columns, call);
 }
 
-template <class T, class Call>
-auto with_csr(Keeper& keep, nb::tuple record, Call call) {
-  const Array indptr = keep.array(record[1]), indices = keep.array(record[2]);
-  if (holds<std::int32_t>(indices)) return with_short_csr<T>(keep, record, call);
-  return with_entries<T>(keep.array(record[3]),
-                         [&](auto* entries) { return call(csr_of<std::int64_t, T>(indptr, indices, entries)); });
+// How many parts the record of a kind has, with its name.
+inline std::size_t parts_of(const std::string& kind) {
+  if (kind == "kronecker" || kind == "block-diagonal") return 5;
+  if (kind == "csr" || kind == "tiles" || kind == "sorted" || kind == "runs") return 4;
+  if (kind == "dense" || kind == "strips" || kind == "identity") return 3;
+  return kind == "two-way" ? 2 : 1;
 }
 
-inline std::string kind_of(nb::tuple record) { return nb::cast<std::string>(record[0]); }
-inline Index index_of(nb::handle value) { return nb::cast<Index>(value); }
+inline std::string kind_of(nb::tuple record) {
+  const auto kind = cast<std::string>(record_of(record, "M", 1)[0], "the kind of M");
+  record_of(record, kind.c_str(), parts_of(kind));
+  return kind;
+}
+
+// The column in which so many rows of an identity begin.
+inline Index left_of(nb::handle object, Index rows, Index columns) {
+  const Index left = length_of(object, "left");
+  require(left <= columns - rows, "identity", "has rows beyond the last column");
+  return left;
+}
 
 // ("dense", array, transposed), ("csr", indptr, indices, values) and ("identity", rows, left) can stand on one another.
 template <class T>
@@ -85,19 +118,22 @@ std::unique_ptr<RowMap<T>> make_rows(Keeper& keep, nb::tuple record, Index rows,
   using Result = std::unique_ptr<RowMap<T>>;
   const std::string kind = kind_of(record);
   if (kind == "dense") {
-    return with_entries<T>(keep.array(record[1]), [&](auto* M) -> Result {
+    const bool turned = cast<bool>(record[2], "transposed");
+    return with_dense<T>(keep, record[1], rows, columns, [&](auto* M) -> Result {
       using S = std::remove_cv_t<std::remove_pointer_t<decltype(M)>>;
-      if (nb::cast<bool>(record[2])) return std::make_unique<DenseColumns<T, S>>(M, rows, columns, first_row);
+      if (turned) return std::make_unique<DenseColumns<T, S>>(M, rows, columns, first_row);
       return std::make_unique<DenseRows<T, S>>(M, rows, columns, first_row);
     });
   }
   if (kind == "csr") {
-    return with_csr<T>(keep, record, [&](auto M) -> Result {
+    return with_csr<T>(keep, record, rows, columns, [&](auto M) -> Result {
       return std::make_unique<CsrRows<T, std::remove_cv_t<std::remove_pointer_t<decltype(M.values)>>,
                                       std::remove_cv_t<std::remove_pointer_t<decltype(M.indptr)>>>>(M, rows, first_row);
     });
   }
-  if (kind == "identity") return std::make_unique<IdentityRows<T>>(rows, index_of(record[2]), first_row);
+  if (kind == "identity") {
+    return std::make_unique<IdentityRows<T>>(rows, left_of(record[2], rows, columns), first_row);
+  }
   throw std::invalid_argument("rows of kind " + kind + " cannot be stacked");
 }
 
@@ -107,11 +143,14 @@ std::unique_ptr<TwoWayRows<T>> make_two_way(Keeper& keep, const Phi<T>& phi, nb:
                                             Index first_row) {
   using Result = std::unique_ptr<TwoWayRows<T>>;
   const std::string kind = kind_of(record);
-  if (kind == "identity") return std::make_unique<TwoWayIdentity<T>>(rows, index_of(record[2]), first_row);
+  if (kind == "identity") {
+    return std::make_unique<TwoWayIdentity<T>>(rows, left_of(record[2], rows, columns), first_row);
+  }
   if (kind != "tiles" && kind != "sorted" && kind != "runs") {
     throw std::invalid_argument("rows of kind " + kind + " have one way only");
   }
-  return with_short_csr<T>(keep, record, [&](auto M) -> Result {
+  require(rows <= NUMBERED && columns <= NUMBERED, "M", "is too large for numbers of 32 bits");
+  return with_csr_of<std::int32_t, T>(keep, record, rows, columns, [&](auto M) -> Result {
     using S = std::remove_cv_t<std::remove_pointer_t<decltype(M.values)>>;
     if (kind == "runs") return std::make_unique<TwoWayRuns<T, S>>(M, rows, columns, first_row);
     if (kind == "sorted") return std::make_unique<TwoWaySorted<T, S>>(phi, M, rows, columns, first_row);
@@ -120,8 +159,8 @@ std::unique_ptr<TwoWayRows<T>> make_two_way(Keeper& keep, const Phi<T>& phi, nb:
 }
 
 // The rows of a record, or of those that ("stacked", (rows, record), …) stands on one another.
-template <class Call>
-auto made_of(nb::tuple record, Index rows, Call call) {
+template <class T, class Call>
+auto made_of(const Phi<T>& phi, nb::tuple record, Index rows, Call call) {
   std::vector<decltype(call(record, rows, Index(0)))> parts;
   if (kind_of(record) != "stacked") {
     parts.push_back(call(record, rows, 0));
@@ -129,11 +168,14 @@ auto made_of(nb::tuple record, Index rows, Call call) {
   }
   Index first_row = 0;
   for (std::size_t k = 1; k < record.size(); ++k) {
-    const auto part = nb::cast<nb::tuple>(record[k]);
-    const Index height = index_of(part[0]);
-    parts.push_back(call(nb::cast<nb::tuple>(part[1]), height, first_row));
+    const nb::tuple part = record_of(record[k], "a part of M", 2);
+    const Index height = length_of(part[0], "the height of a part of M");
+    require(height <= rows - first_row, "M", "has parts with more rows than it has");
+    parts.push_back(call(cast<nb::tuple>(part[1], "a part of M"), height, first_row));
     first_row += height;
+    require_cut(phi, first_row);
   }
+  require(first_row == rows, "M", "has parts with fewer rows than it has");
   return parts;
 }
 
@@ -141,38 +183,57 @@ template <class T>
 std::unique_ptr<DualStep<T>> make_dual_step(Keeper& keep, nb::tuple record, nb::tuple phi_record, Index rows,
                                             Index columns) {
   using Result = std::unique_ptr<DualStep<T>>;
+  require(0 <= rows && rows <= LONGEST, "rows", "is not a number of entries");
+  require(1 <= columns && columns <= LONGEST, "columns", "is not a number of entries, of which there must be some");
   const Phi<T> phi = make_phi<T>(keep, phi_record, rows);
   const std::string kind = kind_of(record);
   if (kind == "strips") {  // ("strips", array, transposed)
-    return with_entries<T>(keep.array(record[1]), [&](auto* M) -> Result {
+    const bool turned = cast<bool>(record[2], "transposed");
+    return with_dense<T>(keep, record[1], rows, columns, [&](auto* M) -> Result {
       using S = std::remove_cv_t<std::remove_pointer_t<decltype(M)>>;
-      return std::make_unique<DenseStrips<T, S>>(phi, M, columns, nb::cast<bool>(record[2]));
+      return std::make_unique<DenseStrips<T, S>>(phi, M, columns, turned);
     });
   }
   if (kind == "kronecker") {  // ("kronecker", A, B or None, rows of B, columns of B)
+    require((sizeof(T) == 8 ? dgemm != nullptr : sgemm != nullptr), "use_blas", "must be called before a Kronecker product");
     const Array A = keep.array(record[1]);
-    const T* B = keep.vector<T>(record[2]);
-    return std::make_unique<Kronecker<T>>(phi, data_of<T>(A), A.shape(0), A.shape(1), B, index_of(record[3]),
-                                          index_of(record[4]));
+    require(A.ndim() == 2, "A", "must be a matrix");
+    const Index p = static_cast<Index>(A.shape(0)), q = static_cast<Index>(A.shape(1));
+    const Index r = length_of(record[3], "the rows of B"), s = length_of(record[4], "the columns of B");
+    require(0 < r && std::max({p, q, r, s}) <= NUMBERED, "A or B", "is empty or too large");
+    require(p * r == rows && q * s == columns, "kronecker", "has another shape than M");
+    require(r == s || !record[2].is_none(), "B", "is missing, and not a square identity");
+    const T* B = keep.vector_or_null<T>(record[2], r * s, "B");
+    return std::make_unique<Kronecker<T>>(phi, data_of<T>(A), p, q, B, r, s);
   }
   if (kind == "block-diagonal") {  // ("block-diagonal", entries, at, row, column)
-    const auto ends = [&](nb::handle object) {
+    const Array entries = keep.array(record[1]);
+    const auto ends = [&](nb::handle object, const char* name, Index last) {
       const Array array = keep.array(object);
       const std::int64_t* data = data_of<std::int64_t>(array);
+      require_rising(name, data, array.size(), last, false);
       return Ends(data, data + array.size());
     };
-    return with_entries<T>(keep.array(record[1]), [&](auto* entries) -> Result {
-      using S = std::remove_cv_t<std::remove_pointer_t<decltype(entries)>>;
-      return std::make_unique<BlockDiagonal<T, S>>(phi, entries, ends(record[2]), ends(record[3]), ends(record[4]));
+    Ends at = ends(record[2], "at", static_cast<Index>(entries.size())), row = ends(record[3], "row", rows),
+         column = ends(record[4], "column", columns);
+    bool fit = at.size() == row.size() && at.size() == column.size();
+    for (std::size_t i = 1; fit && i < at.size(); ++i) {
+      const Index height = row[i] - row[i - 1], width = column[i] - column[i - 1];
+      fit = height <= LONGEST / std::max<Index>(1, width) && at[i] - at[i - 1] == height * width;
+    }
+    require(fit, "block-diagonal", "has blocks of other sizes than its entries");
+    return with_entries<T>(entries, [&](auto* data) -> Result {
+      using S = std::remove_cv_t<std::remove_pointer_t<decltype(data)>>;
+      return std::make_unique<BlockDiagonal<T, S>>(phi, data, std::move(at), std::move(row), std::move(column));
     });
   }
   if (kind == "two-way") {  // ("two-way", record), the parts as above
-    auto parts = made_of(nb::cast<nb::tuple>(record[1]), rows, [&](nb::tuple part, Index height, Index first_row) {
+    auto parts = made_of(phi, cast<nb::tuple>(record[1], "two-way"), rows, [&](nb::tuple part, Index height, Index first_row) {
       return make_two_way<T>(keep, phi, part, height, columns, first_row);
     });
     return std::make_unique<TwoWay<T>>(phi, columns, std::move(parts));
   }
-  auto maps = made_of(record, rows, [&](nb::tuple part, Index height, Index first_row) {
+  auto maps = made_of(phi, record, rows, [&](nb::tuple part, Index height, Index first_row) {
     return make_rows<T>(keep, part, height, columns, first_row);
   });
   return std::make_unique<ByRows<T>>(phi, columns, std::move(maps));
@@ -181,12 +242,14 @@ std::unique_ptr<DualStep<T>> make_dual_step(Keeper& keep, nb::tuple record, nb::
 template <class T>
 std::unique_ptr<Rows<T>> make_hessian(Keeper& keep, nb::tuple record, Index size) {
   using Result = std::unique_ptr<Rows<T>>;
-  if (kind_of(record) == "dense") {
-    return with_entries<T>(keep.array(record[1]), [&](auto* H) -> Result {
+  const std::string kind = cast<std::string>(record_of(record, "H", 2)[0], "the kind of H");
+  if (kind == "dense") {
+    return with_dense<T>(keep, record[1], size, size, [&](auto* H) -> Result {
       return std::make_unique<DenseTimes<T, std::remove_cv_t<std::remove_pointer_t<decltype(H)>>>>(H, size);
     });
   }
-  return with_csr<T>(keep, record, [&](auto H) -> Result {
+  require(kind == "csr", "H", "must be dense or csr");
+  return with_csr<T>(keep, record_of(record, "H", 4), size, size, [&](auto H) -> Result {
     return std::make_unique<CsrTimes<T, std::remove_cv_t<std::remove_pointer_t<decltype(H.values)>>,
                                      std::remove_cv_t<std::remove_pointer_t<decltype(H.indptr)>>>>(H, size);
   });
@@ -195,59 +258,77 @@ std::unique_ptr<Rows<T>> make_hessian(Keeper& keep, nb::tuple record, Index size
 // (size, loss table or None, A record or None, rows of A, base or None, ridge, diagonal or None, H record or None,
 //  −c or None) for one function; a list of such for a separable one.
 template <class T>
-std::unique_ptr<Gradient<T>> make_gradient(Keeper& keep, nb::handle object) {
+std::unique_ptr<Gradient<T>> make_gradient(Keeper& keep, nb::handle object, Index columns) {
   if (nb::isinstance<nb::list>(object)) {
     std::vector<std::unique_ptr<Gradient<T>>> parts;
     Ends first{0};
     for (nb::handle part : nb::cast<nb::list>(object)) {
-      parts.push_back(make_gradient<T>(keep, part));
-      first.push_back(first.back() + index_of(nb::cast<nb::tuple>(part)[0]));
+      const Index size = length_of(record_of(part, "f", 9)[0], "the size of f");
+      require(size <= columns - first.back(), "f", "has more variables than M has columns");
+      parts.push_back(make_gradient<T>(keep, part, size));
+      first.push_back(first.back() + size);
     }
+    require(first.back() == columns, "f", "has fewer variables than M has columns");
     return std::make_unique<SeparableGradient<T>>(std::move(parts), std::move(first));
   }
-  const auto record = nb::cast<nb::tuple>(object);
-  const Index size = index_of(record[0]);
+  const nb::tuple record = record_of(object, "f", 9);
+  const Index size = length_of(record[0], "the size of f");
+  require(size == columns, "f", "has another number of variables than M has columns");
   Terms<T> terms;
   if (!record[1].is_none()) {
-    const auto table = nb::cast<nb::tuple>(record[1]);
+    const auto table = cast<nb::tuple>(record[1], "the loss of f");
     if (record[2].is_none()) {
       terms.has_loss_of_x = true;
       terms.loss_of_x = make_phi<T>(keep, table, size);
-      terms.shift = keep.vector<T>(record[4]);
+      // pieces of x are looked up in it as if they were all of x
+      require(terms.loss_of_x.one_code && terms.loss_of_x.code[0] != CLIP && terms.loss_of_x.code[0] != SHRINK, "f",
+              "has a loss of x that is none");
+      terms.shift = keep.vector_or_null<T>(record[4], size, "d");
     } else {
-      terms.loss_of_Ax = make_dual_step<T>(keep, nb::cast<nb::tuple>(record[2]), table, index_of(record[3]), size);
-      terms.base = keep.vector<T>(record[4]);
+      const auto A = cast<nb::tuple>(record[2], "A");
+      const std::string kind = kind_of(A);
+      // others cut x where they want to
+      require(kind == "dense" || kind == "csr" || kind == "stacked" || kind == "strips", "A",
+              "must be dense, csr, stacked or strips");
+      const Index rows = length_of(record[3], "the rows of A");
+      terms.loss_of_Ax = make_dual_step<T>(keep, A, table, rows, size);
+      terms.base = keep.vector<T>(record[4], rows, "d");
     }
   }
-  terms.ridge = nb::cast<T>(record[5]);
-  terms.diagonal = keep.vector<T>(record[6]);
-  if (!record[7].is_none()) terms.matrix = make_hessian<T>(keep, nb::cast<nb::tuple>(record[7]), size);
-  terms.minus_c = keep.vector<T>(record[8]);
+  terms.ridge = cast<T>(record[5], "ridge");
+  terms.diagonal = keep.vector_or_null<T>(record[6], size, "diagonal");
+  if (!record[7].is_none()) terms.matrix = make_hessian<T>(keep, cast<nb::tuple>(record[7], "H"), size);
+  terms.minus_c = keep.vector_or_null<T>(record[8], size, "c");
   return std::make_unique<TermsGradient<T>>(std::move(terms), size);
 }
 
-inline Program make_program(nb::tuple record) {
+inline Program make_program(nb::tuple parts) {
+  const nb::tuple record = record_of(parts, "program", 3);
   Program program;
-  program.dual = nb::cast<std::vector<bool>>(record[0]);
-  for (nb::handle item : nb::cast<nb::list>(record[1])) {
-    const auto step = nb::cast<nb::tuple>(item);
+  program.dual = cast<std::vector<bool>>(record[0], "dual");
+  for (nb::handle item : cast<nb::list>(record[1], "instructions")) {
+    const nb::tuple step = record_of(item, "an instruction", 5);
     Instruction made;
-    made.kind = static_cast<Instruction::Kind>(nb::cast<int>(step[0]));
-    made.out = nb::cast<int>(step[1]);
-    made.second = nb::cast<int>(step[2]);
-    for (nb::handle term : nb::cast<nb::list>(step[3])) {
-      const auto pair = nb::cast<nb::tuple>(term);
-      made.terms.push_back({nb::cast<int>(pair[0]), nb::cast<double>(pair[1])});
+    const int kind = cast<int>(step[0], "the kind of an instruction");
+    require(Instruction::COMBINE <= kind && kind <= Instruction::DUAL_STEP, "the program", "has an unknown instruction");
+    made.kind = static_cast<Instruction::Kind>(kind);
+    made.out = cast<int>(step[1], "a register");
+    made.second = cast<int>(step[2], "a register");
+    for (nb::handle term : cast<nb::list>(step[3], "the terms of an instruction")) {
+      const nb::tuple pair = record_of(term, "a term", 2);
+      made.terms.push_back({cast<int>(pair[0], "a register"), cast<double>(pair[1], "a factor")});
     }
-    made.step = nb::cast<double>(step[4]);
+    made.step = cast<double>(step[4], "a step");
     program.instructions.push_back(std::move(made));
   }
-  program.next = nb::cast<std::vector<int>>(record[2]);
+  program.next = cast<std::vector<int>>(record[2], "next");
+  check(program);
   return program;
 }
 
 // Seconds from now until a step is given up.
 inline std::chrono::steady_clock::time_point after(double seconds) {
+  require(!std::isnan(seconds), "seconds", "must be a number");
   constexpr double LONGEST = 1e8;
   return std::chrono::steady_clock::now() +
          std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -258,7 +339,7 @@ template <class T>
 class PythonRunner {
  public:
   PythonRunner(nb::tuple program, nb::tuple M, nb::tuple phi, nb::object f, Index rows, Index columns)
-      : runner_(make_program(program), make_dual_step<T>(keep_, M, phi, rows, columns), make_gradient<T>(keep_, f)) {}
+      : runner_(make_program(program), make_dual_step<T>(keep_, M, phi, rows, columns), make_gradient<T>(keep_, f, columns)) {}
 
   void use(nb::tuple program) {
     Program made = make_program(program);
@@ -267,14 +348,16 @@ class PythonRunner {
     runner_.use(std::move(made));
   }
   void set(int reg, nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu> from) {
-    if (static_cast<Index>(from.size()) != runner_.size(reg)) throw std::invalid_argument("a vector of another length");
+    require_size("the vector", from.size(), runner_.size(known(reg)));
     std::copy(from.data(), from.data() + from.size(), runner_.data(reg));
   }
   void get(int reg, nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu> to) {
-    if (static_cast<Index>(to.size()) != runner_.size(reg)) throw std::invalid_argument("a vector of another length");
+    require_size("the vector", to.size(), runner_.size(known(reg)));
     std::copy(runner_.data(reg), runner_.data(reg) + to.size(), to.data());
   }
   Index run(Index steps, int threads, double seconds) {
+    require(steps >= 0, "steps", "must be at least 0");
+    threads_of(threads);
     bool interrupted = false;
     const Watch watch{after(seconds), [&] {
                         nb::gil_scoped_acquire held;
@@ -294,6 +377,11 @@ class PythonRunner {
   double work() const { return runner_.work(); }
 
  private:
+  int known(int reg) const {
+    require(0 <= reg && reg < runner_.registers(), "the register", "is none of the program's");
+    return reg;
+  }
+
   Keeper keep_;
   Runner<T> runner_;
   std::mutex mutex_;
@@ -311,10 +399,11 @@ class PythonDualStep {
       : map_(make_dual_step<T>(keep_, M, phi, rows, columns)) {}
 
   void run(Vector v, Vector base, T step, Result y, Result out, int threads) {
-    if (static_cast<Index>(v.size()) != map_->columns || static_cast<Index>(out.size()) != map_->columns ||
-        static_cast<Index>(base.size()) != map_->rows || static_cast<Index>(y.size()) != map_->rows) {
-      throw std::invalid_argument("a vector of another length");
-    }
+    require_size("v", v.size(), map_->columns);
+    require_size("base", base.size(), map_->rows);
+    require_size("y", y.size(), map_->rows);
+    require_size("out", out.size(), map_->columns);
+    threads_of(threads);
     const Vectors<T> vectors{v.data(), base.data(), step, y.data(), out.data(), 0};
     nb::gil_scoped_release released;
     std::lock_guard<std::mutex> alone(mutex_);
@@ -344,18 +433,21 @@ void bind(nb::module_& module, const char* runner, const char* dual_step) {
       .def(nb::init<nb::tuple, nb::tuple, nb::tuple, nb::object, Index, Index>())
       .def("use", &PythonRunner<T>::use)
       .def("set", &PythonRunner<T>::set)
-      .def("get", &PythonRunner<T>::get)
+      .def("get", &PythonRunner<T>::get, nb::arg(), nb::arg().noconvert())  // a converted copy would be written
       .def("run", &PythonRunner<T>::run)
       .def_prop_ro("taken", &PythonRunner<T>::taken)
       .def_prop_ro("work", &PythonRunner<T>::work);
   nb::class_<PythonDualStep<T>>(module, dual_step)
       .def(nb::init<nb::tuple, nb::tuple, Index, Index>())
-      .def("run", &PythonDualStep<T>::run)
+      .def("run", &PythonDualStep<T>::run, nb::arg(), nb::arg(), nb::arg(), nb::arg().noconvert(),
+           nb::arg().noconvert(), nb::arg())
       .def_prop_ro("work", &PythonDualStep<T>::work);
 }
 
 // Seconds per meeting of so many threads.
 double meeting(int threads, Index times) {
+  threads_of(threads);
+  require(times > 0, "times", "must be at least 1");
   nb::gil_scoped_release released;
   Team team(threads);
   const auto began = std::chrono::steady_clock::now();
@@ -437,9 +529,12 @@ void products_of_certificate(nb::tuple record, std::vector<Array> point,
 
 // Entries and flops of LDLᵀ for a symmetric pattern, and whether all of them were counted.
 std::tuple<double, double, bool> symbolic_cost(Array indptr, Array indices, double fill_limit, double flops_limit) {
+  require(indptr.size() > 0 && static_cast<Index>(indptr.size()) <= NUMBERED, "indptr", "is empty or too long");
   const auto size = static_cast<std::int32_t>(indptr.size()) - 1;
   const auto* starts = data_of<std::int64_t>(indptr);
   const auto* columns = data_of<std::int32_t>(indices);
+  require_starts(starts, size, indices.size());
+  require_within<std::int32_t>(columns, starts[size], size);
   nb::gil_scoped_release released;
   const SymbolicCost cost = MinimumDegree(size, starts, columns).run(fill_limit, flops_limit);
   return {cost.fill, cost.flops, cost.complete};

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "vec.hpp"
@@ -26,6 +28,43 @@ struct Program {
   std::vector<Instruction> instructions;
   std::vector<int> next;                  // after a step, register k is what register next[k] was
 };
+
+inline constexpr int MOST_TERMS = 64;  // of a combination; the tracer splits longer ones
+
+// Throws unless each instruction reads and writes registers of the lengths that it needs, and nothing that it reads is
+// what it writes, unless it goes entry by entry.
+inline void check(const Program& program) {
+  const auto require = [](bool holds, const char* what) {
+    if (!holds) throw std::invalid_argument(std::string("the program ") + what);
+  };
+  const int count = static_cast<int>(program.dual.size());
+  const auto is = [&](int reg, bool dual) { return 0 <= reg && reg < count && program.dual[reg] == dual; };
+  for (const Instruction& step : program.instructions) {
+    const auto& terms = step.terms;
+    switch (step.kind) {
+      case Instruction::COMBINE:
+        require(0 <= step.out && step.out < count && terms.size() <= MOST_TERMS, "has a wrong combination");
+        for (const Term& term : terms) require(is(term.reg, program.dual[step.out]), "combines wrong registers");
+        break;
+      case Instruction::GRADIENT:
+        require(terms.size() == 1 && is(terms[0].reg, false) && is(step.out, false) && terms[0].reg != step.out,
+                "has a gradient with wrong registers");
+        break;
+      case Instruction::DUAL_STEP:
+        require(terms.size() == 2 && is(terms[0].reg, false) && is(terms[1].reg, true) && is(step.out, true) &&
+                    is(step.second, false) && terms[0].reg != step.second && terms[1].reg != step.out,
+                "has a dual step with wrong registers");
+        break;
+    }
+  }
+  std::vector<bool> taken(program.dual.size(), false);
+  require(program.next.size() == program.dual.size(), "has another number of registers after a step");
+  for (int reg = 0; reg < count; ++reg) {
+    const int from = program.next[reg];
+    require(is(from, program.dual[reg]) && !taken[from], "gives registers wrong places after a step");
+    taken[from] = true;
+  }
+}
 
 // out = Σ factor·input in the entries start … stop − 1; out may be one of the inputs.
 template <class T, int N>
@@ -55,7 +94,5 @@ void combine(T* out, const T* const* in, const T* factor, int count, Index start
       }
   }
 }
-
-inline constexpr int MOST_TERMS = 64;  // of a combination; the tracer splits longer ones
 
 }  // namespace dapd

@@ -43,6 +43,7 @@ class Runner {
   }
 
   T* data(int reg) { return registers_[reg]; }
+  int registers() const { return static_cast<int>(program_.dual.size()); }
   Index size(int reg) const { return program_.dual[reg] ? map_->rows : map_->columns; }
   double work() const { return map_->work() + f_->work(); }
 

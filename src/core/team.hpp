@@ -83,8 +83,8 @@ class Pool {
     std::unique_lock<std::mutex> mine(busy_, std::try_to_lock);
     if (!mine) return false;
     for (const std::uint64_t now = job_.load(std::memory_order_relaxed); workers_ < threads - 1;) {
-      const int rank = ++workers_;
-      std::thread([this, rank, now] { serve(rank, now); }).detach();
+      std::thread([this, rank = workers_ + 1, now] { serve(rank, now); }).detach();
+      ++workers_;  // only now: if there can be no more threads, this throws
     }
     // relaxed: the mutex below orders it before any worker's count
     running_.store(threads - 1, std::memory_order_relaxed);

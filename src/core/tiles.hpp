@@ -30,6 +30,7 @@ class TwoWayTiles final : public TwoWayRows<T> {
     Index total = 0;
     for (Index p = 0; p < down_; ++p) {
       const Index top = top_[p] - first_row, bottom = top_[p + 1] - first_row;
+      if (bottom - top > 2 * SIDE) throw std::invalid_argument("phi has a group with more rows than a tile");
       std::fill(at.begin(), at.end(), 0);
       for (std::uint32_t k = M.indptr[top]; k < M.indptr[bottom]; ++k) ++at[static_cast<Index>(M.indices[k]) / width];
       for (Index q = 0; q < across_; ++q) {

@@ -1,4 +1,4 @@
-// The block-coordinate loops as Python classes; the records come from engines/block_tables.py, which checks them.
+// The block-coordinate loops as Python classes; the records come from engines/block_tables.py, and are checked here.
 #include "bind.hpp"
 
 #include <nanobind/stl/string.h>
@@ -7,7 +7,7 @@
 #include <mutex>
 #include <string>
 
-#include "../arrays.hpp"
+#include "../checks.hpp"
 #include "x_sbc.hpp"
 #include "x_sbc_nonseparable.hpp"
 #include "y_sbc.hpp"
@@ -21,63 +21,126 @@ inline Loss loss_of(std::uint8_t code) {
 
 // (first, rows, stride, at, dense, indptr, indices, values)
 template <class T>
-BlockMatrix<T> make_matrix(Keeper& keep, nb::tuple record) {
+BlockMatrix<T> make_matrix(Keeper& keep, nb::handle object, const char* name) {
+  const nb::tuple record = record_of(object, name, 8);
+  const Array first = keep.array(record[0]), rows = keep.array(record[1]), dense = keep.array(record[4]),
+              indptr = keep.array(record[5]), indices = keep.array(record[6]), values = keep.array(record[7]);
   BlockMatrix<T> B;
-  B.blocks = static_cast<Index>(keep.array(record[1]).size());
-  B.first = keep.vector<std::int64_t>(record[0]);
-  B.rows = keep.vector<std::int64_t>(record[1]);
-  B.stride = keep.vector<std::int64_t>(record[2]);
-  B.at = keep.vector<std::int64_t>(record[3]);
-  B.dense = keep.vector<T>(record[4]);
-  B.sparse = {keep.vector<std::uint32_t>(record[5]), keep.vector<std::uint32_t>(record[6]), keep.vector<T>(record[7])};
+  B.blocks = static_cast<Index>(rows.size());
+  require(0 < B.blocks && B.blocks <= UINT32_MAX, name, "must have blocks");
+  require_size("first", first.size(), B.blocks + 1);
+  B.first = data_of<std::int64_t>(first);
+  require(B.first[B.blocks] <= LONGEST, "first", "ends with more columns than can be counted");
+  require_rising("first", B.first, first.size(), B.first[B.blocks], false);
+  B.rows = data_of<std::int64_t>(rows);
+  B.stride = keep.vector<std::int64_t>(record[2], B.blocks, "stride");
+  B.at = keep.vector<std::int64_t>(record[3], B.blocks, "at");
+  B.dense = data_of<T>(dense);
+  B.sparse = {data_of<std::uint32_t>(indptr), data_of<std::uint32_t>(indices), data_of<T>(values)};
+  require_size("indptr", indptr.size(), B.first[B.blocks] + 1);
+  require_starts(B.sparse.indptr, B.first[B.blocks], std::min(indices.size(), values.size()));
+  const Index size = static_cast<Index>(dense.size());
+  for (Index i = 0; i < B.blocks; ++i) {
+    require(0 <= B.rows[i] && B.rows[i] <= LONGEST, name, "has a block of rows that cannot be counted");
+    if (B.is_sparse(i)) {
+      const std::uint32_t *from = B.sparse.indptr + B.first[i], *to = B.sparse.indptr + B.first[i + 1];
+      require_within(B.sparse.indices + *from, static_cast<Index>(*to - *from), B.rows[i]);
+    } else if (B.rows[i] > 0 && B.columns(i) > 0) {
+      require(B.rows[i] <= B.stride[i] && B.at[i] <= size && B.stride[i] <= (size - B.at[i]) / B.columns(i), name,
+              "has a block beyond its entries");
+    }
+  }
   return B;
+}
+
+// Whether the blocks have the same columns.
+template <class T>
+void require_alike(const BlockMatrix<T>& A, const BlockMatrix<T>& M, const char* name) {
+  require(A.blocks == M.blocks && std::equal(A.first, A.first + A.blocks + 1, M.first), name, "has other blocks than M");
+}
+
+template <class T>
+void require_same_rows(const BlockMatrix<T>& B, const char* name) {
+  require(std::count(B.rows, B.rows + B.blocks, B.rows[0]) == B.blocks, name, "has blocks of different heights");
 }
 
 // (loss, e, diagonal, linear, A, H, target, at)
 template <class T>
-BlockFunctions<T> make_functions(Keeper& keep, nb::tuple record) {
-  const Array codes = keep.array(record[0]);
-  const std::uint8_t* code = data_of<std::uint8_t>(codes);
-  for (std::size_t i = 0; i < codes.size(); ++i) loss_of(code[i]);
+BlockFunctions<T> make_functions(Keeper& keep, nb::handle object, const BlockMatrix<T>& M) {
+  const nb::tuple record = record_of(object, "f", 8);
+  const Index columns = M.first[M.blocks];
+  const std::uint8_t* code = keep.vector<std::uint8_t>(record[0], M.blocks, "loss");
+  for (Index i = 0; i < M.blocks; ++i) loss_of(code[i]);
   BlockFunctions<T> f;
   f.loss = reinterpret_cast<const Loss*>(code);  // a Loss is a std::uint8_t
-  f.e = keep.vector<T>(record[1]);
-  f.diagonal = keep.vector<T>(record[2]);
-  f.linear = keep.vector<T>(record[3]);
-  f.A = make_matrix<T>(keep, nb::cast<nb::tuple>(record[4]));
-  f.H = make_matrix<T>(keep, nb::cast<nb::tuple>(record[5]));
-  f.target = keep.vector<T>(record[6]);
-  f.at = keep.vector<std::int64_t>(record[7]);
+  f.e = keep.vector<T>(record[1], M.blocks, "e");
+  f.diagonal = keep.vector<T>(record[2], columns, "diagonal");
+  f.linear = keep.vector<T>(record[3], columns, "linear");
+  f.A = make_matrix<T>(keep, record[4], "A");
+  f.H = make_matrix<T>(keep, record[5], "H");
+  require_alike(f.A, M, "A");
+  require_alike(f.H, M, "H");
+  const Array target = keep.array(record[6]);
+  f.target = data_of<T>(target);
+  f.at = keep.vector<std::int64_t>(record[7], M.blocks, "at");
+  for (Index i = 0; i < M.blocks; ++i) {
+    require(f.H.rows[i] == 0 || f.H.rows[i] == M.columns(i), "H", "has a block that is not square");
+    const Index count = f.A.rows[i] > 0 ? static_cast<Index>(f.A.rows[i]) : M.columns(i);
+    require(f.at[i] < 0 || (f.at[i] <= static_cast<Index>(target.size()) &&
+                            count <= static_cast<Index>(target.size()) - f.at[i]),
+            "target", "is too short");
+    require(f.loss[i] != Loss::LOGISTIC || f.at[i] >= 0, "f", "has a logistic loss without labels");
+  }
   return f;
 }
 
 // (loss, e, A, target)
 template <class T>
-Coupling<T> make_coupling(Keeper& keep, nb::tuple record) {
-  return {loss_of(nb::cast<std::uint8_t>(record[0])), nb::cast<T>(record[1]),
-          make_matrix<T>(keep, nb::cast<nb::tuple>(record[2])), keep.vector<T>(record[3])};
+Coupling<T> make_coupling(Keeper& keep, nb::handle object, const BlockMatrix<T>& M, Index joint_rows) {
+  const nb::tuple record = record_of(object, "the joint function", 4);
+  Coupling<T> joint{loss_of(cast<std::uint8_t>(record[0], "loss")), cast<T>(record[1], "e"),
+                    make_matrix<T>(keep, record[2], "A")};
+  require_alike(joint.A, M, "A");
+  require_same_rows(joint.A, "A");
+  require(joint.rows() == joint_rows, "joint_rows", "must be the rows of A");
+  require(joint.loss != Loss::NONE || joint_rows == 0 || joint_rows == M.first[M.blocks], "A",
+          "must be square without a loss");
+  joint.target = keep.vector_or_null<T>(record[3], joint_rows, "target");
+  require(joint.loss != Loss::LOGISTIC || joint.target, "f", "has a logistic loss without labels");
+  return joint;
 }
 
 // (M, f, b)
 template <class T>
-BlockProblem<T> make_problem(Keeper& keep, nb::tuple record) {
-  return {make_matrix<T>(keep, nb::cast<nb::tuple>(record[0])),
-          make_functions<T>(keep, nb::cast<nb::tuple>(record[1])), keep.vector<T>(record[2])};
+BlockProblem<T> make_problem(Keeper& keep, nb::handle object) {
+  const nb::tuple record = record_of(object, "the problem", 3);
+  BlockProblem<T> problem;
+  problem.M = make_matrix<T>(keep, record[0], "M");
+  require_same_rows(problem.M, "M");
+  problem.f = make_functions<T>(keep, record[1], problem.M);
+  problem.b = keep.vector<T>(record[2], problem.rows(), "b");
+  return problem;
 }
 
 // (key, shared, period, rebase)
-inline Plan make_plan(nb::tuple record) {
-  return {nb::cast<std::uint64_t>(record[0]), nb::cast<bool>(record[1]), nb::cast<Index>(record[2]),
-          nb::cast<Index>(record[3])};
+inline Plan make_plan(nb::handle object) {
+  const nb::tuple record = record_of(object, "the plan", 4);
+  const Plan plan{cast<std::uint64_t>(record[0], "key"), cast<bool>(record[1], "shared"),
+                  cast<Index>(record[2], "period"), cast<Index>(record[3], "rebase")};
+  require(plan.period > 0 && plan.rebase > 0, "period and rebase", "must be at least 1");
+  return plan;
 }
 
-inline double letter(nb::dict parameters, const char* name) { return nb::cast<double>(parameters[name]); }
+inline double letter(nb::dict parameters, const char* name) { return cast<double>(parameters[name], name); }
 
 // A vector of a state, by its name, to be written in place.
 template <class E>
 E* field(nb::dict state, const char* name, Index size) {
-  const auto array = nb::cast<nb::ndarray<E, nb::ndim<1>, nb::c_contig, nb::device::cpu>>(state[name], false);
-  if (static_cast<Index>(array.size()) != size) throw std::invalid_argument(std::string(name) + " has another length");
+  nb::ndarray<E, nb::ndim<1>, nb::c_contig, nb::device::cpu> array;
+  if (!nb::try_cast(nb::object(state[name]), array, false)) {
+    throw nb::type_error((std::string(name) + " must be a vector to write to, of the right dtype").c_str());
+  }
+  require_size(name, array.size(), size);
   return array.data();
 }
 
@@ -85,7 +148,7 @@ E* field(nb::dict state, const char* name, Index size) {
 template <class T>
 struct XSbcTraits {
   using Loop = XSbc<T>;
-  static Loop make(Keeper&, const BlockProblem<T>& problem, nb::tuple, nb::dict p, const Plan& plan) {
+  static Loop make(Keeper&, const BlockProblem<T>& problem, nb::tuple, nb::dict p, const Plan& plan, Index) {
     return {problem,
             {letter(p, "t"), letter(p, "s"), letter(p, "s_hat"), letter(p, "xi"), letter(p, "gamma"), letter(p, "chi")},
             plan};
@@ -99,9 +162,12 @@ struct XSbcTraits {
 template <class T>
 struct YSbcTraits {
   using Loop = YSbc<T>;
-  static Loop make(Keeper& keep, const BlockProblem<T>& problem, nb::tuple MMt, nb::dict p, const Plan& plan) {
+  static Loop make(Keeper& keep, const BlockProblem<T>& problem, nb::tuple more, nb::dict p, const Plan& plan, Index) {
+    const auto MMt = make_matrix<T>(keep, more, "MMᵀ");
+    require(MMt.blocks == 1 && (MMt.rows[0] == 0 || (MMt.rows[0] == problem.rows() && MMt.columns(0) == problem.rows())),
+            "MMᵀ", "must have no rows, or as many rows and columns as M has rows");
     return {problem,
-            make_matrix<T>(keep, MMt),
+            MMt,
             {letter(p, "t"), letter(p, "t_tilde"), letter(p, "s"), letter(p, "s_hat"), letter(p, "xi"),
              letter(p, "tau")},
             plan};
@@ -115,9 +181,10 @@ struct YSbcTraits {
 template <class T>
 struct XSbcNonseparableTraits {
   using Loop = XSbcNonseparable<T>;
-  static Loop make(Keeper& keep, const BlockProblem<T>& problem, nb::tuple joint, nb::dict p, const Plan& plan) {
+  static Loop make(Keeper& keep, const BlockProblem<T>& problem, nb::tuple joint, nb::dict p, const Plan& plan,
+                   Index joint_rows) {
     return {problem,
-            make_coupling<T>(keep, joint),
+            make_coupling<T>(keep, joint, problem.M, joint_rows),
             {letter(p, "t"), letter(p, "s"), letter(p, "s_hat"), letter(p, "xi"), letter(p, "gamma"),
              letter(p, "chi"), letter(p, "omega")},
             plan};
@@ -140,12 +207,14 @@ class PythonBlockLoop {
   PythonBlockLoop(nb::tuple problem, nb::tuple more, nb::dict parameters, nb::tuple plan, double work,
                   Index joint_rows)
       : problem_(make_problem<T>(keep_, problem)),
-        loop_(Traits<T>::make(keep_, problem_, more, parameters, make_plan(plan))), joint_rows_(joint_rows),
-        at_once_(static_cast<Index>(std::max(1.0, ENOUGH / std::max(work, 1.0)))) {}
+        loop_(Traits<T>::make(keep_, problem_, more, parameters, make_plan(plan), joint_rows)), joint_rows_(joint_rows),
+        at_once_(static_cast<Index>(std::max(1.0, ENOUGH / std::max(1.0, work)))) {}  // a NaN counts as 1
 
   // Iterations in the arrays of the state; returns how many were done in the seconds. `progress` counts iterations,
   // block products and block gradients, and is true even if Ctrl-C ends the call.
   Index run(nb::dict state, Progress progress, Index steps, double seconds) {
+    require(steps >= 0, "steps", "must be at least 0");
+    require(!std::isnan(seconds), "seconds", "must be a number");
     const auto arrays = Traits<T>::state(state, problem_.rows(), problem_.columns(), joint_rows_);
     std::int64_t* counted = progress.data();
     Index done = 0;
@@ -198,7 +267,7 @@ void bind_loop(nb::module_& module, const std::string& name) {
   using Class = PythonBlockLoop<T, Traits>;
   nb::class_<Class>(module, name.c_str())
       .def(nb::init<nb::tuple, nb::tuple, nb::dict, nb::tuple, double, Index>())
-      .def("run", &Class::run)
+      .def("run", &Class::run, nb::arg(), nb::arg().noconvert(), nb::arg(), nb::arg())  // not to count in a copy
       .def("prepare", &Class::prepare);
 }
 

@@ -8,7 +8,7 @@ from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import Any
 
-from dapd.solving.result import SENTENCES, Result, Status
+from dapd.solving.result import SENTENCES, Result, Status, by_ctrl_c
 
 AGES = 1e9  # seconds by which the clock leaps
 NO_LIMIT = AGES / 2  # seconds, for solves that would have none
@@ -34,7 +34,7 @@ class Interrupt:
 
     def notice(self, result: Result) -> None:
         """Take note of a solve in the main thread that Ctrl-C ended."""
-        if result.status is Status.interrupted and result.message.startswith(SENTENCES[Status.interrupted]):
+        if by_ctrl_c(result):
             self.pressed = True
 
     def told(self, result: Result, seconds: float) -> Result:

@@ -32,7 +32,10 @@ STRICTER = 0.1
 LONGEST_LOCK_STEP = 20_000  # iterations of a lock step, after which `solve` takes over what is left
 GOOD_START = 1e-3  # relative error of a point from which it is a better start than zero
 UNKNOWN = np.full(NUMBERS, math.inf)
+COMPILING = 4.0  # seconds that it usually takes to compile what a new kind of batch needs
+COMPILED: set[Any] = set()  # kinds of batches that have run in lock step
 TOGETHER = "Chose restarted DAPD, in lock step with the other problems of the batch."
+HURRIED = "The time limit is too short to compile a lock step, so the batch was solved one by one."
 
 
 class LockStepPlan:
@@ -53,9 +56,12 @@ def solve_on_device(batch: Family | list[Problem], settings: Settings, began: fl
     family = batch if isinstance(batch, Family) else family_of_list(batch)
     problem_of = batch.problem if isinstance(batch, Family) else batch.__getitem__
     count, first = len(batch), problem_of(0)
+    kind, plan = _kind(family, first, count), None
+    hurried = kind not in COMPILED and deadline - perf_counter() < COMPILING
     try:
-        plan = None if family is None else _of_family(family)
-        plan = plan or _of_list([problem_of(k) for k in range(count)], deadline)
+        if not hurried:
+            plan = None if family is None else _of_family(family)
+            plan = plan or _of_list([problem_of(k) for k in range(count)], deadline)
     except TimeUp:
         plan = None
     setup_time = perf_counter() - began
@@ -63,6 +69,8 @@ def solve_on_device(batch: Family | list[Problem], settings: Settings, began: fl
     found = None
     if plan is not None and any(settings.tolerances) and most >= LOOK:
         found = _run(plan, settings, deadline, first.dtype)
+        if found.end is not Status.interrupted:
+            COMPILED.add(kind)
     x, y, z, numbers, iterations, end = _parts(first, count, found)
     good = excess_of(numbers, *settings.tolerances, settings.accuracy) <= 1
     error, rest = error_of(numbers, settings.accuracy), np.flatnonzero(~good).tolist()
@@ -77,6 +85,8 @@ def solve_on_device(batch: Family | list[Problem], settings: Settings, began: fl
         alone = settings._replace(engine="auto", max_iterations=left)
         results, end = one_by_one(problem_of, rest, alone, began, start)
         own = {k: _with_steps(one, steps) for k, one in zip(rest, results, strict=True) if one is not None}
+        if hurried:
+            own = {k: replace(one, message=f"{one.message} {HURRIED}") for k, one in own.items()}
     status = [Status.optimal if well else end or Status.optimal for well in good]
     for k, one in own.items():
         x[k], y[k], z[k], status[k], error[k] = one.x, one.y, one.z, one.status, one.certificate.error
@@ -123,6 +133,13 @@ class Together(NamedTuple):
     iterations: Array  # until that point, or all of them if it is not good enough
     steps: int  # all of them
     end: Status | None  # why no other way may be tried for those that are not good enough
+
+
+def _kind(family: Family | None, first: Problem, count: int) -> tuple[Any, ...]:
+    """What programs are compiled for: a batch of the same kind usually needs no others."""
+    parts = (first.f, first.phi, first.M)
+    stacked = [None if v is None else v.shape for v in (family.b, family.c, family.lower)] if family else []
+    return (count, first.M.shape, first.dtype, first.lower is None, *map(type, parts), *stacked)
 
 
 def _parts(

@@ -38,6 +38,8 @@ FIRST_S = round(-math.log(0.3) / S_LEVEL)
 LEFT = 4  # the batch is made smaller when this part of it is left
 SMALLEST = 64  # problems from which it is not made smaller
 PULSE = 0.3  # seconds between two looks of the host
+SHRINKING = 1.5  # seconds that it usually takes to compile the programs of a smaller batch
+SHRUNK: set[Any] = set()  # batches for which that was done
 
 
 class Constants(NamedTuple):
@@ -142,16 +144,20 @@ class Lockstep:
             looks = max(1, min(2 * looks, int(max(1, taken) * PULSE / max(perf_counter() - began, 1e-6))))
             looks = max(1, min(looks, (limit - done) // LOOK))
             over = active == 0 or done + LOOK > limit or perf_counter() >= deadline
-            if over or (LEFT * active <= len(own) and len(own) > SMALLEST):
+            size = max(SMALLEST, -(-len(own) // LEFT))
+            smaller = self.method.name, Axes(axes), start[0].shape, start[1].shape, len(own), size
+            shrinks = LEFT * active <= len(own) and len(own) > SMALLEST
+            shrinks = shrinks and (smaller in SHRUNK or deadline - perf_counter() > SHRINKING)
+            if over or shrinks:
                 here = Found(walk.x, walk.y, walk.error, walk.iterations)
                 found = here if found is None else _merged(found, own, here)
                 if over:
                     return found, done
                 going = np.flatnonzero(np.asarray(walk.error > walk.tol))
-                size = max(SMALLEST, -(-len(own) // LEFT))
                 keep = np.resize(going, size)  # repeats some, if fewer are left
                 data, walk = taken_by(Axes(axes))(data, walk, keep)
                 own = own[keep]
+                SHRUNK.add(smaller)
 
 
 @jax.jit

@@ -18,7 +18,7 @@ import dapd
 from dapd.frontends.files import MAX_BYTES, Loaded, check_output, load, save
 from dapd.solving.loop import Info
 from dapd.solving.progress import LogTable
-from dapd.solving.result import SENTENCES, Result, Status
+from dapd.solving.result import Result, Status, by_ctrl_c
 
 EXITS = {
     Status.optimal: 0,
@@ -103,8 +103,7 @@ def solve(
         if plot is not None:
             _draw(result, plot)
             _say(console, quiet, f"Plot: {plot}")
-    by_hand = result.status is Status.interrupted and result.message.startswith(SENTENCES[Status.interrupted])
-    raise typer.Exit(CTRL_C if by_hand else EXITS[result.status])
+    raise typer.Exit(CTRL_C if by_ctrl_c(result) else EXITS[result.status])
 
 
 def explain(

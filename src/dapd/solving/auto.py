@@ -22,8 +22,15 @@ from dapd.solving.doubts import Doubts
 from dapd.solving.ends import falling_ray, proves_infeasible
 from dapd.solving.loop import STALLED, Info
 from dapd.solving.progress import Display, display
-from dapd.solving.request import Request, first_point, run_method, satisfied
-from dapd.solving.result import SENTENCES, History, Result, Status
+from dapd.solving.request import (
+    ENDED_EARLY,
+    Request,
+    explained,
+    first_point,
+    run_method,
+    satisfied,
+)
+from dapd.solving.result import History, Result, Status
 from dapd.solving.search import Search
 from dapd.solving.ways.base import OVERRUN, SOON, Moved, Way, entries_are_scattered
 from dapd.solving.ways.clarabel import Direct
@@ -104,9 +111,13 @@ def solve_auto(
         setup_time, seconds = setup_time + seconds, 0.0
     chosen = ended.way or compared[0]
     possible.remember(chosen if ended.status is Status.optimal else None)
+    given = spectrum or problem.stacked.spectrum
+    said = explained(ended.status, ended.reason, look.certificate, asked, given, search.iterations)
     note = [f"Chose {chosen.title}: {chosen.why}." if chosen.why else f"Chose {chosen.title}.", blocks.sentence]
     if doubts.falling is not None and ended.ray is None and ended.status is not Status.optimal:
         note.insert(0, NO_POINT)
+    if len(search.seconds) > 1 or (search.seconds and ended.status in ENDED_EARLY):
+        note.append(_took(search.seconds))
     if options["shared_sample"]:
         note.append(NO_BLOCKS)
     return Result(
@@ -114,7 +125,7 @@ def solve_auto(
         y=y,
         z=z,
         status=ended.status,
-        message=" ".join(part for part in [ended.reason or SENTENCES[ended.status], *note] if part),
+        message=" ".join(part for part in [*said, *note] if part),
         iterations=search.iterations,
         gradients=search.gradients,
         products=search.products,
@@ -284,11 +295,13 @@ def run(
             if over:
                 return Ended(Status.interrupted, None, found_by, _rounding(search))
             way = min(ways, key=lambda one: one.expected())
-            before = search.error
+            before, measured = search.error, way.measured
             try:
                 moved = way.advance()
             except TimeUp:
                 return Ended(Status.time_limit, None, found_by, "" if search.judged > 1 else TOO_LATE)
+            finally:
+                search.seconds[way.title] = search.seconds.get(way.title, 0.0) + way.measured - measured
             way.left_at = search.error
             if search.error < before:
                 found_by = way
@@ -352,6 +365,12 @@ def _settled(search: Search, doubts: Doubts | None, found_by: Way | None, *, las
     look = search.judging.look(found.x, search.point.y, with_distance=False)
     point = search.point._replace(x=look.x, y=look.y, certificate=look.certificate)
     return Ended(Status.unbounded, doubts.falling, found_by, "", point)
+
+
+def _took(seconds: dict[str, float]) -> str:
+    """Which ways ran, and for how long."""
+    ran = [f"{title} for {time:.2g} s" for title, time in sorted(seconds.items(), key=lambda pair: -pair[1])]
+    return f"Ran {ran[0]}." if len(ran) == 1 else f"Ran {', '.join(ran[:-1])} and {ran[-1]}."
 
 
 def _stalled(search: Search) -> bool:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
-import zlib
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from dapd.arrays import Array
 from dapd.clock import perf_counter
+from dapd.model.lowered import has_valid_lowering, pieces_of
 from dapd.model.problem import Problem
+from dapd.model.terms import Terms
 from dapd.solving.loop import Info
 
 EVERY = 5.0  # seconds between two checkpoints
-MARK_PRODUCTS = 3  # products by which problems are told apart
+PRODUCTS = 3  # products by which problems are told apart
+GROUPS = 1 << 16  # numbers that are kept of a vector, each a sum of its entries if there are more
+INACCURATE, TINY = 1e4, 1e2  # roundings by which entries may change relative to themselves, and to the largest one
+SEAL = 32  # bytes at the end of a file, a digest of all others
+BLOCK = 1 << 20  # bytes that are read at once
 
 
 class Checkpoint:
@@ -41,18 +47,18 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            with open(self.path, "rb") as file, np.load(file) as saved:
-                mark, x, y = str(saved["mark"]), saved["x"], saved["y"]
-        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error) as error:
+            with open(self.path, "rb") as file:
+                if not _is_sealed(file):
+                    raise OSError("it was damaged, or is no checkpoint")
+                with np.load(file) as saved:
+                    exact, sums, x, y = str(saved["exact"]), saved["sums"], saved["x"], saved["y"]
+        except OSError as error:
             raise ValueError(f"checkpoint {self.path} cannot be read ({error}); delete it, or name another") from None
-        if mark != self.mark:
-            if mark == self.own.get(self.path):
-                return None
-            raise ValueError(f"checkpoint {self.path} belongs to another problem; delete it, or name another")
-        lengths = self.problem.columns, self.problem.stacked.rows
-        if (*x.shape, *y.shape) != lengths or not (np.isfinite(x).all() and np.isfinite(y).all()):
-            raise ValueError(f"checkpoint {self.path} holds no finite point; delete it, or name another")
-        return x, y
+        if self.mark.agrees(exact, sums):
+            return x, y
+        if Mark(exact, sums, sums).key == self.own.get(self.path):
+            return None
+        raise ValueError(f"checkpoint {self.path} belongs to another problem; delete it, or name another")
 
     @property
     def part(self) -> Path:
@@ -84,17 +90,31 @@ class Checkpoint:
         return watch
 
     def write(self, x: Array, y: Array) -> None:
-        """Replace the file at once, so a reader finds the old point or the new one; only the first process writes."""
+        """Replace the file at once, so a reader finds the old point or the new one; only the first process writes.
+
+        A disk that is full by now costs the checkpoint, but not the solve.
+        """
         if not (np.isfinite(x).all() and np.isfinite(y).all()):
             return
-        self.own[self.path] = self.mark
-        if _process() != 0:
-            return
-        with open(self.part, "wb") as file:
-            np.savez(file, mark=np.array(self.mark), x=np.asarray(x), y=np.asarray(y))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(self.part, self.path)
+        if _process() == 0:
+            try:
+                with open(self.part, "w+b") as file:
+                    np.savez(
+                        file, exact=np.array(self.mark.exact), sums=self.mark.sums, x=np.asarray(x), y=np.asarray(y)
+                    )
+                    file.write(_digest(file, file.seek(0, os.SEEK_END)))
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(self.part, self.path)
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    self.part.unlink(missing_ok=True)
+                text = (
+                    f"checkpoint {self.path} could not be written ({error}); the solve goes on, and returns its result"
+                )
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
+                return
+        self.own[self.path] = self.mark.key
 
 
 def _process() -> int:
@@ -103,19 +123,78 @@ def _process() -> int:
     return 0 if jax is None else int(jax.process_index())
 
 
-def mark_of(problem: Problem) -> str:
-    """A digest of b, the bounds, and products with M and gradients at fixed random points."""
-    stacked, rng = problem.stacked, np.random.default_rng(0)
-    digest = hashlib.sha256(repr((stacked.M.shape, str(problem.dtype), type(problem.phi).__name__)).encode())
-    parts = [problem.b, *problem.bounds]
+def _digest(file: IO[bytes], size: int) -> bytes:
+    """A digest of the first bytes of a file, after which it is to be read or written next."""
+    digest, left = hashlib.sha256(), size
+    file.seek(0)
+    while left > 0 and (block := file.read(min(left, BLOCK))):
+        digest.update(block)
+        left -= len(block)
+    return digest.digest()
+
+
+def _is_sealed(file: IO[bytes]) -> bool:
+    """Whether a file is what was written; it is then to be read from its beginning."""
+    size = file.seek(0, os.SEEK_END) - SEAL
+    sealed = size > 0 and _digest(file, size) == file.read(SEAL)
+    file.seek(0)
+    return sealed
+
+
+class Mark(NamedTuple):
+    """What tells problems apart."""
+
+    exact: str  # a digest of what must be equal
+    sums: Array  # numbers that must agree,
+    noise: Array  # but for so much
+
+    @property
+    def key(self) -> str:
+        """A digest of the mark as it is written."""
+        return hashlib.sha256(self.exact.encode() + self.sums.tobytes()).hexdigest()
+
+    def agrees(self, exact: str, sums: Array) -> bool:
+        """Whether this is the mark of the same problem, of which another machine or engine may have made it."""
+        return exact == self.exact and len(sums) == len(self.sums) and bool((abs(sums - self.sums) <= self.noise).all())
+
+
+def _at_hand(problem: Problem) -> list[Any]:
+    """The numbers and vectors of a problem that need not be computed."""
+    f, phi = problem.f, problem.phi
+    found: list[Any] = [problem.b, *problem.bounds]
+    for piece, rows in pieces_of(phi, problem.rows) or []:
+        found += [piece.code, rows, piece.lower, piece.upper, [] if piece.sizes is None else piece.sizes]
+    terms = f.lowered() if has_valid_lowering(f, "grad") else None
+    for one in [terms] if isinstance(terms, Terms) else terms or []:
+        diagonal = one.H if isinstance(one.H, np.ndarray) and one.H.ndim == 1 else None
+        found += [value for value in (one.c, one.d, one.e, one.ridge, diagonal) if value is not None]
+    return found
+
+
+def mark_of(problem: Problem) -> Mark:
+    """The numbers of a problem that are at hand, and products with M and gradients at fixed random points."""
+    stacked, phi, rng = problem.stacked, problem.phi, np.random.default_rng(0)
+    vectors = [(value, None) for value in _at_hand(problem)]  # each with the sizes of what was added up
     with np.errstate(all="ignore"):
-        for _ in range(MARK_PRODUCTS):
+        for _ in range(PRODUCTS):
             x = rng.standard_normal(problem.columns)
-            image = problem.M.forward(x)
-            parts += [image, problem.f.grad(x), problem.phi.prox(image, 1.0)]
-    for part in parts:
-        v = np.asarray(part, np.float64)
-        size = float(np.max(abs(v), where=np.isfinite(v), initial=0.0)) or 1.0
-        # a few digits fewer, since sums may be in another order next time; and no negative zeros
-        digest.update((np.round(v / size, 6) + 0.0).tobytes() + f"{size:.6e}".encode())
-    return digest.hexdigest()
+            image, slope = np.asarray(problem.M.forward(x)), np.asarray(problem.f.grad(x))
+            terms = problem.M.row_sizes(x)
+            vectors += [(image, np.max(abs(image), initial=0.0) if terms is None else terms)]
+            vectors += [(value, np.max(abs(value), initial=0.0)) for value in (slope, np.asarray(phi.prox(image, 1.0)))]
+    digest = hashlib.sha256(repr((stacked.M.shape, str(problem.dtype), type(phi).__name__)).encode())
+    eps = float(np.finfo(problem.dtype).eps)
+    sums: list[Array] = []
+    noise: list[Array] = []
+    for value, terms in vectors:
+        v = np.atleast_1d(np.asarray(value, np.float64))
+        known = np.isfinite(v)
+        digest.update(known.tobytes() + np.signbit(v[np.isinf(v)]).tobytes())
+        v = np.where(known, v, 0.0)
+        sizes = abs(v) if terms is None else np.where(known, np.asarray(terms, np.float64), 0.0)
+        weights = rng.uniform(1.0, 2.0, v.size)
+        group = np.arange(v.size) % GROUPS
+        sums.append(np.bincount(group, weights * v))
+        allowed = eps * (INACCURATE * sizes + TINY * np.max(abs(v), initial=0.0))
+        noise.append(np.bincount(group, weights * allowed))
+    return Mark(digest.hexdigest(), np.concatenate(sums), np.concatenate(noise))

@@ -27,6 +27,8 @@ STEEP, STEEP_LOOKS = 8, 3  # power of the iteration that it must outgrow, and lo
 STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
 THOROUGH = 4  # times the logarithm of a rounding that the distance to the solution must have fallen by, in theory
 PATIENCE = 1_000  # passes over M that such an error may stand still
+STRAIGHT, STEADY = 0.9, 0.7  # cosine and ratio of two velocities from which they may be those of a run along a ray
+LATER = 1.25  # times the iterations at which a direction was no ray, until the next one is asked for
 
 
 class Info(NamedTuple):
@@ -47,6 +49,23 @@ class Past(NamedTuple):
     x: Array | None  # None if f is strongly convex, so x cannot run away
     y: Array
     certificate: Certificate
+
+
+class Drift:
+    """How x or y moves from look to look: at a constant velocity if it runs away along a ray."""
+
+    def __init__(self) -> None:
+        self.last: Array | None = None
+        self.ask_at = 0.0  # iteration
+
+    def persists(self, move: Array, start: int, end: int) -> bool:
+        """Whether a move between two iterations goes on as the one before did, and it is time to ask for a proof."""
+        before, now = self.last, move / (end - start)
+        self.last = now
+        if before is None or end < self.ask_at:
+            return False
+        old, new = (math.sqrt(float((v * v).sum())) for v in (before, now))
+        return new >= STEADY * old and float((before * now).sum()) >= STRAIGHT * old * new
 
 
 class Loop:
@@ -73,6 +92,7 @@ class Loop:
         self.seconds = 0.0
         self.reason = ""  # said instead of the status's own sentence
         self.ray: Array | None = None  # the proof of `infeasible` or `unbounded`
+        self.drift_of_x, self.drift_of_y = Drift(), Drift()
         self.pace = 64.0  # steps per pulse
         self.residuals: list[tuple[int, float]] = []  # iteration and greater residual at each look
         self.errors: list[tuple[int, float]] = []  # iteration and relative error at each look
@@ -150,13 +170,16 @@ class Loop:
             return Status.diverged
         problem, at, judging = self.method.problem, look.x, self.judging
         if before is not None:
-            away = look.y - before.y
-            self.ray = proves_infeasible(problem, at, away, self.deadline) if judging.may_be_ray(away) else None
+            away, since = look.y - before.y, (before.iteration, look.iteration)
+            if self.drift_of_y.persists(away, *since) and judging.may_be_ray(away):
+                self.ray = proves_infeasible(problem, at, away, self.deadline)
+                self.drift_of_y.ask_at = LATER * look.iteration
             if self.ray is not None:
                 return Status.infeasible
-            if before.x is not None:
-                gone = at - before.x
-                self.ray = proves_unbounded(problem, at, gone, self.deadline) if judging.may_descend(at, gone) else None
+            gone = None if before.x is None else at - before.x
+            if gone is not None and self.drift_of_x.persists(gone, *since) and judging.may_descend(at, gone):
+                self.ray = proves_unbounded(problem, at, gone, self.deadline)
+                self.drift_of_x.ask_at = LATER * look.iteration
             if self.ray is not None:
                 return Status.unbounded
         if stop:
@@ -173,8 +196,10 @@ class Loop:
             return Status.iteration_limit
         if self._stalled(best, look):
             remedy = "a larger tol" if problem.dtype == np.float64 else "float64, or a larger tol"
+            error = best.certificate.error
+            wrong = "" if error <= STALLED * float(np.finfo(problem.dtype).eps) else ", unless mu or L of f is wrong"
             self.reason = (
-                f"Stopped by rounding in {problem.dtype}, which keeps the error at {best.certificate.error:.1e}: it "
+                f"Stopped by rounding in {problem.dtype}, which keeps the error at {error:.1e}{wrong}: it "
                 f"has not fallen for half of the iterations. This is the best point seen; use {remedy}."
             )
             return Status.interrupted

@@ -17,11 +17,15 @@ from dapd.engines import precision
 from dapd.engines.protocol import Engine, Runner
 from dapd.methods.block import BlockMethod
 from dapd.model.problem import Problem
-from dapd.solving.certificate import Certificate, certify, completed, objective
+from dapd.solving.certificate import SOLUTION, Certificate, certify, completed, objective
 from dapd.solving.loop import Info, Loop
 from dapd.solving.progress import display
 from dapd.solving.result import SENTENCES, Result, Status
 from dapd.spectrum.estimate import Spectrum
+from dapd.spectrum.suspect import doubt_about
+
+ENDED_EARLY = (Status.iteration_limit, Status.time_limit, Status.interrupted)
+ENOUGH_PASSES = 400  # passes over M after which a few more may find out whether the spectrum was wrong
 
 
 class Request(NamedTuple):
@@ -56,6 +60,8 @@ def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: 
         single_blas(problem.M.work + problem.f.work) if runner.engine == "native" else nullcontext(),
     ):
         status, look = loop.run(shown)
+        passes = loop.iteration // bound.round
+        said = explained(status, loop.reason, look.certificate, asked, given, passes)
         good_enough = satisfied(look.certificate, *asked.tolerances)
         value = loop.judging.objective(look.x, look.y, satisfied=good_enough)
         x = owned(look.x)
@@ -65,7 +71,7 @@ def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: 
         y=y,
         z=z,
         status=status,
-        message=" ".join([loop.reason or SENTENCES[status], *note]),
+        message=" ".join([*said, *note]),
         iterations=loop.iteration,
         gradients=runner.counts.gradients,
         products=runner.counts.products,
@@ -82,6 +88,41 @@ def run_method(asked: Request, runner: Runner, spectrum: Spectrum | None, note: 
         ray=loop.ray,
         errors=np.array(loop.errors),
     )
+
+
+def explained(
+    status: Status, reason: str, certificate: Certificate, asked: Request, spectrum: Spectrum | None, passes: int
+) -> list[str]:
+    """Why a solve ended, with what is left, and whether the spectrum that it was given may be the reason."""
+    said = reason or SENTENCES[status]
+    stalled = status is Status.interrupted and reason.startswith("Stopped by rounding")
+    slow = status is Status.iteration_limit and passes >= ENOUGH_PASSES
+    if spectrum is not None and (stalled or slow or status is Status.diverged):
+        doubt = doubt_about(asked.problem.stacked.M, spectrum, asked.deadline)
+        if doubt and stalled:
+            said = f"Stopped because the error no longer falls; this is the best point seen. {doubt}"
+        elif doubt and status is Status.diverged:
+            said = f"The iterates ran away; this is the best point seen. {doubt}"
+        elif doubt:
+            said = f"{said} {doubt}"
+    return [said, *what_is_left(status, certificate, asked.tolerances)]
+
+
+def what_is_left(status: Status, certificate: Certificate, tolerances: tuple[float, float]) -> list[str]:
+    """A sentence about the parts of the error of a point that is not good enough."""
+    tol, tol_absolute = tolerances
+    if status not in ENDED_EARLY or not max(tolerances) or not math.isfinite(certificate.error):
+        return []
+    c = certificate
+    if tol:
+        parts = {"stationarity": c.stationarity_error, "feasibility": c.feasibility_error, "gap": c.gap_error}
+        if c.accuracy == SOLUTION:
+            parts["complementarity"] = c.complementarity_error
+    else:
+        parts = {"dual residual": c.dual, "primal residual": c.primal, "gap": c.gap}
+    known = {name: abs(part) for name, part in parts.items() if not math.isnan(part)}
+    worst, *others = (f"{name} {known[name]:.1e}" for name in sorted(known, key=lambda name: -known[name]))
+    return [f"What is left: {worst}, where {tol or tol_absolute:g} was asked for ({', '.join(others)})."]
 
 
 def in_kind_of(problem: Problem, result: Result) -> Result:
@@ -105,8 +146,14 @@ def first_point(problem: Problem, start: dict[str, Any]) -> tuple[Array, Array]:
     return problem.start() if x is None else x, np.zeros(problem.stacked.rows, problem.dtype) if y is None else y
 
 
-def out_of_time(asked: Request, method: str, start: dict[str, Any]) -> Result:
-    """The start, for want of time to do more."""
+TOO_EARLY = {
+    Status.time_limit: "The time limit passed during the set-up, so this is the start.",
+    Status.interrupted: "Interrupted during the set-up, so this is the start.",
+}
+
+
+def out_of_time(asked: Request, method: str, start: dict[str, Any], status: Status = Status.time_limit) -> Result:
+    """The start, for want of time to do more, or after Ctrl-C."""
     problem = asked.problem
     x, dual = first_point(problem, start)
     with np.errstate(all="ignore"):
@@ -118,8 +165,8 @@ def out_of_time(asked: Request, method: str, start: dict[str, Any]) -> Result:
         x=x,
         y=y,
         z=z,
-        status=Status.time_limit,
-        message="The time limit passed during the set-up, so this is the start.",
+        status=status,
+        message=TOO_EARLY[status],
         iterations=0,
         gradients=0,
         products=0,
@@ -132,7 +179,7 @@ def out_of_time(asked: Request, method: str, start: dict[str, Any]) -> Result:
         method=method,
         parameters=None,
         spectrum=None,
-        engine=Engine("python", "the time limit passed before any engine could be set up"),
+        engine=Engine("python", "the set-up ended before any engine could run"),
     )
 
 

@@ -44,6 +44,11 @@ SENTENCES = {
 }
 
 
+def by_ctrl_c(result: Result) -> bool:
+    """Whether Ctrl-C ended a solve, in its set-up or later, and not a callback or rounding."""
+    return result.status is Status.interrupted and result.message.startswith("Interrupted")
+
+
 @dataclass(frozen=True, eq=False)
 class History:
     """Residuals at log-spaced iterations; `error` is ‖x − x*‖/‖x*‖ if the problem has x_star."""

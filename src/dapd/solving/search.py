@@ -44,6 +44,7 @@ class Search:
         self.error = self.much_better = math.inf  # of the best point, and when it last fell by more than rounding may
         self.slowdown = 1.0  # how much slower this machine is at the moment than predictions assume
         self.iterations = self.gradients = self.products = 0
+        self.seconds: dict[str, float] = {}  # that each way took, by its title
         self.judged = self.judged_at_best = self.judged_at_doubt = 0  # points
 
     @property

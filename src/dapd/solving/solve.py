@@ -22,7 +22,7 @@ from dapd.solving.certificate import SOLUTION, completed
 from dapd.solving.checkpoint import Checkpoint
 from dapd.solving.loop import Info
 from dapd.solving.request import Request, in_kind_of, out_of_time, run_method
-from dapd.solving.result import Result
+from dapd.solving.result import Result, Status
 from dapd.solving.settings import Settings, check_settings
 from dapd.spectrum.estimate import Spectrum
 
@@ -80,7 +80,7 @@ def solve(
         The default is a million (rounds).
     time_limit : float, optional
         Seconds for the whole call, set-up included; checked between steps and between products of the set-up. A call
-        whose set-up takes longer returns its start.
+        whose set-up takes longer, or during whose set-up Ctrl-C is pressed, returns its start.
     x0, y0 : vector, optional
         Where to start; zero by default. The multipliers of the bounds start at zero; with "auto", x0 and y0, at what
         these imply where x0 is at a bound, so the solution of an earlier solve is one.
@@ -183,6 +183,8 @@ def solve_checked(
                 result = run_method(asked, *bound, [])
         except TimeUp:
             result = out_of_time(asked, method, start)
+        except KeyboardInterrupt:
+            result = out_of_time(asked, method, start, Status.interrupted)
         if settings.checkpoint is not None:
             saved.write(result.x, np.concatenate([result.y, result.z]) if problem.lower is not None else result.y)
     return in_kind_of(problem, result)

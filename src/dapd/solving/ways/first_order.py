@@ -48,7 +48,7 @@ class FirstOrder(Way):
         self.usual = once * (1 if native else IN_PYTHON)  # seconds per iteration
         iterations: float = EQUATIONS if problem.phi.is_linear else EPOCHS
         self.seconds = BEGIN + iterations * self.usual
-        self.why = f"about {iterations:,} iterations are usual"
+        self.why = f"an iteration takes about {1e3 * self.usual:.2g} ms"
         self.certain = False  # whether a theorem says how many
         f = problem.f
         if problem.phi.is_linear and isinstance(problem.M, Dense) and f.mu > 0 and f.L is not None:
