@@ -1,5 +1,8 @@
 """How the documentation is built: `make docs`, with warnings as errors."""
 
+from docutils.nodes import SkipNode
+from latex2mathml.converter import convert
+
 import dapd
 
 project = "dapd"
@@ -14,6 +17,8 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 myst_heading_anchors = 3
+myst_enable_extensions = ["dollarmath"]
+html_math_renderer = "mathml"  # what browsers show by themselves: no script, and no network
 root_doc = "index"
 exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py"]
 nitpicky = False
@@ -42,8 +47,22 @@ html_theme_options = {"navigation_with_keys": True}
 
 
 def setup(app):
-    """Bars are absolute values and norms here, not reStructuredText substitutions."""
+    """Formulas become MathML; bars are absolute values and norms here, not reStructuredText substitutions."""
+    app.add_html_math_renderer("mathml", (_inline_formula, None), (_formula, None))
     app.connect("autodoc-process-docstring", lambda app, what, name, obj, options, lines: _escape_bars(lines))
+
+
+def _inline_formula(writer, node):
+    writer.body.append(convert(node.astext()))
+    raise SkipNode
+
+
+def _formula(writer, node):
+    text = node.astext()
+    if "\\\\" in text or "&" in text:
+        text = rf"\begin{{aligned}}{text}\end{{aligned}}"
+    writer.body.append(f'<div class="math" style="overflow-x: auto">{convert(text, display="block")}</div>')
+    raise SkipNode
 
 
 def _escape_bars(lines):

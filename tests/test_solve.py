@@ -443,7 +443,7 @@ def test_the_message_says_what_is_left():
     problem, _, _ = conditioned()
     result = dapd.solve(problem, "papc", tol=1e-13, max_iterations=500)
     c = result.certificate
-    left = f"What is left: stationarity {c.stationarity_error:.1e}, where 1e-13 was asked for (gap {c.gap_error:.1e}"
+    left = f"What is left: gap {c.gap_error:.1e}, where 1e-13 was asked for (stationarity {c.stationarity_error:.1e}"
     assert left in result.message
     absolute = dapd.solve(problem, "papc", tol_absolute=1e-13, max_iterations=500)
     assert f"primal residual {absolute.certificate.primal:.1e}" in absolute.message

@@ -86,7 +86,7 @@ def stacked_condensed(form: Condensed) -> Stacked:
         zero, curvature = np.zeros(form.M.shape[1]), np.ones(form.M.shape[1])
         data = _data(form.rows, form.b, form.lower, form.upper)._replace(slopes=zero, primal=zero, curvature=curvature)
         sizes = _sizes(_units(data, Dense(np.asarray(form.M)), len(form.b)), data.slopes, form.b)
-    return Stacked(_measured(placed, sizes, None, None), _measured(axes, _first_axes(sizes), None, None))
+    return Stacked(_measured(placed, sizes, None), _measured(axes, _first_axes(sizes), None))
 
 
 def _data(table: PhiTable, b: Array, lower: Array, upper: Array) -> Data:
@@ -113,9 +113,9 @@ def _sizes(units: Units, slopes: Array, b: Array) -> list[Array]:
     return [jnp.asarray(part) for part in sizes_of(np.asarray(b), many, units)]
 
 
-def _measured(placed: Placed, sizes: Sequence[Any], limits: Limits | None, norms: Any) -> Measured:
+def _measured(placed: Placed, sizes: Sequence[Any], limits: Limits | None) -> Measured:
     rows, duals, columns, slopes, objective = sizes
-    return Measured(placed, rows, duals, columns, slopes, objective, limits, norms)
+    return Measured(placed, rows, duals, columns, slopes, objective, limits)
 
 
 def _first_axes(arrays: list[Array]) -> list[int]:
@@ -170,8 +170,7 @@ def stacked_family(family: Family) -> Stacked | None:
         if first.lower is not None:
             limits = Limits(*map(jnp.asarray, limits_of(lower, upper, units, first.dtype)))
         limits_axes = None if limits is None else Limits(*_first_axes(list(limits)))
-        norms = None if placed.M.magnitudes() is not None else jnp.asarray(first.M.row_norms)
-    return Stacked(_measured(placed, sizes, limits, norms), _measured(axes, _first_axes(sizes), limits_axes, None))
+    return Stacked(_measured(placed, sizes, limits), _measured(axes, _first_axes(sizes), limits_axes))
 
 
 def stacked_list(problems: Sequence[Problem], deadline: float) -> Stacked | None:

@@ -39,7 +39,6 @@ class Measured:
     slopes: Array
     objective: Array
     limits: Limits | None
-    norms: Array | None  # of the rows of M, if its entries are not known
 
     @cached_property
     def leaves(self) -> Leaves:
@@ -85,11 +84,7 @@ def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
 def _products(measured: Measured, x: Array, y: Array) -> Products:
     Mx, rows = with_sizes(measured.placed.M, x)
     Mty, columns = with_column_sizes(measured.placed.M, y)
-    if rows is None or columns is None:
-        norms, width = measured.norms, max(1, x.shape[0]) ** 0.5
-        rows = jnp.maximum(abs(Mx), norms * (jnp.linalg.norm(x) / width))
-        columns = jnp.maximum(abs(Mty), jnp.linalg.norm(norms * y) / width)
-    return Products(Mx, rows, Mty, columns)
+    return Products(Mx, abs(Mx) if rows is None else rows, Mty, abs(Mty) if columns is None else columns)
 
 
 def _column_sums(measured: Measured, x: Array, grad: Array, at: Products) -> ColumnSums:

@@ -183,8 +183,7 @@ def measured_of(problem: Problem) -> Measured:
     objective = put(sizes.objective, np.float64, dual=False)
     if limits is not None:
         limits = Limits(*(put(part, np.float64, dual=False) for part in limits))
-    norms = None if placed.M.magnitudes() is not None else put(problem.M.row_norms, np.float64, dual=True)
-    return Measured(placed, rows, duals, columns, slopes, objective, limits, norms)
+    return Measured(placed, rows, duals, columns, slopes, objective, limits)
 
 
 def _put(v: Array, problem: Problem, *, dual: bool) -> Array:

@@ -92,15 +92,11 @@ def _products(M: Operator, x: Array, y: Array) -> tuple[Array, Array, Array, Arr
 def plain_products(M: Operator, x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
     """The same by NumPy, for any M.
 
-    If entries are not known, M counts as a map whose rows are as long, with entries of one size in each.
+    If entries are not known, only what is left after terms have cancelled is, which is no more.
     """
     Mx, Mty = M.forward(x), M.adjoint(y)
     rows, columns = M.row_sizes(x), M.column_sizes(y)
-    if rows is None or columns is None:
-        width = max(1, M.shape[1]) ** 0.5
-        rows = np.maximum(abs(Mx), M.row_norms * (norm(x) / width))
-        columns = np.maximum(abs(Mty), norm(M.row_norms * y) / width)
-    return Mx, rows, Mty, columns
+    return Mx, abs(Mx) if rows is None else rows, Mty, abs(Mty) if columns is None else columns
 
 
 def _record(M: Operator) -> tuple[Any, ...] | None:
