@@ -4,6 +4,7 @@ from dapd.presolve.chain import Presolve
 from dapd.presolve.change_of_variables import ChangeOfVariables
 from dapd.presolve.empty_rows import EmptyRows
 from dapd.presolve.equations import Equations
+from dapd.presolve.exchanged_roles import ExchangedRoles
 from dapd.presolve.fixed_variables import FixedVariables
 from dapd.presolve.merged_rows import MergedRows
 from dapd.presolve.orthonormal_rows import OrthonormalRows
@@ -33,6 +34,7 @@ __all__ = [
     "DiagonalVariables",
     "EmptyRows",
     "Equations",
+    "ExchangedRoles",
     "FixedVariables",
     "MergedRows",
     "OrthonormalRows",

@@ -44,7 +44,7 @@ COMPARED = 0.5  # seconds of another way from which it pays off to find out whet
 UNCERTAIN = 2.5  # times what is usual: what second-order steps may take, whose number varies more than Clarabel's
 VARIED = 1.5  # times what is usual: what restarts may take if Clarabel, whose iterations vary less, is nearly as fast
 FORESIGHT = 5.0  # seconds of Clarabel that are predicted closely: to count the entries of a factor takes time too
-CHECKING = 0.25  # part of the time that may go into checks of whether iterates run away along a ray
+CHECKING = 0.15  # part of the time that may go into checks of whether iterates run away along a ray
 NO_BETTER = 60  # points that may be no better than such a one, beside as many as it took to get there
 
 STOPPED = "Stopped by the callback; this is the best point seen so far."

@@ -87,6 +87,7 @@ class Bench:
         self.s_max = s_max or 1.0  # of a zero M, any bound is true
         self.runner: RestartedRunner | None = None
         self.iterations = 0
+        self.unseen = 0  # of them, since the last look
         self.asked = [0, 0]  # gradients and products beside those of the methods
         x, y = (part if on_device(part) else np.asarray(part, problem.dtype) for part in start)
         error = self.judge(x, y) if start_error is None else start_error
@@ -195,11 +196,22 @@ class Bench:
 
     def advance(self, steps: int) -> Judged:
         """Take steps with the current method and judge its point."""
+        self._step(steps)
+        return self.look()
+
+    def _step(self, steps: int) -> None:
         assert self.runner is not None
         with np.errstate(all="ignore"):
-            most = self.allowed() - self.iterations
-            self.iterations += self.runner.advance(int(min(steps, most)), self.deadline)
+            most = max(0, self.allowed() - self.iterations)
+            taken = self.runner.advance(int(min(steps, most)), self.deadline)
+        self.iterations, self.unseen = self.iterations + taken, self.unseen + taken
+
+    def look(self) -> Judged:
+        """Judge the point of the current method."""
+        assert self.runner is not None
+        with np.errstate(all="ignore"):
             x, y = self.runner.point()
+        self.unseen = 0
         return self.keep(x, y)
 
     def keep(self, x: Array, y: Array) -> Judged:
@@ -209,16 +221,21 @@ class Bench:
             self.best = found
         return found
 
-    def resume(self, method: Method, state: Any, steps: int) -> tuple[Judged, Any]:
-        """Take steps with a method from its state, or from its start if that is None; return the new state too."""
+    def run(self, method: Method, state: Any, steps: int) -> Any:
+        """Take steps with a method from its state, or from its start if that is None; return the new state."""
         if state is None or not self.runs(method):
             self.take(method)
             assert self.runner is not None
             if state is not None:
                 self.runner.state = state
-        found = self.advance(steps)
+        self._step(steps)
         assert self.runner is not None
-        return found, self.runner.state
+        return self.runner.state
+
+    def resume(self, method: Method, state: Any, steps: int) -> tuple[Judged, Any]:
+        """As `run`, and judge the point."""
+        state = self.run(method, state, steps)
+        return self.look(), state
 
     def L_was_too_small(self, before: Judged, after: Judged) -> bool:
         """Whether an epoch shows that; then L is made larger."""

@@ -40,6 +40,8 @@ LONGEST_WAIT = 8  # good epochs between two trials of other guesses
 LOWEST = math.log(1e-16)  # of a guess that no known constant bounds
 
 GROWTH = 4  # a piece of an anchored epoch is as long as this part of what came before
+RARELY, OFTEN = 60, 10  # iterations between two looks at anchored steps at least, and the part of all that they are
+BALANCE = 0.8  # power of the change that an epoch suggests for the weight
 FALLEN_FAR, FALLEN = 0.2, 0.8  # parts of the first residual at which an epoch ends, and if it rises again
 MOST_CHANGE = 1e4  # of what the weight should be, in one epoch
 LONGEST_PART = 0.36  # of all anchored iterations that an epoch may last
@@ -350,18 +352,21 @@ class _Anchored(_Track):
                 beta = 1 / (taken + piece / 2 + 2)
                 p = anchored_parameters(L=bench.L, s_max=bench.s_max, weight=weight, beta=beta)
                 method = Anchored(bench.problem, p, x0=anchor.x, y0=anchor.y)
-                at, state = bench.resume(method, state, piece)
-                taken, done, least = taken + piece, done + piece, min(least, at.error)
-                yield
-                if bench.L_was_too_small(anchor, at):
-                    break
+                state = bench.run(method, state, piece)
+                taken, done = taken + piece, done + piece
                 residual = tuple(map(float, in_one_program(residuals, state, p.ahead, p.beta)))
                 now = _weighed(weight, *residual)
                 began = now if math.isinf(began) else began
                 rises = now <= FALLEN * began and now > last
-                if now <= FALLEN_FAR * began or rises or taken > max(2 * SHORTEST, LONGEST_PART * done):
-                    break
+                long = taken > max(2 * SHORTEST, LONGEST_PART * done)
+                ends = now <= FALLEN_FAR * began or rises or long or not math.isfinite(now)
                 last = now
+                if ends or bench.over or not bench.L_known or bench.unseen >= max(RARELY, bench.iterations // OFTEN):
+                    at = bench.look()
+                    least = min(least, at.error)
+                    yield
+                if ends or bench.L_was_too_small(anchor, at):
+                    break
             if math.isfinite(at.error):
                 of_x, of_y = map(float, in_one_program(lengths, at.x, anchor.x, at.y, anchor.y))
                 weight = _balanced(weight, of_x, of_y)
@@ -377,7 +382,7 @@ def _balanced(weight: float, of_x: float, of_y: float) -> float:
     if of_x == of_y == 0:
         return weight
     change = MOST_CHANGE if MOST_CHANGE * weight * of_x <= of_y else max(1 / MOST_CHANGE, of_y / (weight * of_x))
-    return math.exp2(round(2 * math.log2(weight * math.sqrt(change))) / 2)
+    return math.exp2(round(math.log2(weight * change**BALANCE)))
 
 
 class _Theorem(_Track):

@@ -12,7 +12,7 @@ from dapd.engines.native import load
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
 from dapd.operators.explicit import Dense
-from dapd.presolve import CLEANING, CONDITIONING, SCALING, Presolve, SortedColumns
+from dapd.presolve import CLEANING, CONDITIONING, SCALING, ExchangedRoles, Presolve, SortedColumns
 from dapd.presolve.chain import Apply
 from dapd.second_order.choose import DENSE_RATE
 from dapd.solving.device import Judge, judge_of, on_the_device
@@ -90,8 +90,10 @@ class FirstOrder(Way):
         """The transforms to try."""
         if is_on_mesh():  # its devices divide M as it was given
             return SCALING
-        sorts = self.engine == "jax" and self.search.repeated  # one solve would not make up for the time it takes
-        return (*TRANSFORMS, SortedColumns.apply) if sorts else TRANSFORMS
+        if self.engine != "jax":  # points of a device are taken back there only if entries stay entries
+            return (*TRANSFORMS, ExchangedRoles.apply)
+        # one solve would not make up for the time that sorting takes
+        return (*TRANSFORMS, SortedColumns.apply) if self.search.repeated else TRANSFORMS
 
     def start(self) -> Iterator[Advance]:
         """Epochs on a problem with scaled rows, judged by the certificate of the given one."""
