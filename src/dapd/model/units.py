@@ -61,13 +61,16 @@ def natural_units(data: Data, M: Operator) -> Units:
     x = _least(data.primal, _spread(rows, along_rows, along_columns, M.shape[1]))
     x = np.where((x == 0) & curved, _ratio(slopes, curvature), x)
     energy = _typical(x * np.maximum(slopes, curvature * x))
-    x, rows = _travelled(x, rows, np.sqrt(_ratio(energy, curvature)), along_rows, along_columns)
+    alone = np.where(curved, np.sqrt(_ratio(energy, curvature)), _ratio(energy, slopes))
+    x, rows = _travelled(x, rows, alone, along_rows, along_columns)
     y = _least(data.duals, _spread(slopes, along_columns, along_rows, M.shape[0]))
     bent = np.where(slopes > 0, 0.0, data.curvature * x)
     y = np.where(y > 0, y, _mean(bent, along_rows, -1))
-    y, columns = _travelled(y, slopes, np.zeros(1), along_columns, along_rows)
-    rows, columns = (np.where(v > 0, v, 1.0) for v in (rows, np.maximum(columns, bent)))  # some meet nothing at all
-    return Units(x, y, rows, columns, _typical(columns * x)[..., 0])
+    y, columns = _travelled(y, slopes, _ratio(energy, rows), along_columns, along_rows)
+    columns = np.maximum(columns, bent)
+    objective = _typical(columns * x)[..., 0]
+    rows, columns = (np.where(v > 0, v, 1.0) for v in (rows, columns))  # some meet nothing at all
+    return Units(x, y, rows, columns, objective)
 
 
 def _typical(numbers: Array) -> Array:

@@ -1,0 +1,179 @@
+"""What an answer is worth: the certificate against its definition, other units, bounds, objective, accuracies."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+import dapd
+from accuracy_instances import FUNCTIONS, MAPS, PHIS, flow, in_units_of, instances, points
+from dapd.presolve.rows import PhiTable
+from dapd.solving.certificate import certify
+from peers import generated
+from peers.extended import definition
+from peers.scaled import TOL, Scales, compare, drawn_scales, judge, scaled
+from peers.with_dapd import problem_of
+
+SIZES = 10.0 ** np.array([-12, -7, -3, 0, 6, 12])
+RELATIVE = ("stationarity_error", "feasibility_error", "complementarity_error", "gap_error")
+ACCURACIES = ("solution", "objective")
+GENERATED, PAIRS = 110, 60
+
+
+@pytest.mark.parametrize("engine", ["auto", "native", "python"])
+@pytest.mark.parametrize("size", SIZES)
+def test_small_numbers_are_solved_as_large_ones(size, engine):
+    for name, (problem, solution) in in_units_of(size).items():
+        result = dapd.solve(problem, engine=engine)
+        assert result.status == "optimal", (name, result.message)
+        assert np.max(abs(result.x - solution)) <= 1e-4 * np.max(abs(solution)), name
+
+
+def test_a_flow_ends_when_it_is_optimal():
+    problem, costs = flow()
+    result = dapd.solve(problem, engine="native", max_iterations=30_000)
+    assert result.status == "optimal", result.message
+    assert result.iterations >= 1_000
+    known = linprog(costs, A_eq=problem.M.matrix, b_eq=problem.b, bounds=(0, 1)).fun
+    assert abs(result.objective - known) <= 1e-5 * known
+    assert result.objective == pytest.approx(costs @ result.x, rel=1e-12)
+
+
+def test_the_certificate_is_its_definition():
+    rng, seen = np.random.default_rng(0), set()
+    for name, problem, matrix in instances():
+        seen.update(name.split(", "))
+        for k, (x, y) in enumerate(points(problem, rng)):
+            expected = definition(problem, x, y, matrix)
+            for accuracy in ACCURACIES:
+                found = certify(problem, x, y, accuracy=accuracy)
+                assert found.error == pytest.approx(expected.error(accuracy), rel=1e-9, abs=1e-13), (name, k)
+            assert expected.error("objective") <= expected.error("solution") * (1 + 1e-15)
+            for field in expected._fields:
+                assert getattr(found, field) == pytest.approx(getattr(expected, field), rel=1e-9, abs=1e-12), (name, k)
+    assert seen >= {*FUNCTIONS, *PHIS, *MAPS}
+
+
+def test_no_error_of_the_certificate_is_always_zero():
+    rng = np.random.default_rng(0)
+    _, problem, _ = next(item for item in instances() if item[0].endswith("interval, csr, bounds"))
+    found = [certify(problem, x, y) for x, y in points(problem, rng)]
+    for field in (*RELATIVE, "gap", "primal", "dual"):
+        assert max(getattr(one, field) for one in found) > 1e-3, field
+
+
+def random_case(seed):
+    """A generated problem, a point, and a generator of more numbers."""
+    rng = np.random.default_rng(seed)
+    problem = problem_of(generated.feasible(seed).model)
+    x, y = rng.standard_normal(problem.columns), rng.standard_normal(problem.rows)
+    if seed % 2:
+        x, y = np.clip(x, *problem.bounds), problem.phi.prox(y, 1.0)
+    return problem, x, y, rng
+
+
+def compare_errors(problem, x, y, scales, tolerance):
+    other = scaled(problem, scales)
+    one = certify(problem, x, y)
+    two = certify(other, x / scales.columns, y * scales.objective / scales.rows)
+    for field in RELATIVE:
+        assert getattr(two, field) == pytest.approx(getattr(one, field), rel=tolerance, abs=1e-14), field
+    assert one.error > 1e-6
+
+
+def applicable(problem, rng, scales):
+    """The scales, with ones where the problem cannot be written in other units."""
+    possible = drawn_scales(rng, problem, 20)
+    rows = scales.rows if np.any(possible.rows != 1) else np.ones(problem.rows)
+    columns = scales.columns if np.any(possible.columns != 1) else np.ones(problem.columns)
+    return Scales(rows, columns, scales.objective if possible.objective != 1 else 1.0)
+
+
+@settings(max_examples=60, derandomize=True)
+@given(seed=st.integers(0, 2_000), power=st.integers(-30, 30))
+def test_other_units_of_objective_and_data_leave_the_errors_as_they_are(seed, power):
+    problem, x, y, rng = random_case(seed)
+    rows, columns, factor = np.ones(problem.rows), np.ones(problem.columns), 2.0**power
+    for scales in (Scales(rows, columns, factor**2), Scales(rows * factor, columns / factor, 1.0)):
+        compare_errors(problem, x, y, applicable(problem, rng, scales), 1e-9)
+
+
+@settings(max_examples=60, derandomize=True)
+@given(seed=st.integers(0, 2_000), power=st.integers(-30, 30), place=st.integers(0, 1_000))
+def test_other_units_of_a_row_or_a_column_leave_the_errors_as_they_are(seed, power, place):
+    problem, x, y, rng = random_case(seed)
+    rows, columns = np.ones(problem.rows), np.ones(problem.columns)
+    unit = PhiTable.of(problem).unit  # groups have one unit
+    rows[unit == unit[place % problem.rows]] = 2.0**power
+    compare_errors(problem, x, y, applicable(problem, rng, Scales(rows, columns, 1.0)), 1e-9)
+    columns[place % problem.columns] = 2.0**power
+    compare_errors(problem, x, y, applicable(problem, rng, Scales(np.ones(problem.rows), columns, 1.0)), 1e-9)
+
+
+@settings(max_examples=60, derandomize=True)
+@given(seed=st.integers(0, 2_000))
+def test_units_follow_the_data(seed):
+    problem, _, _, rng = random_case(seed)
+    scales = drawn_scales(rng, problem, 8)
+    one, two = problem.units(), scaled(problem, scales).units()
+    entries = problem.M.dense() != 0
+    meets = entries.any(axis=0) | (problem.curvature > 0) | (problem.slopes > 0)  # else nothing says what is typical
+    counts = entries.any(axis=1) | (problem.b != 0)
+    assert meets.any()
+    assert counts.any()
+    np.testing.assert_allclose((two.x * scales.columns)[meets], one.x[meets], rtol=1e-9)
+    np.testing.assert_allclose((two.y * scales.rows)[counts], (one.y * scales.objective)[counts], rtol=1e-9)
+    np.testing.assert_allclose(two.rows[counts], (one.rows * scales.rows)[counts], rtol=1e-9)
+    factors = scales.columns * scales.objective
+    np.testing.assert_allclose(two.columns[meets], (one.columns * factors)[meets], rtol=1e-9)
+    np.testing.assert_allclose(two.objective, one.objective * scales.objective, rtol=1e-9)
+
+
+def test_numbers_of_the_data_are_units_where_they_belong():
+    f = dapd.Quadratic(np.zeros(2), [3.0, -5.0])
+    units = dapd.Problem(f, [[2.0, 0], [0, 4]], [8.0, 20.0], bounds=([-7.0, -1e30], [0.5, 1e30])).units()
+    np.testing.assert_allclose(units.x, [0.5, 5.0])  # the nearest bound; 20/4
+    np.testing.assert_allclose(units.y, [1.5, 1.25])  # 3/2, 5/4
+    np.testing.assert_allclose(units.rows, [8.0, 20.0])
+    np.testing.assert_allclose(units.columns, [3.0, 5.0])
+    of_y = dapd.Problem(f, [[2.0, 0], [0, 4]], [8.0, 20.0], dapd.Box(-1.0, 0.25)).units().y
+    np.testing.assert_allclose(of_y, 0.25)
+    alone = dapd.Problem(dapd.Quadratic([4.0, 1.0], [8.0, 1e-5]), np.zeros((0, 2)), []).units()
+    np.testing.assert_allclose(alone.x, [2.0, 1e-5])
+
+
+def test_rows_and_columns_without_entries_have_units_of_their_own():
+    M, H, c = np.array([[3.0, 0, 0], [0, 0, 0]]), np.array([2.0, 0, 0]), np.array([6.0, 0, 1])
+    one = dapd.Problem(dapd.Quadratic(H, c), M, [1.0, 7.0], dapd.NonNegative()).units()
+    factor = 2.0**20
+    other_row = dapd.Problem(dapd.Quadratic(H, c), factor * M, [factor, 7.0], dapd.NonNegative()).units()
+    assert other_row.y[1] == pytest.approx(one.y[1], rel=1e-12)
+    assert other_row.y[0] == pytest.approx(one.y[0] / factor, rel=1e-12)
+    other_objective = dapd.Problem(dapd.Quadratic(factor * H, factor * c), M, [1.0, 7.0], dapd.NonNegative()).units()
+    assert other_objective.x[2] == pytest.approx(one.x[2], rel=1e-12)
+    assert other_objective.objective == pytest.approx(factor * one.objective, rel=1e-12)  # x₂ meets nothing
+
+
+def test_no_answer_to_generated_problems_in_random_units_is_false():
+    found = [judge(seed) for seed in range(GENERATED)]
+    optimal = [one for one in found if one.status == "optimal"]
+    assert not [one for one in found if one.faults]
+    assert not [one for one in optimal if not one.error <= TOL * (1 + 1e-6)]
+    assert not [one for one in optimal if not one.objective <= 100 * TOL]
+    assert len(optimal) >= 0.97 * GENERATED, [one for one in found if one.status != "optimal"]  # some are singular
+
+
+def test_a_false_answer_would_be_found():
+    problem, _, _, rng = random_case(0)
+    result = dapd.solve(problem)
+    assert definition(problem, result.x, result.y).error() <= TOL
+    wrong = result.x + 1e-4 * rng.standard_normal(result.x.size)
+    assert definition(problem, wrong, result.y).error() > TOL
+
+
+def test_solutions_do_not_depend_on_units():
+    for seed in range(PAIRS):
+        pair = compare(seed)
+        assert pair.statuses == ("optimal", "optimal"), seed
+        assert pair.difference <= 1e-4, (seed, pair)
