@@ -128,12 +128,13 @@ def test_an_optimal_result_has_an_objective(way):
         assert result.objective == pytest.approx(known, rel=1e-5, abs=1e-5), name
 
 
-def test_the_objective_may_take_fewer_iterations_than_the_solution_and_is_right():
+def test_the_objective_takes_no_more_iterations_than_the_solution_and_is_right():
     spent = {"solution": 0, "objective": 0}
-    for seed in (2, 3, 10, 26, 33, 45):  # not so for every problem: restarts steer by the error that counts
+    for seed in (2, 3, 10, 15, 19, 26, 33, 43, 45):
         made = generated.feasible(seed)
         problem = problem_of(made.model)
         known, _ = known_objective(problem, made)
+        taken = []
         for accuracy in spent:
             result = dapd.solve(problem, engine="native", accuracy=accuracy)
             assert result.status == "optimal", result.message
@@ -143,7 +144,9 @@ def test_the_objective_may_take_fewer_iterations_than_the_solution_and_is_right(
             )
             assert result.certificate.error <= 1e-6
             assert result.objective == pytest.approx(known, rel=1e-5, abs=1e-5)
+            taken.append(result.iterations)
             spent[accuracy] += result.iterations
+        assert taken[1] <= taken[0], seed
     assert spent["objective"] < spent["solution"]
 
 

@@ -52,6 +52,11 @@ class Certificate(NamedTuple):
         residuals = max(self.stationarity_error, rows)
         return max(residuals, self.gap_error) if known else residuals
 
+    @property
+    def solution_error(self) -> float:
+        """The error with accuracy "solution", by which iterations are steered whatever ends them."""
+        return self._replace(accuracy=SOLUTION).error
+
     def excess(self, tol: float, tol_absolute: float) -> float:
         """How many times too large the certificate is for the tolerances, of which the easier counts.
 

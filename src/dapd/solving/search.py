@@ -60,13 +60,14 @@ class Search:
         """
         with np.errstate(all="ignore"):
             x, y, certificate = (judging or self.judging).look(x, y, with_distance=False)
-        error = math.inf if math.isnan(certificate.error) else max(certificate.error, TINY)
+        error = certificate.solution_error
+        error = math.inf if math.isnan(error) else max(error, TINY)
         error = 0.0 if certificate.meets(*self.tolerances) else error
         self.judged += 1
         if (
             self.best is None
             or error < self.error
-            or (error == 0.0 and certificate.error < self.best.certificate.error)
+            or (error == 0.0 and certificate.solution_error < self.best.certificate.solution_error)
         ):
             self.best = Info(self.iterations, perf_counter() - self.began, x, y, certificate)
             self.error = error

@@ -73,7 +73,7 @@ def solve(
     accuracy : str
         What tol is about. "solution": complementarity too, row by row and bound by bound, so as many digits of x are
         right as the problem determines. "objective": feasibility and the gap suffice; the objective has these digits,
-        and x about half of them. It takes fewer iterations, above all for large linear programs and images.
+        and x about half of them. It takes fewer iterations where complementarity comes last, as in images.
     max_iterations : int, optional
         Pairs of products with M and Mᵀ (CAPD: inner iterations); block iterations for a block-coordinate method that
         is named, rounds of N of them for one that "auto" chose; of second-order steps and Clarabel, factorisations.
