@@ -159,3 +159,12 @@ def test_columns_of_very_different_sizes_are_no_reason_to_refuse():
         result = dapd.solve(dapd.problems.nnls(A * columns, d))
         assert result.converged
         np.testing.assert_allclose(result.x * columns, scipy.optimize.nnls(A, d)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("far", [1e12, 1e16])
+def test_a_point_is_not_optimal_for_being_far_out(far):
+    """x₁ − (1 + 10⁻⁸)x₂ falls along x₁ = x₂: hardly, but without end."""
+    problem = dapd.Problem(dapd.Quadratic(np.zeros(2), [-1.0, 1 + 1e-8]), [[1.0, -1]], [0.0], bounds=(0.0, np.inf))
+    near, away = (certify(problem, np.full(2, size), np.array([-1.0])) for size in (1.0, far))
+    assert near.error <= 1e-6
+    assert away.gap_error > 1e-3

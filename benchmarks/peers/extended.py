@@ -14,7 +14,7 @@ import dapd
 from dapd.model.terms import Terms
 
 LONG = np.longdouble
-THETA = 1e-3
+THETA, FARTHEST = 1e-3, 1e6
 ROUNDING = 2.0**-52  # part of the gap's terms below which no gap is claimed
 
 
@@ -205,5 +205,6 @@ def definition(problem: dapd.Problem, x: Any, y: Any, matrix: Any = None) -> Err
     product += x @ slopes
     sizes += abs(x) @ (slope_sizes + abs(slopes)) + abs(conjugate) + abs(value)
     gap = abs(conjugate + value + product) + ROUNDING * sizes
-    found = (*map(np.max, (stationarity, feasibility, comparison)), gap / (sizes + THETA * units.objective), gap)
+    counted = min(sizes, FARTHEST * np.sum(units.columns * units.x))
+    found = (*map(np.max, (stationarity, feasibility, comparison)), gap / (counted + THETA * units.objective), gap)
     return Errors(*map(float, (*found, np.max(primal), np.max(beyond))))

@@ -114,8 +114,8 @@ def _sizes(units: Units, slopes: Array, b: Array) -> list[Array]:
 
 
 def _measured(placed: Placed, sizes: Sequence[Any], limits: Limits | None) -> Measured:
-    rows, duals, columns, slopes, objective = sizes
-    return Measured(placed, rows, duals, columns, slopes, objective, limits)
+    rows, duals, columns, slopes, objective, most = sizes
+    return Measured(placed, rows, duals, columns, slopes, objective, most, limits)
 
 
 def _first_axes(arrays: list[Array]) -> list[int]:

@@ -13,6 +13,7 @@ from dapd.arrays import Array, namespace
 from dapd.model.units import Units
 
 THETA = 1e-3  # part of what is typical that counts in a size beside the terms themselves
+FARTHEST = 1e6  # times what is typical of all columns
 NEXT = 1e-3  # part of what is typical of x_j, or of a bound, that is next to the bound
 
 
@@ -24,6 +25,7 @@ class Sizes(NamedTuple):
     columns: Array  # |∇f_j(0)| + θ·(typical term of ∇f_j + (Mᵀy)_j)
     slopes: Array  # |∇f_j(0)|
     objective: Array  # θ·(typical term of the objective), a number
+    most: Array  # what terms of the objective count at most in all, a number: a point is not optimal for being far out
 
 
 class Limits(NamedTuple):
@@ -47,6 +49,7 @@ def sizes_of(b: Array, slopes: Array, units: Units) -> Sizes:
         columns=slopes + THETA * units.columns,
         slopes=slopes,
         objective=THETA * units.objective,
+        most=FARTHEST * np.sum(units.columns * units.x, axis=-1),
     )
 
 

@@ -178,7 +178,7 @@ def _gap(problem: Problem, rows: RowSums, columns: ColumnSums) -> tuple[float, f
         return math.nan, math.nan
     size = abs(rows.conjugate) + abs(rows.value) + rows.sizes + columns.sizes
     gap += EPSILON * size  # another order of summation would give another last digit
-    return gap, gap / (size + problem.sizes.objective)
+    return gap, float(gap / (min(size, problem.sizes.most) + problem.sizes.objective))
 
 
 def completed(problem: Problem, x: Array, dual: Array) -> tuple[Array, Array]:

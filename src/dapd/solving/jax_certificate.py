@@ -38,6 +38,7 @@ class Measured:
     columns: Array
     slopes: Array
     objective: Array
+    most: Array
     limits: Limits | None
 
     @cached_property
@@ -74,7 +75,7 @@ def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
             columns.stationarity,
             jnp.maximum(rows.outside, columns.outside),
             jnp.maximum(jnp.maximum(rows.complementarity, columns.complementarity), columns.outside),
-            gap / (size + measured.objective),
+            gap / (jnp.minimum(size, measured.most) + measured.objective),
             jnp.maximum(rows.primal, columns.primal),
             jnp.maximum(columns.greatest, rows.dual),
         ]
