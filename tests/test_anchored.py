@@ -9,7 +9,7 @@ import pytest
 import dapd
 from dapd.engines import bind
 from dapd.solving.anchored import Anchored, parameters
-from dapd.solving.epochs import lengths
+from dapd.solving.epochs import Bench, lengths
 from dapd.solving.restarts import restarts
 from instances import PHIS
 from test_restarts import run, small_program
@@ -128,3 +128,15 @@ def test_the_anchor_adds_no_rounding():
     runner.advance(100, math.inf)
     for found, wanted in zip(runner.point(), solution, strict=True):
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("factor", [1e-8, 1, 1e8])
+def test_multipliers_that_vanish_do_not_unbalance_the_steps(factor, monkeypatch):
+    """Y* = 0, so moves of y become as small as we please, and say nothing about the weight."""
+    unit = Bench._unit
+    monkeypatch.setattr(Bench, "_unit", lambda self: factor * unit(self))
+    M, x = np.array([[2.0, 1, 0, 0], [0, 2, 1, 0], [0, 0, 2, 1], [1, 0, 0, 2]]), np.array([1.0, -2, 3, 0.5])
+    problem = dapd.Problem(dapd.Quadratic(np.zeros(4), np.zeros(4)), M, M @ x, dapd.Box(-1e-8, 1e-8))
+    result = dapd.solve(problem, engine="python", max_iterations=2_000)
+    assert result.status == "optimal", result.message
+    np.testing.assert_allclose(result.x, x, rtol=1e-6)

@@ -151,10 +151,14 @@ class Bench:
         return found
 
     def _unit(self) -> float:
-        """The curvature at which a linear f moves x about as far as b is from zero."""
+        """The curvature at which a linear f moves x about as far as b is from zero, or as is typical by other data."""
         problem = self.problem
         slope = float(np.linalg.norm(self.gradient(np.zeros(problem.columns))))
-        return self.s_max * (slope or 1.0) / (float(np.linalg.norm(problem.b)) or 1.0)
+        far = float(np.linalg.norm(problem.b))
+        if not (slope and far):
+            units = problem.units()
+            slope, far = slope or float(np.linalg.norm(units.columns)), far or float(np.linalg.norm(units.rows))
+        return self.s_max * (slope or 1.0) / (far or 1.0)
 
     def learn_L(self, L: float) -> None:
         """Replace an estimate of L that turned out too small."""

@@ -44,6 +44,7 @@ RARELY, OFTEN = 60, 10  # iterations between two looks at anchored steps at leas
 BALANCE = 0.8  # power of the change that an epoch suggests for the weight
 FALLEN_FAR, FALLEN = 0.2, 0.8  # parts of the first residual at which an epoch ends, and if it rises again
 MOST_CHANGE = 1e4  # of what the weight should be, in one epoch
+FARTHEST_WEIGHT = 1e8  # times the first one or less: where x or y is zero in the end, its moves say nothing
 LONGEST_PART = 0.36  # of all anchored iterations that an epoch may last
 
 LATE = 4.0  # Π of the theorem's constants before they take part
@@ -338,7 +339,8 @@ class _Anchored(_Track):
         return bench.L == 0 or (bench.L_known and stall.lasts and 2 * self.work <= bench.iterations)
 
     def _run(self) -> Iterator[None]:
-        bench, weight = self.bench, self.bench.unit / self.bench.s_max
+        bench, first = self.bench, self.bench.unit / self.bench.s_max
+        weight = first
         at, done, least = bench.best, 0, math.inf  # the last point, iterations, and the least error
         residual = None  # T(z) − z at the last look, as the lengths of its x and y
         while True:
@@ -370,6 +372,7 @@ class _Anchored(_Track):
             if math.isfinite(at.error):
                 of_x, of_y = map(float, in_one_program(lengths, at.x, anchor.x, at.y, anchor.y))
                 weight = _balanced(weight, of_x, of_y)
+                weight = min(max(weight, first / FARTHEST_WEIGHT), first * FARTHEST_WEIGHT)
 
 
 def _weighed(weight: float, of_x: float, of_y: float) -> float:
