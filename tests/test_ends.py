@@ -513,6 +513,7 @@ def data_of(end, seed, m=8, n=14):
     if end == "infeasible":
         ray = np.where(equal, rng.standard_normal(m), rng.random(m))
         M[-1] -= ray @ M / ray[-1]
+        M[-1] *= abs(M[-1]) > 1e-12  # an entry that is rounding would let x go far
     elif end == "unbounded":
         ray = np.where(np.isfinite(lower), 1, np.where(np.isfinite(upper), -1, rng.choice([-1, 1], n)))
         ray = np.where(np.isfinite(lower) & np.isfinite(upper), 0, ray) * rng.random(n)

@@ -265,8 +265,9 @@ def _cleaned(
 ) -> Array | None:
     """The direction, moved by least squares until what must cancel does; None if it is no ray, or the time is up.
 
-    First, products that are wrong are moved to zero. Then they are moved `beyond`, to the side that is allowed if there
-    is one, while those near zero stay as they are: that helps if many rows are nearly active.
+    First, products that are wrong or near zero are moved to zero. Then those that are wrong are moved `beyond`, to the
+    side that is allowed if there is one, while others near zero stay as they are: that helps if many rows are nearly
+    active.
     """
     hopeless = -1.0  # a cut after which no correction pays, however it is made
     for cut, beyond in itertools.product(CUTS, (False, True)):
@@ -281,9 +282,8 @@ def _cleaned(
             if not (found.gain > DOUBT * found.explained and found.left.any()):
                 hopeless = cut if turn == 0 else hopeless
                 break
-            must |= found.left != 0
+            must |= (found.left != 0) | (found.parts <= cut)
             if beyond:
-                must |= found.parts <= cut
                 wrong = np.where(found.spare, 2.0, 1.0) * found.left
             else:
                 wrong = products.matvec(ray)
