@@ -9,21 +9,22 @@ constant, and the units follow exactly.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense, to_power
-from dapd.operators.sizes import SHEET
+from dapd.operators.sizes import SHEET, raised
 
 ROUNDING = 1e-13  # part of the greatest number of its kind below which a number may be rounding
 SPREAD = 1e-9  # least part of the greatest number from which none needs that comparison
 HOPS = 10  # rows and columns that a unit travels to where there are no data
+FEW = 1 << 16  # entries of a sparse matrix
 POWER = 0.25  # of the mean of what several numbers say: near the geometric one, and needs no logarithms of M
-
-Sizes = Callable[[Array, float], Array]  # (v, power) ↦ Σ_j |M_ij|^power v_j, or the same with Mᵀ
 
 
 class Units(NamedTuple):
@@ -54,18 +55,21 @@ def natural_units(data: Data, M: Operator) -> Units:
     mean of |M_ij|·ξ_j. Of two that x_j or y_i gets, the lesser counts; of two that a row or column gets, the greater.
     """
     along_rows, along_columns = _sizes_of(M)
-    rows, curvature, curved = data.rows, data.curvature, data.curvature > 0
+    curvature, curved = data.curvature, data.curvature > 0
     depths = _ratio(data.slopes, np.sqrt(curvature))  # of what f falls along a column: twice its root
     small = curved & (depths < ROUNDING * depths.max(axis=-1, keepdims=True, initial=0.0))
     slopes = np.where(small, 0.0, data.slopes)
-    x = _least(data.primal, _spread(rows, along_rows, along_columns, M.shape[1]))
+    bends = np.maximum(data.primal, _ratio(slopes, curvature))
+    rows, primal = _without_rounding(data.rows, data.primal, bends, along_rows, along_columns)
+    slopes, duals = _without_rounding(slopes, data.duals, data.duals, along_columns, along_rows)
+    x = _least(primal, _least_mean(rows, along_columns))
     x = np.where((x == 0) & curved, _ratio(slopes, curvature), x)
     energy = _typical(x * np.maximum(slopes, curvature * x))
     alone = np.where(curved, np.sqrt(_ratio(energy, curvature)), _ratio(energy, slopes))
     x, rows = _travelled(x, rows, alone, along_rows, along_columns)
-    y = _least(data.duals, _spread(slopes, along_columns, along_rows, M.shape[0]))
+    y = _least(duals, _least_mean(slopes, along_rows))
     bent = np.where(slopes > 0, 0.0, data.curvature * x)
-    y = np.where(y > 0, y, _mean(bent, along_rows, -1))
+    y = np.where(y > 0, y, _least_mean(bent, along_rows))
     y, columns = _travelled(y, slopes, _ratio(energy, rows), along_columns, along_rows)
     columns = np.maximum(columns, bent)
     objective = _typical(columns * x)[..., 0]
@@ -76,74 +80,155 @@ def natural_units(data: Data, M: Operator) -> Units:
 def _typical(numbers: Array) -> Array:
     """The mean of the numbers that are not zero, as above; 1 if all are."""
     known = numbers > 0
-    powers = np.where(known, numbers, 0.0) ** POWER
-    means = powers.sum(axis=-1, keepdims=True) / np.maximum(1, known.sum(axis=-1, keepdims=True))
-    return np.where(means > 0, means, 1.0) ** (1 / POWER)
+    means = _root(np.where(known, numbers, 0.0)).sum(axis=-1, keepdims=True) / np.maximum(
+        1, np.count_nonzero(known, axis=-1, keepdims=True)
+    )
+    return _fourth(np.where(means > 0, means, 1.0))
 
 
-def _sizes_of(M: Operator) -> tuple[Sizes, Sizes]:
+def _root(v: Array) -> Array:
+    """The power POWER, by two square roots: a general power takes ten times as long."""
+    return np.sqrt(np.sqrt(v))
+
+
+def _fourth(v: Array) -> Array:
+    """Its inverse."""
+    return np.square(np.square(v))
+
+
+class _Along:
+    """Sums over the rows of |M| to the power POWER, or over its columns; M may only have such sums for one vector."""
+
+    def __init__(
+        self,
+        roots: Callable[[Array], Array],
+        ones: Callable[[Array], Array],
+        shape: tuple[int, int],
+        ratios: Callable[[Array], Array] | None = None,
+    ) -> None:
+        self.roots, self._ones, self.shape, self._ratios = roots, ones, shape, ratios
+
+    @cached_property
+    def _counts(self) -> Array:
+        return self._ones(np.ones(self.shape[1]))
+
+    def counts(self, known: Array) -> Array:
+        """How many entries of M that are not zero meet what is known."""
+        return self._counts if known.all() else self._ones(known.astype(np.float64))
+
+    def greatest(self, numbers: Array) -> Array:
+        """The greatest numbers_j/|M_ij| of each row; of a map whose entries are not known, a mean."""
+        return _least_mean(numbers, self) if self._ratios is None else _fourth(self._ratios(_root(numbers)))
+
+
+def _sizes_of(M: Operator) -> tuple[_Along, _Along]:
     """Sums over the rows and over the columns of |M|; if entries are not known, of a map with rows as long as M's."""
     height, width = M.shape
     matrix = M.sparse()
+    if matrix is not None and matrix.nnz <= FEW:
+        rows, columns = np.repeat(np.arange(height), np.diff(matrix.indptr)), matrix.indices
+        powers = [raised(matrix.data, power) for power in (POWER, 0)]
+        return _of_entries(rows, columns, powers, (height, width)), _of_entries(columns, rows, powers, (width, height))
     if matrix is None and isinstance(M, Dense) and M.matrix.size <= SHEET:
         matrix = M.matrix
     if matrix is not None:  # the powers are made once, and let go afterwards
-        powers = {k: to_power(matrix, k) for k in (0, POWER)}
-        return lambda v, power: (powers[power] @ v.T).T, lambda v, power: (powers[power].T @ v.T).T
+        roots, ones = (to_power(matrix, power) for power in (POWER, 0))
+        return _of_matrix(roots, ones, (height, width)), _of_matrix(roots.T, ones.T, (width, height))
     if M.row_sizes(np.zeros(width)) is not None and M.column_sizes(np.zeros(height)) is not None:
-        return _each(M.row_sizes), _each(M.column_sizes)
+        return _of_sizes(M.row_sizes, (height, width)), _of_sizes(M.column_sizes, (width, height))
     entries = M.row_norms / max(1, width) ** 0.5
-    return _each(lambda v, power: entries**power * v.sum()), _each(lambda v, power: np.full(width, entries**power @ v))
+    return (
+        _of_sizes(lambda v, power: entries**power * v.sum(), (height, width)),
+        _of_sizes(lambda v, power: np.full(width, entries**power @ v), (width, height)),
+    )
 
 
-def _each(sizes: Callable[[Array, float], Array | None]) -> Sizes:
+def _of_entries(places: Array, others: Array, powers: list[Array], shape: tuple[int, int]) -> _Along:
+    """Those of a few entries, for which a product with a sparse matrix takes long to begin."""
+
+    def summed(entries: Array) -> Callable[[Array], Array]:
+        return _each(lambda v: np.bincount(places, entries * v[others], shape[0]))
+
+    return _Along(*map(summed, powers), shape, _each(partial(_greatest, places, others, powers[0], shape[0])))
+
+
+def _of_matrix(roots: Any, ones: Any, shape: tuple[int, int]) -> _Along:
+    def ratios(v: Array) -> Array:
+        if not sp.issparse(roots):
+            return np.asarray((v / np.where(roots > 0, roots, np.inf)).max(axis=1, initial=0.0))
+        entries = roots.tocoo()
+        return _greatest(*entries.coords, entries.data, shape[0], v)
+
+    return _Along(lambda v: (roots @ v.T).T, lambda v: (ones @ v.T).T, shape, _each(ratios))
+
+
+def _greatest(places: Array, others: Array, entries: Array, size: int, v: Array) -> Array:
+    """The greatest quotient of v and an entry, at each place."""
+    found = np.zeros(size)
+    np.maximum.at(found, places, _ratio(v[others], entries))
+    return found
+
+
+def _of_sizes(sizes: Callable[..., Array | None], shape: tuple[int, int]) -> _Along:
+    return _Along(_each(partial(sizes, power=POWER)), _each(partial(sizes, power=0)), shape)
+
+
+def _each(sizes: Callable[[Array], Array | None]) -> Callable[[Array], Array]:
     """The sums for one vector, or for each row of an array."""
-
-    def of(v: Array, power: float) -> Array:
-        return np.asarray(sizes(v, power) if v.ndim == 1 else [sizes(row, power) for row in v])
-
-    return of
+    return lambda v: np.asarray(sizes(v) if v.ndim == 1 else [sizes(row) for row in v])
 
 
-def _mean(numbers: Array, along: Sizes, sign: int) -> Array:
-    """The means of |M_ij|·numbers_j over the known numbers of each row, or with sign −1 of numbers_j/|M_ij|.
+def _mean(numbers: Array, along: _Along) -> Array:
+    """The means of |M_ij|·numbers_j over the known numbers of each row; 0 if none is known."""
+    most = float(numbers.max(initial=0.0)) or 1.0
+    means = _ratio(along.roots(_root(numbers / most)), along.counts(numbers > 0))
+    return most * _fourth(means)
 
-    0 if none is known.
-    """
+
+def _least_mean(numbers: Array, along: _Along) -> Array:
+    """The same of numbers_j/|M_ij|, of whose inverses it is the mean."""
     known = numbers > 0
     most = float(numbers.max(initial=0.0)) or 1.0
-    powers = np.where(known, (np.where(known, numbers, most) / most) ** (sign * POWER), 0.0)
-    means = _ratio(along(powers, POWER), along(known.astype(np.float64), 0))
-    return most * np.where(means > 0, means, 1.0) ** (sign / POWER) * (means > 0)
+    inverses = np.where(known, 1 / _root(np.where(known, numbers, most) / most), 0.0)
+    return _ratio(most, _fourth(_ratio(along.roots(inverses), along.counts(known))))
 
 
-def _travelled(x: Array, rows: Array, others: Array, along_rows: Sizes, along_columns: Sizes) -> tuple[Array, Array]:
+def _travelled(x: Array, rows: Array, others: Array, along_rows: _Along, along_columns: _Along) -> tuple[Array, Array]:
     """The units of all x and rows, from those that are known; where none arrives, `others`, or a mean, or 1."""
     known = rows > 0
     for _ in range(HOPS):
         if (x > 0).all():
             break
-        found = _mean(np.where(known, rows, _mean(x, along_rows, 1)), along_columns, -1)
+        found = _least_mean(np.where(known, rows, _mean(x, along_rows)), along_columns)
         if not (found[x == 0] > 0).any():
             break
         x = np.where(x > 0, x, found)
     x = np.where(x > 0, x, others)
     x = np.where(x > 0, x, _typical(x))
-    return x, np.maximum(rows, _mean(x, along_rows, 1))
+    return x, np.maximum(rows, _mean(x, along_rows))
 
 
-def _spread(numbers: Array, along: Sizes, across: Sizes, entries: int) -> Array:
-    """The units that numbers give across M; numbers that may be rounding count only where there are no others.
+def _without_rounding(
+    numbers: Array, own: Array, units: Array, along: _Along, across: _Along
+) -> tuple[Array, Array]:
+    """The numbers of rows, and the `own` ones of columns, without those that may be what rounding left of greater ones.
 
-    They are small beside the greatest, relative to the entries of M that they meet.
+    Such a number is small beside what its row typically adds up, where the unit of a column is the greatest of those in
+    `units` and of what rows say. Rows without a number hand on what they add up.
     """
-    known = numbers > 0
-    if not known.any() or numbers[known].min() > SPREAD * numbers.max():
-        return _mean(numbers, across, -1)
-    relative = _ratio(numbers, _mean(np.ones((*numbers.shape[:-1], entries)), along, 1))
-    small = relative < ROUNDING * relative.max(axis=-1, keepdims=True)
-    units = _mean(np.where(small, 0.0, numbers), across, -1)
-    return np.where(units > 0, units, _mean(numbers, across, -1))
+    known = numbers[numbers > 0]
+    if not known.size or known.min() > SPREAD * max(float(numbers.max()), float(units.max(initial=0.0))):
+        return numbers, own
+    for _ in range(HOPS):
+        greatest = np.maximum(units, across.greatest(numbers))
+        terms = _mean(greatest, along)
+        small = (numbers > 0) & (numbers < ROUNDING * terms)
+        numbers = np.where(small, 0.0, numbers)
+        handed = np.maximum(units, _least_mean(np.where(numbers > 0, 0.0, terms), across))
+        if not small.any() and not (handed > units).any():
+            break
+        units = handed
+    return numbers, np.where(own < ROUNDING * greatest, 0.0, own)
 
 
 def _least(one: Array, other: Array) -> Array:

@@ -37,6 +37,8 @@ def raised(entries: Array, power: float) -> Array:
     """The magnitudes of some entries to a power; to the power of 0, which are not zero."""
     if power == 0:
         return (entries != 0).astype(np.float32)
+    if power == 0.25:  # a general power takes ten times as long
+        return np.sqrt(np.sqrt(abs(entries)))
     return abs(entries) if power == 1 else abs(entries) ** power
 
 

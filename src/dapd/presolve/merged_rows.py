@@ -71,6 +71,7 @@ class MergedRows:
         removed[found.row] = True
         self.kept = np.flatnonzero(~removed)
         changed = (self.lower_row != np.arange(len(b))) | (self.upper_row != np.arange(len(b))) | close
+        b = np.where(changed, _side(lower, upper), b)  # not a difference of ends, which may be rounding
         table = replace(
             table,
             lower=np.where(changed, lower - b, table.lower),
@@ -113,6 +114,12 @@ class MergedRows:
         full = np.zeros(len(self.ratio), y.dtype)
         full[owner] = y / self.ratio[owner]
         return x, full[: self.rows]
+
+
+def _side(lower: Array, upper: Array) -> Array:
+    """The only end of an interval; 0 if it has two."""
+    only = np.where(np.isfinite(upper), upper, lower)
+    return np.where(np.isfinite(lower) & np.isfinite(upper) & (lower != upper), 0.0, only)
 
 
 def _with_identity(problem: Problem, table: PhiTable) -> tuple[Operator, PhiTable]:
