@@ -153,8 +153,9 @@ class Bench:
     def _unit(self) -> float:
         """The curvature at which a linear f moves x about as far as b is from zero, or as is typical by other data."""
         problem = self.problem
-        slope = float(np.linalg.norm(self.gradient(np.zeros(problem.columns))))
-        far = float(np.linalg.norm(problem.b))
+        of_residual, of_y = problem.phi.ends(problem.rows)
+        slope = float(np.linalg.norm(self.gradient(np.zeros(problem.columns))) or np.linalg.norm(of_y))
+        far = float(np.linalg.norm(problem.b) or np.linalg.norm(of_residual))
         if not (slope and far):
             units = problem.units()
             slope, far = slope or float(np.linalg.norm(units.columns)), far or float(np.linalg.norm(units.rows))
