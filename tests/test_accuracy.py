@@ -155,6 +155,38 @@ def test_rows_and_columns_without_entries_have_units_of_their_own():
     assert other_objective.objective == pytest.approx(factor * one.objective, rel=1e-12)  # x₂ meets nothing
 
 
+RESIDUES = 2.0**-46 * np.array([1, -3, 2, 5])  # as the difference of nearly equal numbers near 100
+
+
+@pytest.mark.parametrize("where", ["beside b", "beside bounds", "in another part of M"])
+def test_what_rounding_left_in_the_data_is_no_unit(where):
+    rng = np.random.default_rng(0)
+    M, x = rng.standard_normal((4, 9)), rng.uniform(1, 100, 9)
+    M[:, 8] = -(M[:, :8] @ x[:8]) / x[8]
+    b, bounds, c = RESIDUES, (0.0, 200.0), rng.standard_normal(9)
+    if where == "beside b":
+        M, b, bounds = np.vstack([M, np.ones(9)]), np.r_[RESIDUES, x.sum()], (0.0, np.inf)
+        c = M.T @ rng.standard_normal(5) - rng.uniform(0.1, 1, 9)
+    elif where == "in another part of M":
+        M, b = np.block([[M, np.zeros((4, 2))], [np.zeros((1, 9)), np.ones((1, 2))]]), np.r_[RESIDUES, 100.0]
+        c, bounds = np.r_[M[:4, :9].T @ rng.standard_normal(4) - rng.uniform(0.1, 1, 9), 1.0, 2.0], (0.0, np.inf)
+    units = dapd.Problem(dapd.Quadratic(np.zeros(len(c)), c), M, b, bounds=bounds).units()
+    assert units.rows.min() > 1e-3, units
+    exact = dapd.Problem(dapd.Quadratic(np.zeros(len(c)), c), M, np.where(abs(b) < 1e-10, 0.0, b), bounds=bounds)
+    for engine in ("auto", "native"):
+        found = [dapd.solve(p, engine=engine) for p in (exact, exact.replaced(b=b))]
+        assert [one.status for one in found] == ["optimal", "optimal"], found[1].message
+        assert abs(found[1].objective - found[0].objective) <= 1e-5 * max(1.0, abs(found[0].objective))
+
+
+@pytest.mark.parametrize("farthest", [1e6, 1e9, 1e12, 1e14])
+def test_small_data_are_no_rounding_beside_bounds_for_safety(farthest):
+    M, b = np.array([[1.0, 1, 0], [0, 1, 1]]), 1e-5 * np.array([1.0, 2])
+    result = dapd.solve(dapd.Problem(dapd.Quadratic(np.ones(3), np.zeros(3)), M, b, bounds=(-farthest, farthest)))
+    assert result.status == "optimal"
+    np.testing.assert_allclose(result.x, np.linalg.pinv(M) @ b, rtol=1e-4, atol=1e-9)
+
+
 def test_no_answer_to_generated_problems_in_random_units_is_false():
     found = [judge(seed) for seed in range(GENERATED)]
     optimal = [one for one in found if one.status == "optimal"]

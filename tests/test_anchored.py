@@ -134,7 +134,7 @@ def test_the_anchor_adds_no_rounding():
 def test_multipliers_that_vanish_do_not_unbalance_the_steps(factor, monkeypatch):
     """Y* = 0, so moves of y become as small as we please, and say nothing about the weight."""
     unit = Bench._unit
-    monkeypatch.setattr(Bench, "_unit", lambda self: factor * unit(self))
+    monkeypatch.setattr(Bench, "_unit", lambda self, typical: factor * unit(self, typical))
     M, x = np.array([[2.0, 1, 0, 0], [0, 2, 1, 0], [0, 0, 2, 1], [1, 0, 0, 2]]), np.array([1.0, -2, 3, 0.5])
     problem = dapd.Problem(dapd.Quadratic(np.zeros(4), np.zeros(4)), M, M @ x, dapd.Box(-1e-8, 1e-8))
     result = dapd.solve(problem, engine="python", max_iterations=2_000)

@@ -242,3 +242,20 @@ def test_an_own_phi_with_a_finite_value_is_its_own_projection():
     v = np.linspace(-2, 2, 5)
     assert Own().project(v) is v
     assert Own().project_conjugate(v) is v
+
+
+class StrictBall:
+    """The indicator of ‖v‖ ≤ 1, which a projection misses by a rounding now and then."""
+
+    def value(self, v):
+        return 0.0 if np.linalg.norm(v) <= 1 else np.inf
+
+    def prox(self, v, step):
+        return v / max(1.0, np.linalg.norm(v))
+
+
+def test_a_value_is_finite_although_rounding_takes_the_prox_out_of_the_domain():
+    rng, phi = np.random.default_rng(0), dapd.Conjugate(StrictBall())
+    points = [3 * rng.standard_normal(7) for _ in range(100)]
+    assert any(np.isinf(phi.g.value(phi.g.prox(v, 1.0))) for v in points)
+    assert all(phi.conjugate_near(v, 1.0) == 0 for v in points)

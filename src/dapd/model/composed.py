@@ -12,7 +12,7 @@ import numpy as np
 from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array, namespace
 from dapd.model.lowered import Pieces, has_valid_lowering
-from dapd.model.phi import NEARBY, Called, Phi, as_phi
+from dapd.model.phi import NEARBY, Called, Phi, as_phi, value_inside
 from dapd.model.proximal import L1, Box, Interval, NonNegative, Zero
 
 
@@ -80,7 +80,9 @@ class Conjugate(Phi):
 
     def conjugate_near(self, v: Array, step: Any) -> float:
         """G at its own prox."""
-        return float(self.g.value(self._inner(v, step)))
+        if isinstance(self.g, Phi):
+            return self.g.value_at_prox(v / step, 1 / step)
+        return value_inside(self.g.value, self._inner(v, step), v / step)
 
     def recession(self, d: Array) -> float:
         """The slope of g* at infinity."""

@@ -5,6 +5,8 @@ Every class is stateless and works on NumPy and JAX arrays alike.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.model.lowered import Pieces
 
+FARTHER = 9  # powers of ten, from one rounding on, by which a point is moved into a domain
 NEARBY = 1e-12  # the prox with this step is a projection onto the domain up to this times a subgradient
 
 
@@ -65,7 +68,11 @@ class Phi:
     def conjugate_near(self, v: Array, step: Any) -> float:
         """φ*(z) at z = (v − p)/step with p = prox(v, step): finite, since z ∈ ∂φ(p); nan if φ has no value."""
         p = self.prox(v, step)
-        return float(np.sum(p * ((v - p) / step))) - float(self.value(p))
+        return float(np.sum(p * ((v - p) / step))) - value_inside(self.value, p, v)
+
+    def value_at_prox(self, v: Array, step: Any) -> float:
+        """φ at p = prox(v, step), where it is finite; if rounding took p out of dom φ, a little farther from v."""
+        return value_inside(self.value, self.prox(v, step), v)
 
     def recession(self, d: Array) -> float:
         """Lim φ(y + td)/t for t → ∞; nan if unknown."""
@@ -135,9 +142,26 @@ class Called(Phi):
             return float(found)
         return indicator(found or np.all(abs(self.prox(y, 1.0) - y) <= _slack(y)))
 
+    def value_at_prox(self, v: Array, step: Any) -> float:
+        """For a bool 0, however few digits the projection has."""
+        p = self.prox(v, step)
+        return 0.0 if isinstance(self.function(p), (bool, np.bool_)) else value_inside(self.value, p, v)
+
     def prox(self, v: Array, step: Any) -> Array:
         """That of the object."""
         return self.function.prox(v, step)
+
+
+def value_inside(value: Callable[[Array], float], p: Array, v: Array) -> float:
+    """The value at p, a prox of v; if it is not finite, at the nearest point farther from v at which it is."""
+    found, inward = float(value(p)), p - v
+    length_of_move = float(np.linalg.norm(inward))
+    move = np.finfo(p.dtype).eps * float(np.linalg.norm(p)) / (length_of_move or 1.0)
+    for power in range(FARTHER if length_of_move > 0 else 0):
+        if math.isfinite(found):
+            break
+        found = float(value(p + 10.0**power * move * inward))
+    return found
 
 
 def as_phi(phi: Any, name: str = "phi") -> Phi:

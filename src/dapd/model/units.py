@@ -14,14 +14,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from dapd.arrays import Array
+from dapd.operators.balance import balancing
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense, to_power
 from dapd.operators.sizes import SHEET, raised
 
 ROUNDING = 1e-13  # part of the greatest number of its kind below which a number may be rounding
 SPREAD = 1e-9  # least part of the greatest number from which none needs that comparison
+DIGITS = 12  # binary ones of what is left if numbers cancel
 HOPS = 10  # rows and columns that a unit travels to where there are no data
 FEW = 1 << 16  # entries of a sparse matrix
 POWER = 0.25  # of the mean of what several numbers say: near the geometric one, and needs no logarithms of M
@@ -60,8 +63,11 @@ def natural_units(data: Data, M: Operator) -> Units:
     small = curved & (depths < ROUNDING * depths.max(axis=-1, keepdims=True, initial=0.0))
     slopes = np.where(small, 0.0, data.slopes)
     bends = np.maximum(data.primal, _ratio(slopes, curvature))
-    rows, primal = _without_rounding(data.rows, data.primal, bends, along_rows, along_columns)
-    slopes, duals = _without_rounding(slopes, data.duals, data.duals, along_columns, along_rows)
+    rows, primal, duals = data.rows, data.primal, data.duals
+    if _is_wide(rows, primal, bends) or _is_wide(slopes, duals):
+        (r, c), parts = balancing(M), _unconnected(M)
+        rows, primal = _without_rounding(rows, primal, (r, _ratio(1.0, c)), bends, parts)
+        duals, slopes = _without_rounding(duals, slopes, (_ratio(1.0, r), c), slopes, parts)
     x = _least(primal, _least_mean(rows, along_columns))
     x = np.where((x == 0) & curved, _ratio(slopes, curvature), x)
     energy = _typical(x * np.maximum(slopes, curvature * x))
@@ -99,14 +105,8 @@ def _fourth(v: Array) -> Array:
 class _Along:
     """Sums over the rows of |M| to the power POWER, or over its columns; M may only have such sums for one vector."""
 
-    def __init__(
-        self,
-        roots: Callable[[Array], Array],
-        ones: Callable[[Array], Array],
-        shape: tuple[int, int],
-        ratios: Callable[[Array], Array] | None = None,
-    ) -> None:
-        self.roots, self._ones, self.shape, self._ratios = roots, ones, shape, ratios
+    def __init__(self, roots: Callable[[Array], Array], ones: Callable[[Array], Array], shape: tuple[int, int]) -> None:
+        self.roots, self._ones, self.shape = roots, ones, shape
 
     @cached_property
     def _counts(self) -> Array:
@@ -115,10 +115,6 @@ class _Along:
     def counts(self, known: Array) -> Array:
         """How many entries of M that are not zero meet what is known."""
         return self._counts if known.all() else self._ones(known.astype(np.float64))
-
-    def greatest(self, numbers: Array) -> Array:
-        """The greatest numbers_j/|M_ij| of each row; of a map whose entries are not known, a mean."""
-        return _least_mean(numbers, self) if self._ratios is None else _fourth(self._ratios(_root(numbers)))
 
 
 def _sizes_of(M: Operator) -> tuple[_Along, _Along]:
@@ -149,24 +145,12 @@ def _of_entries(places: Array, others: Array, powers: list[Array], shape: tuple[
     def summed(entries: Array) -> Callable[[Array], Array]:
         return _each(lambda v: np.bincount(places, entries * v[others], shape[0]))
 
-    return _Along(*map(summed, powers), shape, _each(partial(_greatest, places, others, powers[0], shape[0])))
+    roots, ones = map(summed, powers)
+    return _Along(roots, ones, shape)
 
 
 def _of_matrix(roots: Any, ones: Any, shape: tuple[int, int]) -> _Along:
-    def ratios(v: Array) -> Array:
-        if not sp.issparse(roots):
-            return np.asarray((v / np.where(roots > 0, roots, np.inf)).max(axis=1, initial=0.0))
-        entries = roots.tocoo()
-        return _greatest(*entries.coords, entries.data, shape[0], v)
-
-    return _Along(lambda v: (roots @ v.T).T, lambda v: (ones @ v.T).T, shape, _each(ratios))
-
-
-def _greatest(places: Array, others: Array, entries: Array, size: int, v: Array) -> Array:
-    """The greatest quotient of v and an entry, at each place."""
-    found = np.zeros(size)
-    np.maximum.at(found, places, _ratio(v[others], entries))
-    return found
+    return _Along(lambda v: (roots @ v.T).T, lambda v: (ones @ v.T).T, shape)
 
 
 def _of_sizes(sizes: Callable[..., Array | None], shape: tuple[int, int]) -> _Along:
@@ -208,27 +192,54 @@ def _travelled(x: Array, rows: Array, others: Array, along_rows: _Along, along_c
     return x, np.maximum(rows, _mean(x, along_rows))
 
 
-def _without_rounding(
-    numbers: Array, own: Array, units: Array, along: _Along, across: _Along
-) -> tuple[Array, Array]:
-    """The numbers of rows, and the `own` ones of columns, without those that may be what rounding left of greater ones.
+def _is_wide(*numbers: Array) -> bool:
+    """Whether some numbers are so much less than others that they may be rounding."""
+    known = np.concatenate([some[some > 0] for some in numbers])
+    return bool(known.size) and float(known.min()) < SPREAD * float(known.max())
 
-    Such a number is small beside what its row typically adds up, where the unit of a column is the greatest of those in
-    `units` and of what rows say. Rows without a number hand on what they add up.
+
+def _unconnected(M: Operator) -> tuple[Array, Array]:
+    """The part of M to which each row and each column belongs, parts sharing no entry; all to one if it is unknown."""
+    height, width = M.shape
+    matrix = M.sparse()
+    if matrix is None and isinstance(M, Dense) and M.matrix.size <= SHEET:
+        matrix = sp.csr_array(M.matrix)
+    if matrix is None:
+        return np.zeros(height, int), np.zeros(width, int)
+    labels = connected_components(sp.block_array([[None, matrix], [sp.csr_array((width, height)), None]]))[1]
+    return labels[:height], labels[height:]
+
+
+def _without_rounding(
+    rows: Array, columns: Array, factors: tuple[Array, Array], units: Array, parts: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """The numbers of rows and columns without those that are probably what rounding left of greater ones.
+
+    They are compared in units in which the entries of M are alike: with the greatest number of their kind in their part
+    of M, and those with few digits with all numbers, and with `units`. A bound may be there for safety only, so beside
+    it alone a small number counts unless it looks like what is left if numbers cancel.
     """
-    known = numbers[numbers > 0]
-    if not known.size or known.min() > SPREAD * max(float(numbers.max()), float(units.max(initial=0.0))):
-        return numbers, own
-    for _ in range(HOPS):
-        greatest = np.maximum(units, across.greatest(numbers))
-        terms = _mean(greatest, along)
-        small = (numbers > 0) & (numbers < ROUNDING * terms)
-        numbers = np.where(small, 0.0, numbers)
-        handed = np.maximum(units, _least_mean(np.where(numbers > 0, 0.0, terms), across))
-        if not small.any() and not (handed > units).any():
-            break
-        units = handed
-    return numbers, np.where(own < ROUNDING * greatest, 0.0, own)
+    r, c = factors
+    found, scaled = [], (rows * r, columns * c)
+    most = np.max([some.max(axis=-1, initial=0.0) for some in (*scaled, units * c)], axis=0)[..., None]
+    for numbers, sizes, part in zip((rows, columns), scaled, parts, strict=True):
+        small = sizes < ROUNDING * _greatest_of_parts(sizes, part)[..., part]
+        remainder = (sizes < ROUNDING * most) & _has_few_digits(numbers)
+        found.append(np.where(small | remainder, 0.0, numbers))
+    return found[0], found[1]
+
+
+def _greatest_of_parts(numbers: Array, part: Array) -> Array:
+    """The greatest number of each part of M."""
+    found = np.zeros((1 + int(part.max(initial=0)), *numbers.shape[:-1]))
+    np.maximum.at(found, part, numbers.T)
+    return found.T
+
+
+def _has_few_digits(numbers: Array) -> Array:
+    """Whether few binary digits are not zero, as in a difference of numbers that are nearly equal."""
+    digits = np.frexp(numbers)[0] * 2.0**DIGITS
+    return np.asarray(digits == np.rint(digits))
 
 
 def _least(one: Array, other: Array) -> Array:

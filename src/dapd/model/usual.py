@@ -8,10 +8,8 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.model.problem import Problem
-
-SWEEPS = 10  # of scaling, each of which leaves the root of how uneven rows and columns are
-EVEN = 2.0  # ratio of the sums of rows, and of columns, up to which no other sweep is worth its time
-ROUNDED = 1e-13  # of the greatest datum, below which one may be rounding
+from dapd.model.units import ROUNDING
+from dapd.operators.balance import balancing
 
 
 class Usual(NamedTuple):
@@ -40,7 +38,9 @@ def usual(problem: Problem) -> Usual:
 
 
 def _usual(problem: Problem) -> Usual:
-    r, c, held, known = _factors(problem)
+    r, c = balancing(problem.M)
+    held, known = r > 0, c > 0
+    r, c = np.where(held, r, 1.0), np.where(known, c, 1.0)
     slopes, curvature = problem.slopes, problem.curvature
     ends, radii = problem.phi.ends(problem.rows)
     bounds = [side / c for side in (problem.lower, problem.upper) if side is not None]
@@ -53,39 +53,9 @@ def _usual(problem: Problem) -> Usual:
     return Usual(r, c, xi, eta)
 
 
-def _factors(problem: Problem) -> tuple[Array, Array, Array, Array]:
-    """The factors r and c, and for which rows and columns M says what they are."""
-    M = problem.M
-    r, c = np.ones(problem.rows), np.ones(problem.columns)
-    if not problem.rows:
-        return r, c, np.zeros(0, bool), np.zeros(problem.columns, bool)
-    heights, widths = M.row_sizes(c), M.column_sizes(r)
-    if heights is None or widths is None:  # M only has products
-        norms = M.row_norms
-        return 1 / np.where(norms > 0, norms, 1.0), c, norms > 0, np.ones(problem.columns, bool)
-    held, known = heights > 0, widths > 0
-    for _ in range(SWEEPS):
-        even = _ratio(r * heights) <= EVEN and _ratio(c * widths) <= EVEN
-        r, c = r * _damped(r * heights), c * _damped(c * widths)
-        if even:
-            break
-        heights, widths = (np.asarray(some, np.float64) for some in (M.row_sizes(c), M.column_sizes(r)))
-    return r, c, held, known
-
-
-def _ratio(sizes: Array) -> float:
-    """The greatest over the least that is not zero."""
-    some = sizes[sizes > 0]
-    return float(some.max() / some.min()) if some.size else 1.0
-
-
-def _damped(sizes: Array) -> Array:
-    return 1.0 / np.sqrt(np.where(sizes > 0, sizes, 1.0))
-
-
 def _mean(*data: Array) -> float:
     """The geometric mean of the data that are not zero, infinite or rounding; 0 if there are none."""
     sizes = abs(np.concatenate([some.ravel() for some in data]))
     sizes = sizes[np.isfinite(sizes)]
-    sizes = sizes[sizes > ROUNDED * sizes.max(initial=0.0)]
+    sizes = sizes[sizes > ROUNDING * sizes.max(initial=0.0)]
     return float(np.exp(np.mean(np.log(sizes)))) if sizes.size else 0.0

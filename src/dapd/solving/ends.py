@@ -44,7 +44,7 @@ class Checked(NamedTuple):
     proof: bool
     left: Array  # what is left of the products that must cancel, zero if the rest is rounding
     gain: float  # what must be positive, if they are left out
-    explained: float  # what they can explain of it at a usual point; inf if they are nowhere near zero
+    explained: float  # what they can explain of it at points like those seen; inf if they are nowhere near zero
     spare: Array  # whether a product may have the other sign, so a correction may go beyond zero
     parts: Array  # products relative to the sizes of their terms; small ones must stay as they are
 
@@ -209,7 +209,7 @@ def _farkas(problem: Problem, x: Array, d: Array) -> Checked:
         noise, explained = M.rounding * float(abs(d) @ M.row_norms), 0.0
         for piece in pieces(image.size):
             e = abs(image[piece])
-            explained += float(np.where(e > noise, e, 0.0) @ size[piece])
+            explained += float(np.where(e > noise, e, 0.0) @ _reached(x[piece], size[piece]))
         if not gain > DOUBT * explained:
             return Checked(False, image, gain, explained, nothing, nothing)
     else:  # a supremum is at least the value at x, which is often enough to see the same
@@ -221,7 +221,7 @@ def _farkas(problem: Problem, x: Array, d: Array) -> Checked:
             return Checked(False, nothing, most, 0.0, nothing, nothing)
     sizes = M.column_sizes(d)
     terms = np.broadcast_to(np.linalg.norm(d * M.row_norms) if sizes is None else sizes, image.shape)
-    reached = np.clip(abs(x), size, FARTHEST * size)
+    reached = _reached(x, size)
     rounding = SLIGHT * (float(abs(d) @ (abs(problem.b) + row_terms(M, reached))) + abs(outside))
     explained, endless = 0.0, False
     for piece in pieces(image.size):
@@ -232,7 +232,7 @@ def _farkas(problem: Problem, x: Array, d: Array) -> Checked:
         supremum = -e * np.where(open_ended, 0.0, ends)
         gain -= float(np.sum(supremum))
         rounding += SLIGHT * float(abs(supremum) @ ~cancelled)
-        explained += float(abs(e) @ np.where(open_ended, size[piece], 0.0))
+        explained += float(abs(e) @ np.where(open_ended, reached[piece], 0.0))
         e[~open_ended] = 0.0  # what is left of the image must cancel
         endless = endless or bool(open_ended.any())
     left = image * units.columns
@@ -246,6 +246,11 @@ def _farkas(problem: Problem, x: Array, d: Array) -> Checked:
     if problem.lower is not None and problem.upper is not None:
         spare = np.isfinite(np.where(image < 0, problem.lower, problem.upper))
     return Checked(False, left, gain, explained, spare, abs(image) / np.where(terms > 0, terms, 1.0))
+
+
+def _reached(x: Array, size: Array) -> Array:
+    """How far out each x_j is, at least as far as is usual."""
+    return np.clip(abs(x), size, FARTHEST * size)
 
 
 def _nearest_ends(problem: Problem, piece: slice, e: Array, cancelled: Array, far: Array) -> Array:
@@ -283,10 +288,7 @@ def _cleaned(
                 hopeless = cut if turn == 0 else hopeless
                 break
             must |= (found.left != 0) | (found.parts <= cut)
-            if beyond:
-                wrong = np.where(found.spare, 2.0, 1.0) * found.left
-            else:
-                wrong = products.matvec(ray)
+            wrong = np.where(found.spare, 2.0, 1.0) * found.left if beyond else products.matvec(ray)
             try:
                 change = _correction(ray, wrong, must, products, deadline)
             except TimeUp:

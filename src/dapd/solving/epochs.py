@@ -19,6 +19,7 @@ from dapd.methods.x_dapd import XDAPD
 from dapd.methods.y_dapd import YDAPD
 from dapd.model import ask
 from dapd.model.problem import Problem
+from dapd.model.units import SPREAD
 from dapd.solving.measure import greatest
 
 LENGTH = 3.0  # epochs of a guess last so many Π
@@ -81,6 +82,7 @@ class Bench:
         tol: float,
         allowed: Callable[[], float],
         start_error: float | None = None,
+        typical: Callable[[], tuple[Array, Array]] | None = None,
     ) -> None:
         self.problem, self._judge, self.engine, self.deadline, self.tol = problem, judge, engine, deadline, tol
         self.allowed = allowed  # iterations in all
@@ -95,7 +97,7 @@ class Bench:
         self.L_known = problem.f.L is not None
         self.mu = float(problem.f.mu)
         self.L = max(self.mu, self._probe(x)) if problem.f.L is None else float(problem.f.L)
-        self.unit = self.L or self._unit()
+        self.unit = self.L or self._unit(typical)
 
     def judge(self, x: Array, y: Array) -> float:
         """The error of a point; inf if it is not a number, or far away."""
@@ -150,15 +152,16 @@ class Bench:
             direction = change
         return found
 
-    def _unit(self) -> float:
+    def _unit(self, typical: Callable[[], tuple[Array, Array]] | None) -> float:
         """The curvature at which a linear f moves x about as far as b is from zero, or as is typical by other data."""
         problem = self.problem
         of_residual, of_y = problem.phi.ends(problem.rows)
         slope = float(np.linalg.norm(self.gradient(np.zeros(problem.columns))) or np.linalg.norm(of_y))
         far = float(np.linalg.norm(problem.b) or np.linalg.norm(of_residual))
-        if not (slope and far):
-            units = problem.units()
-            slope, far = slope or float(np.linalg.norm(units.columns)), far or float(np.linalg.norm(units.rows))
+        x, y = problem.units()[:2] if typical is None else typical()
+        usual_slope, usually_far = (self.s_max * float(np.linalg.norm(on_host(v))) for v in (y, x))
+        slope = usual_slope if slope < SPREAD * usual_slope else slope  # less may be rounding
+        far = usually_far if far < SPREAD * usually_far else far
         return self.s_max * (slope or 1.0) / (far or 1.0)
 
     def learn_L(self, L: float) -> None:

@@ -86,6 +86,7 @@ def restarts(
     deadline: float = math.inf,
     tol: float = 0.0,
     allowed: Callable[[], float] = lambda: math.inf,
+    typical: Callable[[], tuple[Array, Array]] | None = None,
 ) -> Iterator[Epoch]:
     """Yield the best point after each epoch until its error is at most `tol` or a limit is reached.
 
@@ -109,9 +110,11 @@ def restarts(
         A value of `time.perf_counter()`.
     allowed : function without arguments
         How many iterations there may be in all; it may change from one call to the next.
+    typical : function without arguments, optional
+        Usual sizes of x and y, for the first unit of a linear f; by default those that the data of `problem` give.
     """
     start = start or (np.zeros(problem.columns), np.zeros(problem.rows))
-    bench = Bench(problem, judge, s_max, start, engine, deadline, tol, allowed, start_error)
+    bench = Bench(problem, judge, s_max, start, engine, deadline, tol, allowed, start_error, typical)
     lowest = Guess(
         math.log(bench.mu / bench.L) if bench.mu > 0 else LOWEST,
         math.log(s_min / bench.s_max) if s_min else LOWEST,

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+import numpy as np
+
 from dapd import theory
 from dapd.arrays import Array
 from dapd.engines import is_on_mesh
 from dapd.engines.native import load
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
+from dapd.model.problem import Problem
 from dapd.operators.explicit import Dense
 from dapd.presolve import CLEANING, CONDITIONING, SCALING, ExchangedRoles, Presolve, SortedColumns
 from dapd.presolve.chain import Apply
@@ -119,6 +122,7 @@ class FirstOrder(Way):
             engine=self.engine,
             deadline=search.deadline,
             allowed=lambda: search.limit - (search.iterations - made[0]),
+            typical=lambda: _typical(search.problem, transform),
         ):
             search.iterations += epoch.iterations - made[0]
             self.counted += self.usual * (epoch.iterations - made[0])
@@ -130,6 +134,13 @@ class FirstOrder(Way):
             self.used = epoch.engine
             yield partial(_moved, judging, epoch.last, before.get(epoch.kind, epoch.last))
             before[epoch.kind] = epoch.last
+
+
+def _typical(problem: Problem, transform: Presolve) -> tuple[Array, Array]:
+    """What is typical of x and y by the data as they were given, in the variables of the transformed problem."""
+    units = problem.unstacked.units()
+    of_bounds = units.columns if problem.rows > len(units.y) else np.zeros(0)
+    return transform.start(units.x, np.concatenate([units.y, of_bounds]))
 
 
 def _moved(judging: Judge, now: tuple[Array, Array], before: tuple[Array, Array]) -> Moved:
