@@ -28,6 +28,7 @@ STATUSES: dict[str, DirectStatus] = {
 
 FRACTION = 0.1  # Clarabel gets a tenth of the tolerance, since it measures other norms than the certificate
 GAP_MARGIN = 1e-6  # and less of the gap, of which errors are roots if rows are nearly active or cones are curved
+FURTHER = 1  # iterations of the first attempt from there on, since another attempt takes many
 FINEST = 1e-15  # below this, rounding decides
 RAY = 1e-12  # what Clarabel takes for a ray; its own 1e-8 calls feasible problems infeasible
 
@@ -181,7 +182,10 @@ def _attempt(
     settings.max_iter, settings.time_limit = min(limit, MOST_ITERATIONS), max(seconds, 0.0)
     for name, value in changes.items():
         setattr(settings, name, value)
-    found = clarabel.DefaultSolver(form.P, form.q, form.G, form.h, cones, settings).solve()
+    solver = clarabel.DefaultSolver(form.P, form.q, form.G, form.h, cones, settings)
+    if changes.get("tol_gap_rel") is None:
+        solver.set_termination_callback(_Enough(settings.tol_feas, max(GAP_MARGIN * tolerances[0], FINEST)))
+    found = solver.solve()
     status, said = STATUSES.get(str(found.status), "stalled"), f"Clarabel: {found.status}"
     v, u = np.array(found.x), np.array(found.z)
     if status in ("infeasible", "unbounded"):
@@ -191,6 +195,19 @@ def _attempt(
     return Answer(v[: problem.columns], y, status, int(found.iterations), said, None)
 
 
+class _Enough:
+    """Ends an attempt soon after Clarabel's residuals and gap met what usually suffices."""
+
+    def __init__(self, residual: float, gap: float) -> None:
+        self.residual, self.gap, self.last = residual, gap, math.inf
+
+    def __call__(self, info: Any) -> bool:
+        """Whether to stop; each iteration may give another digit or two of the multipliers."""
+        if self.last == math.inf and max(info.res_primal, info.res_dual) < self.residual and info.gap_rel < self.gap:
+            self.last = info.iterations + FURTHER
+        return bool(info.iterations >= self.last)
+
+
 def _settings(clarabel: Any, form: Conic, tol: float, tol_absolute: float) -> Any:
     settings = clarabel.DefaultSettings()
     settings.verbose = False
@@ -198,6 +215,6 @@ def _settings(clarabel: Any, form: Conic, tol: float, tol_absolute: float) -> An
     size = max(1.0, float(np.max(abs(form.h), initial=0.0)), float(np.max(abs(form.q), initial=0.0)))
     wanted = max(tol, tol_absolute / size)  # the certificate may meet either
     settings.tol_feas = max(FRACTION * wanted, FINEST)
-    settings.tol_gap_rel = max(GAP_MARGIN * tol, FINEST)
+    settings.tol_gap_rel = FINEST
     settings.tol_gap_abs = FRACTION * tol_absolute
     return settings
