@@ -206,7 +206,9 @@ def _unconnected(M: Operator) -> tuple[Array, Array]:
         matrix = sp.csr_array(M.matrix)
     if matrix is None:
         return np.zeros(height, int), np.zeros(width, int)
-    labels = connected_components(sp.block_array([[None, matrix], [sp.csr_array((width, height)), None]]))[1]
+    starts = np.concatenate([matrix.indptr, np.full(width, matrix.nnz)])
+    graph = sp.csr_array((np.ones(matrix.nnz), matrix.indices + height, starts), shape=(height + width,) * 2)
+    labels = connected_components(graph, directed=False)[1]
     return labels[:height], labels[height:]
 
 
