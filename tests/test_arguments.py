@@ -499,6 +499,7 @@ def test_ends_of_1e20_are_infinite():
     assert problem.lower.tolist() == [-np.inf, -1.0, -np.inf]
     assert np.all(np.isposinf(problem.upper))
     assert dapd.Problem(F, M, B, bounds=(-1e20, 1e20)).lower is None
+    assert dapd.Problem(F, M, B, bounds=(np.nextafter(-1e20, 0), 1e20)).lower is None  # 1e20 may be computed
     updated = dapd.Solver(WITH_BOUNDS)
     updated.update(bounds=(-1e20, 1.0))
     assert np.all(np.isneginf(updated.problem.lower))

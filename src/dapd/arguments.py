@@ -23,7 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LARGEST = 1e150  # beyond this, and below its inverse, squares leave the range of float64
-NO_BOUND = 1e20  # magnitude of a bound that means none, as in HiGHS, OSQP and Gurobi
+NO_BOUND = 1e20 * (1 - 1e-12)  # magnitude of a bound that means none, as in HiGHS, OSQP and Gurobi; it may be computed
 FAR = 1e15  # from this magnitude on, a bound that counts may have been meant as none
 
 _known_as: ContextVar[Callable[[str], str]] = ContextVar("_known_as", default=str)  # see `renamed`
@@ -174,8 +174,8 @@ def open_ended(**bounds: Any) -> list[Any]:
     if doubtful:
         greatest = max(far[name].max() for name in doubtful)
         warn(
-            f"{greatest:.0e} in {' and '.join(doubtful)} counts as a bound; a magnitude of 1e20 or more, or inf, means "
-            "that there is none",
+            f"{greatest:.12g} in {' and '.join(doubtful)} counts as a bound; a magnitude of 1e20 or more, or inf, "
+            "means that there is none",
             BoundWarning,
         )
     made = [np.where(sizes[name] >= NO_BOUND, np.copysign(np.inf, one), one) for name, one in bounds.items()]
