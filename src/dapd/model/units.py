@@ -75,7 +75,8 @@ def natural_units(data: Data, M: Operator) -> Units:
     x, rows = _travelled(x, rows, alone, along_rows, along_columns)
     y = _least(duals, _least_mean(slopes, along_rows))
     bent = np.where(slopes > 0, 0.0, data.curvature * x)
-    y = np.where(y > 0, y, _least_mean(bent, along_rows))
+    if not (y > 0).all():
+        y = np.where(y > 0, y, _least_mean(bent, along_rows))
     y, columns = _travelled(y, slopes, _ratio(energy, rows), along_columns, along_rows)
     columns = np.maximum(columns, bent)
     objective = _typical(columns * x)[..., 0]

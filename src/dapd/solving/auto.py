@@ -33,7 +33,7 @@ from dapd.solving.request import (
 from dapd.solving.result import History, Result, Status
 from dapd.solving.search import Search
 from dapd.solving.ways.base import OVERRUN, SOON, Moved, Way, entries_are_scattered
-from dapd.solving.ways.clarabel import Direct
+from dapd.solving.ways.clarabel import TRIVIAL, Direct
 from dapd.solving.ways.first_order import FirstOrder
 from dapd.solving.ways.second_order import FACTORISATIONS, SecondOrder
 from dapd.spectrum.estimate import Spectrum
@@ -202,6 +202,10 @@ class Possible:
         known = self.search.kept.get("way")
         if known is None and not self.search.repeated and self.would_fill_in():
             self.on_trial, known = True, FirstOrder.name
+        if known is None and not self.search.repeated and Direct.name in self.waiting:
+            direct = self.waiting[Direct.name]()
+            self.waiting[Direct.name] = lambda: direct
+            known = Direct.name if direct.predict() < TRIVIAL else None  # to set up the others takes as long
         if known not in self.waiting:
             return self.rest()
         way = self.waiting.pop(known)()

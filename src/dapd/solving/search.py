@@ -77,7 +77,8 @@ class Search:
 
     def complete(self, look: Info) -> Info:
         """A point with the distance in its certificate, which points are judged without."""
-        if not self.judging.knows_distance:
+        f = self.problem.f
+        if not (self.judging.knows_distance and f.mu and f.L is not None):  # else no distance is known
             return look
         with np.errstate(all="ignore"):
             return look._replace(certificate=self.judging.look(look.x, look.y, self.spectrum).certificate)
