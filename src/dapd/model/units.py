@@ -25,6 +25,7 @@ from dapd.operators.sizes import SHEET, raised
 ROUNDING = 1e-13  # part of the greatest number of its kind below which a number may be rounding
 SPREAD = 1e-9  # least part of the greatest number from which none needs that comparison
 DIGITS = 12  # binary ones of what is left if numbers cancel
+LEFT = 1e-18  # part of a number of which less is not what was left of it
 HOPS = 10  # rows and columns that a unit travels to where there are no data
 FEW = 1 << 16  # entries of a sparse matrix
 POWER = 0.25  # of the mean of what several numbers say: near the geometric one, and needs no logarithms of M
@@ -224,12 +225,20 @@ def _without_rounding(
     """
     r, c = factors
     found, scaled = [], (rows * r, columns * c)
-    most = np.max([some.max(axis=-1, initial=0.0) for some in (*scaled, units * c)], axis=0)[..., None]
+    known = np.sort(np.concatenate([*scaled, units * c], axis=-1), axis=-1)
     for numbers, sizes, part in zip((rows, columns), scaled, parts, strict=True):
         small = sizes < ROUNDING * _greatest_of_parts(sizes, part)[..., part]
-        remainder = (sizes < ROUNDING * most) & _has_few_digits(numbers)
+        remainder = _may_be_left(sizes, known) & _has_few_digits(numbers)
         found.append(np.where(small | remainder, 0.0, numbers))
     return found[0], found[1]
+
+
+def _may_be_left(numbers: Array, known: Array) -> Array:
+    """Whether a number that is known, in increasing order, is as much greater as one of which rounding left so much."""
+    if known.ndim > 1:
+        return np.array([_may_be_left(*pair) for pair in zip(numbers, known, strict=True)])
+    least, most = (np.searchsorted(known, numbers / part, "right") for part in (ROUNDING, LEFT))
+    return least < most
 
 
 def _greatest_of_parts(numbers: Array, part: Array) -> Array:
