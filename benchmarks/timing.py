@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 
 import dapd
-from dapd.engines.native import load
+from dapd.core import load
 from dapd.engines.threads import available
 
 SECONDS = 1.0  # roughly, per contestant

@@ -3,7 +3,8 @@
 import numpy as np
 
 import dapd
-from dapd.engines.native import NativeRunner, load, variants
+from dapd.core import load, variants
+from dapd.engines.native import NativeRunner
 
 
 def main() -> None:

@@ -57,15 +57,15 @@ def private_cache(tmp_path_factory):
 @pytest.fixture
 def no_core(monkeypatch):
     """As if the package had been installed without a compiler."""
-    from dapd.engines import native
+    from dapd import core
 
-    for name in native.VARIANTS:
+    for name in core.VARIANTS:
         monkeypatch.setitem(sys.modules, f"dapd._core_{name}", None)  # importing it raises ModuleNotFoundError
-    native.variants.cache_clear()
-    native.load.cache_clear()
+    core.variants.cache_clear()
+    core.load.cache_clear()
     yield
-    native.variants.cache_clear()
-    native.load.cache_clear()
+    core.variants.cache_clear()
+    core.load.cache_clear()
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import dapd
-from dapd.engines.native import NativeRunner, load
+from dapd.core import load
+from dapd.engines.native import NativeRunner
 from dapd.engines.native_blocks import LOOPS, BlockRunner
 
 THREADS = (1, 3)

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import dapd
-from dapd.engines.native import load, variants
+from dapd.core import load, variants
 
 DUAL, PRIMAL = True, False
 COPY = (0, 1, -1, [(0, 1.0)], 0.0)

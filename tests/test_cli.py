@@ -17,7 +17,8 @@ import dapd
 from command_line import run
 from cores import needs_core
 from dapd.cli import paper
-from dapd.engines import ENGINES, native
+from dapd import core
+from dapd.engines import ENGINES
 from dapd.engines.threads import available
 from dapd.reproduce import Progress, catalogue, sessions
 from dapd.reproduce.runs import Run
@@ -118,13 +119,13 @@ def test_info_shows_versions_threads_and_engine():
 
 @needs_core
 def test_info_names_the_variant_of_the_core_that_runs(monkeypatch):
-    shown, able = run("info").output, native.variants()
+    shown, able = run("info").output, core.variants()
     assert re.search(rf"engines\s+{', '.join(ENGINES)}\s", shown)
     assert re.search(rf"native core\s+{able[0]}; this processor runs {', '.join(able)}", shown)
-    native.load.cache_clear()
+    core.load.cache_clear()
     monkeypatch.setenv("DAPD_SIMD", "baseline")
     assert re.search(r"native core\s+baseline;", run("info").output)
-    native.load.cache_clear()
+    core.load.cache_clear()
     monkeypatch.setenv("DAPD_SIMD", "sse9")
     wrong = run("info")
     assert wrong.exit_code == 0

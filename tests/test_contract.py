@@ -11,7 +11,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dapd
 from dapd.engines import ENGINES
-from dapd.engines.native import variants
+from dapd.core import variants
 from dapd.methods.block import BlockMethod
 from dapd.solving.certificate import certify
 from instances import COLUMNS, PHIS, ROWS, dual_pair, hessian, matrix

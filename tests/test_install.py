@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dapd
-from dapd.engines.native import variants
+from dapd.core import variants
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -14,7 +14,8 @@ import scipy.sparse as sp
 
 import dapd
 from dapd.clock import agreeing
-from dapd.engines.native import NativeRunner, variants
+from dapd.core import variants
+from dapd.engines.native import NativeRunner
 from dapd.engines.threads import ThreadChoice, available
 from dapd.solving.certificate import certify
 from instances import DETERMINISTIC, quadratic_problem

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import dapd
-from dapd.engines.native import load, variants
+from dapd.core import load, variants
 from dapd.solving import sums
 from dapd.solving.sums import (
     Products,

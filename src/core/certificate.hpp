@@ -32,6 +32,7 @@ template <class E>
 struct RowSums {
   E squares{};                  // Σ (y − prox(y + r))²
   E complementarity{};          // the greatest error of a row, relative to its size
+  E errors{};                   // Σ of the squares of these
   E outside{};                  // the greatest distance from dom φ* or dom φ, relative to its size
   E primal{}, dual{};           // greatest distances from dom φ* and from dom φ
   E conjugate{}, value{};       // φ* and φ at the nearest points there
@@ -39,7 +40,8 @@ struct RowSums {
 
   RowSums& operator+=(const RowSums& other) {
     squares += other.squares;
-    complementarity = greater(complementarity, other.complementarity), outside = greater(outside, other.outside);
+    complementarity = greater(complementarity, other.complementarity), errors += other.errors;
+    outside = greater(outside, other.outside);
     primal = greater(primal, other.primal), dual = greater(dual, other.dual);
     conjugate += other.conjugate, value += other.value;
     product += other.product, sizes += other.sizes;
@@ -48,8 +50,8 @@ struct RowSums {
   RowSums<double> lane(int k) const
     requires(!std::is_same_v<E, double>)
   {
-    return {squares[k],   complementarity[k], outside[k], primal[k], dual[k],
-            conjugate[k], value[k],           product[k], sizes[k]};
+    return {squares[k], complementarity[k], errors[k], outside[k], primal[k],
+            dual[k],    conjugate[k],       value[k],  product[k], sizes[k]};
   }
 };
 
@@ -59,13 +61,14 @@ struct ColumnSums {
   E squares{};                     // Σ (∇f + Mᵀy + z)², z the multipliers of the bounds
   E greatest{}, stationarity{};    // of |∇f + Mᵀy + z|, and of the same relative to its size
   E natural{}, complementarity{};  // Σ min(|z|, distance from its bound)², and the greatest of these relative to its size
+  E errors{};                      // Σ of the squares of both relative errors
   E primal{}, outside{};           // the greatest distance from the bounds, and of the same relative to its size
   E product{}, sizes{};            // xᵀ∇f + (bound)ᵀz, and the sizes of its terms
 
   ColumnSums& operator+=(const ColumnSums& other) {
     squares += other.squares, natural += other.natural;
     greatest = greater(greatest, other.greatest), stationarity = greater(stationarity, other.stationarity);
-    complementarity = greater(complementarity, other.complementarity);
+    complementarity = greater(complementarity, other.complementarity), errors += other.errors;
     primal = greater(primal, other.primal), outside = greater(outside, other.outside);
     product += other.product, sizes += other.sizes;
     return *this;
@@ -74,7 +77,7 @@ struct ColumnSums {
     requires(!std::is_same_v<E, double>)
   {
     return {squares[k], greatest[k], stationarity[k], natural[k], complementarity[k],
-            primal[k],  outside[k],  product[k],      sizes[k]};
+            errors[k],  primal[k],   outside[k],      product[k], sizes[k]};
   }
 };
 
@@ -105,11 +108,13 @@ void add_row(const Phi<double>& phi, const RowsAt& rows, At at, RowSums<E>& sums
     image = clipped(r, low, high);
     sums.value += support(near, low, high);
   }
-  const E away = magnitude(y - p) + ROUNDING * magnitude(y), product = b * near, least = step * size;
+  const E product = b * near, least = step * size;
+  const E away = (magnitude(y - p) + ROUNDING * magnitude(y)) / (dual < least ? dual : least);
   const E beyond = magnitude(r - image), off = magnitude(y - near);
   // a size that overflowed would hide an error: then the sum says so
   sums.squares += size - size == E{} ? (y - fixed) * (y - fixed) : E{} + std::numeric_limits<double>::infinity();
-  sums.complementarity = greater(sums.complementarity, away / (dual < least ? dual : least));
+  sums.complementarity = greater(sums.complementarity, away);
+  sums.errors += away * away;
   sums.outside = greater(sums.outside, greater(beyond / size, off / dual));
   sums.primal = greater(sums.primal, beyond);
   sums.dual = greater(sums.dual, off);
@@ -132,7 +137,9 @@ void add_column(const ColumnsAt& columns, At at, ColumnSums<E>& sums) {
     const E relative = magnitude(z) / size, part = distance / (unit + magnitude(bound));
     const E least = magnitude(z) < distance ? magnitude(z) : distance;
     sums.natural += least * least;
-    sums.complementarity = greater(sums.complementarity, relative < part ? relative : part);
+    const E lesser = relative < part ? relative : part;
+    sums.complementarity = greater(sums.complementarity, lesser);
+    sums.errors += lesser * lesser;
     const E near = clipped(x, lower, upper), beyond = magnitude(x - near);
     sums.primal = greater(sums.primal, beyond);
     sums.outside = greater(sums.outside, beyond / (unit + magnitude(near)));
@@ -141,7 +148,9 @@ void add_column(const ColumnsAt& columns, At at, ColumnSums<E>& sums) {
   // as above
   sums.squares += size - size == E{} ? left * left : E{} + std::numeric_limits<double>::infinity();
   sums.greatest = greater(sums.greatest, magnitude(left));
-  sums.stationarity = greater(sums.stationarity, magnitude(left) / size);
+  const E error = magnitude(left) / size;
+  sums.stationarity = greater(sums.stationarity, error);
+  sums.errors += error * error;
   sums.product += product;
   sums.sizes += terms;
 }

@@ -1,6 +1,7 @@
 // The Python module: turns the records of model/lowered.py into the classes of the core, and checks them first.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -21,6 +22,7 @@
 #include "sorted_rows.hpp"
 #include "structured_steps.hpp"
 #include "symbolic.hpp"
+#include "units.hpp"
 #include "tiles.hpp"
 
 namespace dapd {
@@ -475,7 +477,7 @@ std::vector<double> rows_of_certificate(nb::tuple table, std::vector<Array> vect
   const auto at = data_of_all(vectors, rows);
   nb::gil_scoped_release released;
   const auto s = certify_rows(phi, {at.at(0), at.at(1), at.at(2), at.at(3), at.at(4), at.at(5)});
-  return {s.squares, s.complementarity, s.outside, s.primal, s.dual, s.conjugate, s.value, s.product, s.sizes};
+  return {s.squares, s.complementarity, s.errors, s.outside, s.primal, s.dual, s.conjugate, s.value, s.product, s.sizes};
 }
 
 // The sums of `ColumnSums`, in its order, from vectors as in `ColumnsAt`.
@@ -486,7 +488,8 @@ std::vector<double> columns_of_certificate(std::vector<Array> vectors) {
   ColumnsAt all{at.at(0), at.at(1), at.at(2), at.at(3), at.at(4), at.at(5)};
   if (at.size() > 6) all.lower = at.at(6), all.upper = at.at(7), all.units = at.at(8);
   const auto s = certify_columns(all, columns);
-  return {s.squares, s.greatest, s.stationarity, s.natural, s.complementarity, s.primal, s.outside, s.product, s.sizes};
+  return {s.squares, s.greatest, s.stationarity, s.natural, s.complementarity,
+          s.errors,  s.primal,   s.outside,      s.product, s.sizes};
 }
 
 // `Products`, in its order, from a matrix as in `make_rows`, x and y.
@@ -527,6 +530,50 @@ void products_of_certificate(nb::tuple record, std::vector<Array> point,
   });
 }
 
+// `UnitsOf::find` from a matrix as in `products_of_certificate` and the data in its order, into x, y, rows and columns;
+// the unit of the objective, or nothing if some numbers are so small that they may be rounding.
+std::optional<double> units_of_data(nb::tuple record, std::vector<Array> data,
+                                    std::vector<nb::ndarray<double, nb::c_contig, nb::device::cpu>> found,
+                                    double rounding, double spread, int hops) {
+  Keeper keep;
+  const auto rows = static_cast<Index>(data.at(0).size()), columns = static_cast<Index>(data.at(2).size());
+  const Index lengths[] = {rows, rows, columns, columns, columns}, sizes[] = {columns, rows, rows, columns};
+  std::vector<Numbers> numbers;
+  for (std::size_t k = 0; k < 5; ++k) {
+    const double* at = data_of_all({data.at(k)}, lengths[k])[0];
+    numbers.emplace_back(at, at + lengths[k]);
+  }
+  for (std::size_t k = 0; k < 4; ++k) {
+    require(static_cast<Index>(found.at(k).size()) == sizes[k], "a result", "has the wrong size");
+  }
+  UnitsOf units{std::move(numbers[0]), std::move(numbers[1]), std::move(numbers[2]), std::move(numbers[3]),
+                std::move(numbers[4]), {}, {}, {}};
+  Roots M{rows, columns, {}};
+  const bool is_dense = kind_of(record) == "dense", transposed = is_dense && nb::cast<bool>(record[2]);
+  if (transposed) std::swap(M.rows, M.columns);
+  const Array values = keep.array(record[is_dense ? 1 : 3]);
+  const auto count = static_cast<Index>(values.size());
+  if (is_dense) {
+    require(count == rows * columns, "the matrix", "has another size than the data");
+  } else {
+    const Array indptr = keep.array(record[1]), indices = keep.array(record[2]);
+    M.starts = data_of<std::int32_t>(indptr), M.places = data_of<std::int32_t>(indices);
+    require(static_cast<Index>(indptr.size()) == rows + 1 && indices.size() == values.size(), "the matrix",
+            "has another size than the data");
+    require_starts(M.starts, rows, indices.size());
+    require_within<std::int32_t>(M.places, M.starts[rows], static_cast<std::int32_t>(columns));
+  }
+  return with_entries<double>(values, [&](auto* entries) -> std::optional<double> {
+    nb::gil_scoped_release released;
+    if (units.is_wide(rounding, spread)) return std::nullopt;
+    M.take(entries, count);
+    units.find(M, transposed, rounding, hops);
+    const Numbers* of[] = {&units.x, &units.y, &units.rows, &units.columns};
+    for (std::size_t k = 0; k < 4; ++k) std::copy(of[k]->begin(), of[k]->end(), found[k].data());
+    return units.objective;
+  });
+}
+
 // Entries and flops of LDLᵀ for a symmetric pattern, and whether all of them were counted.
 std::tuple<double, double, bool> symbolic_cost(Array indptr, Array indices, double fill_limit, double flops_limit) {
   require(indptr.size() > 0 && static_cast<Index>(indptr.size()) <= NUMBERED, "indptr", "is empty or too long");
@@ -552,6 +599,7 @@ NB_MODULE(DAPD_MODULE, module) {
   module.def("rows_of_certificate", &dapd::rows_of_certificate);
   module.def("columns_of_certificate", &dapd::columns_of_certificate);
   module.def("products_of_certificate", &dapd::products_of_certificate);
+  module.def("units_of_data", &dapd::units_of_data);
   module.def("use_blas", [](nb::capsule dgemm, nb::capsule sgemm) {
     dapd::dgemm = reinterpret_cast<dapd::Dgemm>(dgemm.data());
     dapd::sgemm = reinterpret_cast<dapd::Sgemm>(sgemm.data());

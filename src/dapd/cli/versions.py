@@ -6,7 +6,8 @@ import threadpoolctl
 from rich.console import Console
 from rich.table import Table
 
-from dapd.engines import installed, native
+from dapd import core
+from dapd.engines import installed
 from dapd.engines.threads import available, cores
 from dapd.reproduce import machine
 
@@ -29,14 +30,14 @@ def info() -> None:
 
 def _core() -> str:
     """The build of the native core that a solve loads and the others that it could load, or why there is none."""
-    found = native.variants()
+    found = core.variants()
     if not found:
         return (
             "not built, so the slower python engine runs; install a C++20 compiler (g++ or clang++) and reinstall: "
             "pip install --force-reinstall --no-deps --no-cache-dir dapd"
         )
     try:
-        loaded = native.load()
+        loaded = core.load()
     except ValueError as error:
         return str(error)
     name = loaded.__name__.removeprefix("dapd._core_") if loaded else ""

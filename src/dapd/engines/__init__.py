@@ -10,7 +10,8 @@ from typing import Any
 
 from dapd.arguments import near_miss
 from dapd.arrays import on_device
-from dapd.engines.native import FusedDualStep, NativeRunner, variants
+from dapd.core import variants
+from dapd.engines.native import FusedDualStep, NativeRunner
 from dapd.engines.native_blocks import BlockRunner
 from dapd.engines.protocol import CannotRun, NotNative, Runner
 from dapd.engines.python import PythonRunner

@@ -17,7 +17,7 @@ from dapd.engines.block_tables import (
     tabulate_blocks,
     tabulate_joint,
 )
-from dapd.engines.native import load
+from dapd.core import load
 from dapd.engines.protocol import NotNative
 from dapd.methods.base import copy_of
 from dapd.methods.block import BlockMethod

@@ -17,9 +17,10 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from dapd.arrays import Array
+from dapd.core import load
 from dapd.operators.balance import balancing
 from dapd.operators.base import Operator
-from dapd.operators.explicit import Dense, to_power
+from dapd.operators.explicit import Dense, record_of, to_power
 from dapd.operators.sizes import SHEET, raised
 
 ROUNDING = 1e-13  # part of the greatest number of its kind below which a number may be rounding
@@ -52,7 +53,19 @@ class Data(NamedTuple):
 
 
 def natural_units(data: Data, M: Operator) -> Units:
-    """The units of a problem.
+    """The units of a problem; by the native core if it can, since `plain_units` takes many calls."""
+    core, record = load(), record_of(M)
+    if core is None or record is None or data.rows.ndim > 1 or record[-1 if record[0] == "csr" else 1].size > SHEET:
+        return plain_units(data, M)
+    height, width = M.shape
+    found = [np.empty(length) for length in (width, height, height, width)]
+    numbers = [np.ascontiguousarray(part, np.float64) for part in data]
+    objective = core.units_of_data(record, numbers, found, ROUNDING, SPREAD, HOPS)
+    return plain_units(data, M) if objective is None else Units(*found, np.float64(objective))
+
+
+def plain_units(data: Data, M: Operator) -> Units:
+    """The units of a problem, by NumPy, for any M.
 
     A number that belongs to x_j, y_i, a row or a column is a unit there. Others follow from M by means over the entries
     of a column or row: rows with units β_i give x_j the mean of β_i/|M_ij|, and columns with units ξ_j give row i the

@@ -213,3 +213,17 @@ def short_indices(indptr: Array, indices: Array) -> tuple[Array, Array]:
     short = indices.size <= greatest and (indices.dtype == np.int32 or indices.max(initial=0) <= greatest)
     wanted = np.dtype(np.int32 if short else np.int64)
     return as_entries(indptr, wanted), as_entries(indices, wanted)
+
+
+def record_of(M: Operator) -> tuple[Any, ...] | None:
+    """A matrix as the core reads it, if it need not be copied."""
+    if isinstance(M, Dense) and M.matrix.size and (M.matrix.flags.c_contiguous or M.matrix.flags.f_contiguous):
+        entries = M.matrix if M.matrix.flags.c_contiguous else M.matrix.T
+        return ("dense", entries, not M.matrix.flags.c_contiguous) if _is_plain(entries) else None
+    if isinstance(M, Sparse) and M.matrix.indices.dtype == M.matrix.indptr.dtype == np.int32:
+        return ("csr", M.matrix.indptr, M.matrix.indices, M.matrix.data) if _is_plain(M.matrix.data) else None
+    return None
+
+
+def _is_plain(entries: Array) -> bool:
+    return bool(entries.dtype in (np.float32, np.float64) and entries.flags.aligned and entries.dtype.isnative)

@@ -17,7 +17,7 @@ import scipy
 
 import dapd
 from dapd import theory
-from dapd.engines import native
+from dapd import core
 from dapd.experiments import reference
 from dapd.model.problem import Problem
 from dapd.reproduce import sources
@@ -144,8 +144,8 @@ def compute(run: Run, experiment: Experiment, show: Callable[[float], None] | No
 @cache
 def made_by() -> str:
     """What defines a result: the versions of the libraries, the build of the core, the digest of the sources."""
-    core = native.load()
-    build = core.__name__.rpartition("_")[2] if core else "none"
+    loaded = core.load()
+    build = loaded.__name__.rpartition("_")[2] if loaded else "none"
     return (
         f"dapd {dapd.__version__} (sources {sources.digest()}, core {build}), numpy {np.__version__}, "
         f"scipy {scipy.__version__}"

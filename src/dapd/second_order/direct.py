@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -40,11 +40,12 @@ PER_FLOP_IN_PANELS = 2e-10  # seconds per flop of it
 ITERATIONS, MOST_ITERATIONS = 20, 100  # usually, and at most in one attempt
 MOST_ENTRIES = 1 << 26  # data beyond this are not even converted
 
-# Settings tried in turn until the answer is good. Regularised, the LISWET problems stall; scaled, QSIERRA does. Steps
-# that solve their equations only to ROUGHLY take a sixth less time, and no more of them are needed.
-ROUGHLY = 1e-8
+# Settings tried in turn until the answer is good. Steps that solve their equations as a regularised factorisation does,
+# without refinement, take a sixth less time, and longer steps are fewer; where there is one step only, it is refined.
+# Regularised, the LISWET problems stall; scaled, QSIERRA does.
+ONE_STEP: dict[str, Any] = {"iterative_refinement_reltol": 1e-8, "iterative_refinement_abstol": 1e-8}
 WITHOUT_CONES: tuple[dict[str, Any], ...] = (
-    {"iterative_refinement_reltol": ROUGHLY, "iterative_refinement_abstol": ROUGHLY},
+    {"iterative_refinement_enable": False, "max_step_fraction": 0.999},
     {"static_regularization_enable": False, "tol_gap_rel": FINEST},
     {"equilibrate_enable": False, "tol_gap_rel": FINEST},
 )
@@ -116,18 +117,17 @@ def _ordering(kkt: Any) -> float:
     return PER_SQUARE * float(np.sum(degrees[degrees < DENSE_ROW * math.sqrt(size)] ** 2))
 
 
-def solve(
+def attempts(
     problem: Problem,
     *,
     tol: float = 1e-9,
     tol_absolute: float = 0.0,
     time_limit: float = math.inf,
     max_iterations: int = 300,
-    excess: Callable[[Answer], float] | None = None,
     form: Conic | None = None,
     by_columns: bool = False,
-) -> Answer:
-    """Solve with Clarabel.
+) -> Iterator[Answer]:
+    """Solve with Clarabel, and again with other settings for as long as another answer is asked for.
 
     Parameters
     ----------
@@ -136,38 +136,37 @@ def solve(
     tol, tol_absolute : float
         What the certificate should meet, relative and absolute; 0 is no tolerance.
     time_limit : float
-        Seconds, checked once per iteration.
+        Seconds for all attempts, checked once per iteration.
     max_iterations : int
         Factorisations in all attempts.
-    excess : function of an Answer, optional
-        How many times too large its certificate is; infinite if its ray proves nothing. While it is above 1, other
-        settings are tried, and the best answer is returned. Without it, there is one attempt.
     form : Conic, optional
         `conic(problem)`, if it is known already.
     by_columns : bool
         Factorise with qdldl; by default Clarabel chooses.
 
-    Returns
-    -------
+    Yields
+    ------
     Answer
-        Not checked here. If it is infeasible or unbounded, it has the ray, and x and y are zero.
+        Of each attempt, not checked here. If it is infeasible or unbounded, it has the ray, and x and y are zero.
     """
     form = form or conic(problem)
     if form is None:
         raise TypeError("the problem has no conic form; it needs a quadratic f, rows, boxes or balls, an explicit M")
-    best, least, iterations, end = None, math.inf, 0, perf_counter() + time_limit
-    for changes in WITH_CONES if form.cones.size else WITHOUT_CONES:
+    chosen = {"direct_solve_method": "qdldl"} if by_columns else {}
+    iterations, end = 0, perf_counter() + time_limit
+    for changes in _settings_in_turn(form):
         left = max_iterations - iterations, end - perf_counter()
-        chosen = {"direct_solve_method": "qdldl"} if by_columns else {}
         found = _attempt(problem, form, (tol, tol_absolute), *left, changes | chosen)
         iterations += found.iterations
-        measured = 0.0 if excess is None else excess(found)
-        if best is None or measured < least:
-            best, least = found, measured
-        if measured <= 1 or perf_counter() >= end or iterations >= max_iterations:
-            break
-    assert best is not None
-    return best._replace(iterations=iterations)
+        yield found
+        if perf_counter() >= end or iterations >= max_iterations:
+            return
+
+
+def _settings_in_turn(form: Conic) -> tuple[dict[str, Any], ...]:
+    if form.cones.size:
+        return WITH_CONES
+    return WITHOUT_CONES if form.nonnegative else (ONE_STEP, *WITHOUT_CONES[1:])
 
 
 def _attempt(

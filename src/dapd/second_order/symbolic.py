@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.engines.native import load
+from dapd.core import load
 from dapd.second_order.ordering import MinimumDegree, envelope
 
 SLOW = 3_000  # unknowns for which the ordering in plain Python takes about a second

@@ -37,6 +37,7 @@ class Certificate(NamedTuple):
     gap_error: float  # the gap, relative to the sizes of its terms
     primal: float  # distance of Mx − b from dom φ*, and of x from its bounds, ∞-norm
     dual: float  # the greater of ‖∇f(x) + Mᵀy + z‖∞ and the distance of y from dom φ, ∞-norm
+    typical_error: float  # the root mean square of these errors over the columns, or the rows if that is greater
     distance: float  # a proven bound on ‖x − x*‖₂; inf if too little is known
     accuracy: str = SOLUTION  # what `error` counts
 
@@ -54,7 +55,7 @@ class Certificate(NamedTuple):
 
     @property
     def solution_error(self) -> float:
-        """The error with accuracy "solution", by which iterations are steered whatever ends them."""
+        """The error with accuracy "solution", by which points are compared whatever ends an iteration."""
         return self._replace(accuracy=SOLUTION).error
 
     def excess(self, tol: float, tol_absolute: float) -> float:
@@ -166,6 +167,7 @@ def certify(
         gap_error=gap_error,
         primal=max(rows.primal, columns.primal),
         dual=max(columns.greatest, rows.dual),
+        typical_error=max(columns.errors, rows.errors),
         distance=bound,
         accuracy=accuracy,
     )

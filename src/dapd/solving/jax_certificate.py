@@ -63,7 +63,7 @@ def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
     columns = _column_sums(measured, x, placed.f.grad(x), at)
     residual, sizes = at.Mx - placed.b, measured.rows + at.rows
     parts = placed.phi.each(_row_sums, y, residual, sizes, measured.duals + abs(y), placed.b)
-    rows = _together(parts.reshape(-1, len(RowSums._fields)))
+    rows = _together(parts.reshape(-1, len(RowSums._fields)), y.size)
     gap = abs(rows.conjugate + rows.value + rows.product + columns.product)
     size = abs(rows.conjugate) + abs(rows.value) + rows.sizes + columns.sizes
     gap = jnp.where(jnp.isfinite(gap), gap + EPSILON * size, jnp.nan)
@@ -78,6 +78,7 @@ def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
             gap / (jnp.minimum(size, measured.most) + measured.objective),
             jnp.maximum(rows.primal, columns.primal),
             jnp.maximum(columns.greatest, rows.dual),
+            jnp.maximum(columns.errors, rows.errors),
         ]
     )
 
@@ -103,17 +104,28 @@ def _column_sums(measured: Measured, x: Array, grad: Array, at: Products) -> Col
         primal = abs(x - near)
         outside = _relative(primal, limits.primal + abs(x) + abs(near))
         products, terms = products + z * bound, terms + abs(z * bound)
-    sums = [left * left, natural * natural, products, terms]
-    found, most = _reduced(sums, [abs(left), _relative(abs(left), size), complementarity, primal, outside])
-    squares, natural, product, terms = found
+    relative = _relative(abs(left), size)
+    sums = [left * left, natural * natural, relative**2 + complementarity**2, products, terms]
+    found, most = _reduced(sums, [abs(left), relative, complementarity, primal, outside])
+    squares, natural, errors, product, terms = found
     greatest, stationarity, complementarity, primal, outside = most
+    lengths = jnp.sqrt(squares), jnp.sqrt(natural), jnp.sqrt(errors / max(1, x.size))
     return ColumnSums(
-        jnp.sqrt(squares), greatest, stationarity, jnp.sqrt(natural), complementarity, primal, outside, product, terms
+        lengths[0],
+        greatest,
+        stationarity,
+        lengths[1],
+        complementarity,
+        lengths[2],
+        primal,
+        outside,
+        product,
+        terms,
     )
 
 
 def _row_sums(phi: Any, y: Array, residual: Array, rows: Array, duals: Array, b: Array) -> Array:
-    """`RowSums` of the rows of one part of φ, with the square of the norm."""
+    """`RowSums` of the rows of one part of φ, with squares where it has roots."""
     rows, duals = phi.pooled(rows), phi.pooled(duals)
     steps = duals / rows
     near, image = phi.project(y), phi.project_conjugate(residual)
@@ -121,18 +133,19 @@ def _row_sums(phi: Any, y: Array, residual: Array, rows: Array, duals: Array, b:
     relative = _relative(phi.pooled(abs(away) + EPSILON * abs(y)), jnp.minimum(duals, steps * rows))
     beyond, off = abs(residual - image), abs(y - near)
     outside = jnp.maximum(_relative(phi.pooled(beyond), rows), _relative(phi.pooled(off), duals))
-    sums = move * move, phi.conjugates(image), phi.values(near), b * near, abs(b * near)
+    sums = move * move, relative * relative, phi.conjugates(image), phi.values(near), b * near, abs(b * near)
     by_row = [v if v.shape == y.shape else jnp.zeros_like(y) for v in sums]
     found, (error, out, primal, dual) = _reduced(by_row, [relative, outside, beyond, off])
     by_group = [jnp.sum(v) if v.shape != y.shape else one for v, one in zip(sums, found, strict=True)]
-    return jnp.stack(RowSums(by_group[0], error, out, primal, dual, *by_group[1:]))
+    return jnp.stack(RowSums(by_group[0], error, by_group[1], out, primal, dual, *by_group[2:]))
 
 
-def _together(parts: Array) -> RowSums:
+def _together(parts: Array, count: int) -> RowSums:
     """The numbers of all rows, from those of each part of φ."""
     sums, greatest = RowSums(*jnp.sum(parts, axis=0)), RowSums(*jnp.max(parts, axis=0))
     return sums._replace(
         feasibility=jnp.sqrt(sums.feasibility),
+        errors=jnp.sqrt(sums.errors / max(1, count)),
         complementarity=greatest.complementarity,
         outside=greatest.outside,
         primal=greatest.primal,

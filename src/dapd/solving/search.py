@@ -10,7 +10,7 @@ import numpy as np
 from dapd.arrays import Array, on_host
 from dapd.clock import perf_counter
 from dapd.model.problem import Problem
-from dapd.solving.certificate import SOLUTION
+from dapd.solving.certificate import SOLUTION, Certificate
 from dapd.solving.device import Judge, judge_of
 from dapd.solving.loop import Info
 from dapd.spectrum.estimate import Spectrum
@@ -41,6 +41,7 @@ class Search:
         self.kept = {} if kept is None else kept  # set-ups that these use again
         self.began = perf_counter()
         self.best: Info | None = None
+        self.last: Certificate  # of the last point
         self.error = self.much_better = math.inf  # of the best point, and when it last fell by more than rounding may
         self.slowdown = 1.0  # how much slower this machine is at the moment than predictions assume
         self.iterations = self.gradients = self.products = 0
@@ -60,10 +61,9 @@ class Search:
         """
         with np.errstate(all="ignore"):
             x, y, certificate = (judging or self.judging).look(x, y, with_distance=False)
-        error = certificate.solution_error
-        error = math.inf if math.isnan(error) else max(error, TINY)
-        error = 0.0 if certificate.meets(*self.tolerances) else error
+        error = self._outside(certificate, certificate.solution_error)
         self.judged += 1
+        self.last = certificate
         if (
             self.best is None
             or error < self.error
@@ -74,6 +74,20 @@ class Search:
             if not error > (1 - ROUNDED) * self.much_better:  # less may be rounding
                 self.much_better, self.judged_at_best = error, self.judged
         return error
+
+    def guide(self, x: Array, y: Array, judging: Judge | None = None) -> float:
+        """As `judge`, but the typical error, which shows progress where a single entry keeps the greatest one near 1."""
+        return self.typical(self.last) if math.isfinite(self.judge(x, y, judging)) else math.inf
+
+    def typical(self, certificate: Certificate) -> float:
+        """The typical error of a point that is finite, or 0 if it meets a tolerance."""
+        return self._outside(certificate, certificate.typical_error)
+
+    def _outside(self, certificate: Certificate, error: float) -> float:
+        """An error that is 0 only if a tolerance is met, and inf instead of NaN."""
+        if certificate.meets(*self.tolerances):
+            return 0.0
+        return math.inf if math.isnan(error) else max(error, TINY)
 
     def complete(self, look: Info) -> Info:
         """A point with the distance in its certificate, which points are judged without."""

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dapd.arrays import EPSILON, Array
-from dapd.engines.native import load
+from dapd.core import load
 from dapd.model import ask
 from dapd.model.problem import Problem
 from dapd.model.sizes import multipliers_of_bounds
 from dapd.operators.base import Operator
-from dapd.operators.explicit import Dense, Sparse
+from dapd.operators.explicit import record_of
 from dapd.operators.stacked import RowBlocks
 from dapd.solving.measure import greatest, norm, pieces, worst
 
@@ -34,6 +34,7 @@ class RowSums(NamedTuple):
 
     feasibility: Number  # ‖y − prox_φ(y + Mx − b)‖₂
     complementarity: Number  # the worst row of Mx − b ∈ ∂φ(y), relative to its own size
+    errors: Number  # the root mean square of all rows, each relative to its own size
     outside: Number  # the worst of |Mx − b − r|_i/R_i and |y − q|_i/Y_i
     primal: Number  # ‖Mx − b − r‖∞
     dual: Number  # ‖y − q‖∞
@@ -51,6 +52,7 @@ class ColumnSums(NamedTuple):
     stationarity: Number  # the greatest |∇f + Mᵀy + z|_j relative to its own size
     natural: Number  # ‖min(|z|, distance of x from the bound of z)‖₂
     complementarity: Number  # the greatest of the same, each relative to its own size
+    errors: Number  # the root mean square of both over all columns, each relative to its own size
     primal: Number  # how far x is outside its bounds, ∞-norm
     outside: Number  # the same relative to its own size
     product: Number  # xᵀ∇f + Σ_j sup{z_j x_j : lower_j ≤ x_j ≤ upper_j}
@@ -80,7 +82,7 @@ def _products(M: Operator, x: Array, y: Array) -> tuple[Array, Array, Array, Arr
             sum(pulls[1:], pulls[0]),
             sum(pull_sizes[1:], pull_sizes[0]),
         )
-    record = _record(M)
+    record = record_of(M)
     core = load() if record is not None else None
     if core is not None:
         Mx, rows, Mty, columns = np.empty(M.shape[0]), np.empty(M.shape[0]), np.empty(M.shape[1]), np.empty(M.shape[1])
@@ -99,20 +101,6 @@ def plain_products(M: Operator, x: Array, y: Array) -> tuple[Array, Array, Array
     return Mx, abs(Mx) if rows is None else rows, Mty, abs(Mty) if columns is None else columns
 
 
-def _record(M: Operator) -> tuple[Any, ...] | None:
-    """A matrix as the core reads it, if it need not be copied."""
-    if isinstance(M, Dense) and M.matrix.size and (M.matrix.flags.c_contiguous or M.matrix.flags.f_contiguous):
-        entries = M.matrix if M.matrix.flags.c_contiguous else M.matrix.T
-        return ("dense", entries, not M.matrix.flags.c_contiguous) if _is_plain(entries) else None
-    if isinstance(M, Sparse) and M.matrix.indices.dtype == M.matrix.indptr.dtype == np.int32:
-        return ("csr", M.matrix.indptr, M.matrix.indices, M.matrix.data) if _is_plain(M.matrix.data) else None
-    return None
-
-
-def _is_plain(entries: Array) -> bool:
-    return bool(entries.dtype in (np.float32, np.float64) and entries.flags.aligned and entries.dtype.isnative)
-
-
 def balanced_step(problem: Problem, y: Array, at: Products) -> BalancedStep:
     """The sizes of the rows, as in `certify`."""
     phi, sizes = problem.phi, problem.sizes
@@ -128,7 +116,8 @@ def measure_rows(problem: Problem, y: Array, at: Products) -> RowSums:
         vectors = at.Mx, problem.b, y, problem.sizes.rows, problem.sizes.duals, at.rows
         found = core.rows_of_certificate(tuple(problem.row_table), _contiguous(*vectors))
         if all(map(math.isfinite, found)):  # else NumPy knows better what has overflowed
-            return RowSums(math.sqrt(found[0]), *found[1:])
+            squares, worst_row, errors, *others = found
+            return RowSums(math.sqrt(squares), worst_row, _root_mean(errors, y.size), *others)
     return plain_rows(problem, y, at)
 
 
@@ -139,10 +128,12 @@ def plain_rows(problem: Problem, y: Array, at: Products) -> RowSums:
     fixed = ask.prox(phi, y + residual, 1.0)
     away = abs(y - ask.prox(phi, y + balance.steps * residual, balance.steps)) + EPSILON * abs(y)
     near, image = phi.project(y), phi.project_conjugate(residual)
+    errors = phi.pooled(away), np.minimum(balance.duals, balance.steps * balance.rows)
     beyond = worst(phi.pooled(abs(residual - image)), balance.rows), worst(phi.pooled(abs(y - near)), balance.duals)
     return RowSums(
         feasibility=norm(y - fixed),
-        complementarity=worst(phi.pooled(away), np.minimum(balance.duals, balance.steps * balance.rows)),
+        complementarity=worst(*errors),
+        errors=_root_mean(_squares(*errors), y.size),
         outside=max(beyond),
         primal=greatest(residual - image),
         dual=greatest(y - near),
@@ -162,8 +153,9 @@ def measure_columns(problem: Problem, x: Array, grad: Array, at: Products) -> Co
         vectors = x, grad, at.Mty, at.columns, sizes.columns, sizes.slopes, *bounds
         found = core.columns_of_certificate(_contiguous(*vectors))
         if all(map(math.isfinite, found)):
-            squares, peak, error, natural, *others = found
-            return ColumnSums(math.sqrt(squares), peak, error, math.sqrt(natural), *others)
+            squares, peak, error, natural, part, errors, *others = found
+            mean = _root_mean(errors, x.size)
+            return ColumnSums(math.sqrt(squares), peak, error, math.sqrt(natural), part, mean, *others)
     return plain_columns(problem, x, grad, at)
 
 
@@ -176,6 +168,7 @@ def plain_columns(problem: Problem, x: Array, grad: Array, at: Products) -> Colu
         norm=norm(sums.norm),
         greatest=greatest(sums.greatest),
         natural=norm(sums.natural),
+        errors=_root_mean(float(sums.errors.sum()), x.size),
         product=float(sums.product.sum()),
         sizes=float(sums.sizes.sum()),
         **most,
@@ -187,7 +180,7 @@ def _some_columns(problem: Problem, x: Array, grad: Array, at: Products, piece: 
     x, grad, slopes = x[piece], grad[piece], grad[piece] + at.Mty[piece]
     size = sizes.columns[piece] + abs(grad) + at.columns[piece]
     product, terms = float(x @ grad), float(abs(x) @ (abs(grad) + sizes.slopes[piece]))
-    natural = complementarity = primal = outside = 0.0
+    natural = complementarity = primal = outside = errors = 0.0
     left = slopes
     if limits is not None:
         lower, upper, unit = limits.lower[piece], limits.upper[piece], limits.primal[piece]
@@ -196,15 +189,35 @@ def _some_columns(problem: Problem, x: Array, grad: Array, at: Products, piece: 
         lengths = unit + abs(x) + abs(end)
         away = abs(x - end) * (z != 0)
         natural = norm(np.minimum(abs(z), away))
-        complementarity = worst(np.minimum(abs(z) / size, away / lengths), np.ones(x.size))
+        parts = np.minimum(abs(z) / size, away / lengths), np.ones(x.size)
+        complementarity, errors = worst(*parts), _squares(*parts)
         beyond = np.maximum(np.maximum(lower - x, x - upper), 0.0)
         near = np.clip(x, lower, upper)
         primal, outside = greatest(beyond), worst(beyond, unit + abs(x) + abs(near))
         product += float(z @ end)
         terms += float(abs(z) @ abs(end))
+    errors += _squares(left, size)
     return ColumnSums(
-        norm(left), greatest(left), worst(abs(left), size), natural, complementarity, primal, outside, product, terms
+        norm(left),
+        greatest(left),
+        worst(abs(left), size),
+        natural,
+        complementarity,
+        errors,
+        primal,
+        outside,
+        product,
+        terms,
     )
+
+
+def _squares(errors: Array, sizes: Array) -> float:
+    relative = errors / sizes
+    return float(relative @ relative)
+
+
+def _root_mean(squares: float, count: int) -> float:
+    return math.sqrt(squares / count) if count else 0.0
 
 
 def _contiguous(*vectors: Array) -> list[Array]:

@@ -1,4 +1,4 @@
-"""The direct way: one call of Clarabel's interior point."""
+"""The direct way: Clarabel's interior point."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from dapd.clock import perf_counter
-from dapd.engines.native import MISSING, load
+from dapd.core import MISSING, load
 from dapd.engines.protocol import Engine
 from dapd.second_order import direct
 from dapd.second_order.conic import Conic, conic, entries_of
@@ -29,6 +29,7 @@ class Direct(Way):
         self.form: Conic | None = None
         self.seconds: float | None = None
         self.by_columns = False
+        self.attempted: float | None = None  # seconds of the last attempt
         count = entries_of(search.problem) if direct.is_installed() else None
         if count is not None:
             least = direct.least_seconds(search.problem, count)
@@ -56,15 +57,12 @@ class Direct(Way):
             return math.inf
         return self.seconds if math.isfinite(self.seconds) else UNKNOWN * self.limit
 
-    def _excess(self, found: direct.Answer) -> float:
-        """How an answer is ranked; above 1, another is wanted."""
-        if found.ray is not None:
-            return math.inf
-        error = self.search.judge(found.x, found.y)
-        return 1.0 + error if error else 0.0
+    def expected(self) -> float:
+        """As predicted, and after an attempt that did not suffice what that took, since others take as long."""
+        return super().expected() if self.attempted is None else self.attempted
 
     def start(self) -> Iterator[Advance]:
-        """One call, as soon as it is known how long that takes."""
+        """Attempt after attempt, as soon as it is known how long the first one takes."""
         search = self.search
         self.form = self.form or conic(search.problem)
         while self.seconds == math.inf and self.limit < FAR_AHEAD:
@@ -76,21 +74,20 @@ class Direct(Way):
             self.seconds = None
             return
         tol, tol_absolute = search.tolerances
-        answer = direct.solve(
+        began = perf_counter()
+        for answer in direct.attempts(
             search.problem,
             tol=tol,
             tol_absolute=tol_absolute,
-            time_limit=search.deadline - perf_counter(),
+            time_limit=search.deadline - began,
             max_iterations=search.limit - search.iterations,
-            excess=self._excess,
             form=self.form,
             by_columns=self.by_columns,
-        )
-        search.iterations += answer.iterations
-        self.seconds = None  # it will not do better
-        if answer.status == "infeasible":
-            yield partial(Moved, None, answer.ray)
-        elif answer.status == "unbounded":
-            yield partial(Moved, answer.ray, None)
-        else:
-            yield partial(Moved, None, None)
+        ):
+            search.iterations += answer.iterations
+            if answer.ray is None:
+                search.judge(answer.x, answer.y)
+            self.attempted, began = perf_counter() - began, perf_counter()
+            rays = {"infeasible": (None, answer.ray), "unbounded": (answer.ray, None)}
+            yield partial(Moved, *rays.get(answer.status, (None, None)))
+        self.seconds = self.attempted = None  # it will not do better

@@ -10,7 +10,7 @@ import numpy as np
 from dapd import theory
 from dapd.arrays import Array
 from dapd.engines import is_on_mesh
-from dapd.engines.native import load
+from dapd.core import load
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
@@ -114,8 +114,8 @@ class FirstOrder(Way):
         made = [0, 0, 0]
         for epoch in restarts(
             problem,
-            lambda x, y: search.judge(x, y, judging),
-            start_error=search.error if judging.returns_exactly else None,
+            lambda x, y: search.guide(x, y, judging),
+            start_error=search.typical(best.certificate) if judging.returns_exactly else None,
             s_max=spectrum.s_max,
             s_min=spectrum.s_min or None,
             start=judging.start(best.x, best.y),

@@ -8,7 +8,7 @@ from functools import partial
 
 from dapd.blas import MANY
 from dapd.clock import perf_counter
-from dapd.engines.native import MISSING, load
+from dapd.core import MISSING, load
 from dapd.engines.protocol import Engine
 from dapd.model.smooth import LeastSquares, Quadratic
 from dapd.second_order.choose import ENTRY, banded_step_seconds, dense_multiplications, dense_seconds, overhead
