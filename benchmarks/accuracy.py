@@ -36,7 +36,8 @@ def report(verdicts: list[Verdict]) -> None:
     share, false = len(optimal) / len(verdicts), sum(map(wrong, verdicts))
     print(f"{len(verdicts):10,} {share:9.2%} {false:6} {error:12.2e} {objective:10.2e} {seconds:6.2f} s")
     print(dict(Counter(found.status for found in verdicts)))
-    for found in [v for v in verdicts if wrong(v) or v.status != "optimal"][:SHOWN]:
+    shown = [v for v in verdicts if wrong(v)] + [v for v in verdicts if v.status != "optimal" and not wrong(v)]
+    for found in shown[:SHOWN]:
         numbers = f"error {found.error:.1e}, objective {found.objective:.1e}, {found.seconds:.1f} s"
         print(f"  {found.name}: {found.status}, {numbers}", *found.faults)
 

@@ -16,8 +16,8 @@ import rich.console
 import dapd
 from command_line import run
 from cores import needs_core
-from dapd.cli import paper
 from dapd import core
+from dapd.cli import paper
 from dapd.engines import ENGINES
 from dapd.engines.threads import available
 from dapd.reproduce import Progress, catalogue, sessions

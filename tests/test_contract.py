@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 import dapd
-from dapd.engines import ENGINES
 from dapd.core import variants
+from dapd.engines import ENGINES
 from dapd.methods.block import BlockMethod
 from dapd.solving.certificate import certify
 from instances import COLUMNS, PHIS, ROWS, dual_pair, hessian, matrix

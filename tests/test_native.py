@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 import dapd
-from dapd.engines import records
 from dapd.core import load, variants
+from dapd.engines import records
 from dapd.engines.native import FusedDualStep, NotNative, coupling
 from dapd.engines.records import fills_vectors, moves_on, scattered
 from dapd.operators.base import Operator

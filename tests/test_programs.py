@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dapd
-from dapd.engines import bind
 from dapd.core import load, variants
+from dapd.engines import bind
 from dapd.engines.native import NativeRunner
 from dapd.engines.program import COMBINE, DUAL_STEP, GRADIENT, LONGEST_STEP, MOST, trace
 from dapd.methods.base import spaces

@@ -9,6 +9,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.clock import perf_counter, pulse
+from dapd.core import load
 from dapd.engines.block_tables import (
     BlockMatrix,
     JointFunction,
@@ -17,7 +18,6 @@ from dapd.engines.block_tables import (
     tabulate_blocks,
     tabulate_joint,
 )
-from dapd.core import load
 from dapd.engines.protocol import NotNative
 from dapd.methods.base import copy_of
 from dapd.methods.block import BlockMethod

@@ -58,10 +58,10 @@ def natural_units(data: Data, M: Operator) -> Units:
     if core is None or record is None or data.rows.ndim > 1 or record[-1 if record[0] == "csr" else 1].size > SHEET:
         return plain_units(data, M)
     height, width = M.shape
-    found = [np.empty(length) for length in (width, height, height, width)]
+    x, y, rows, columns = found = [np.empty(length) for length in (width, height, height, width)]
     numbers = [np.ascontiguousarray(part, np.float64) for part in data]
     objective = core.units_of_data(record, numbers, found, ROUNDING, SPREAD, HOPS)
-    return plain_units(data, M) if objective is None else Units(*found, np.float64(objective))
+    return plain_units(data, M) if objective is None else Units(x, y, rows, columns, np.float64(objective))
 
 
 def plain_units(data: Data, M: Operator) -> Units:

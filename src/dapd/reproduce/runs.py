@@ -16,8 +16,7 @@ import numpy as np
 import scipy
 
 import dapd
-from dapd import theory
-from dapd import core
+from dapd import core, theory
 from dapd.experiments import reference
 from dapd.model.problem import Problem
 from dapd.reproduce import sources

@@ -11,6 +11,7 @@ from dapd.arrays import Array, on_device, on_host
 from dapd.model.problem import Problem
 from dapd.presolve import Presolve
 from dapd.solving.certificate import SOLUTION, Certificate, certify, objective
+from dapd.solving.ends import may_be_ray
 from dapd.spectrum.estimate import Spectrum
 
 if TYPE_CHECKING:
@@ -86,8 +87,9 @@ class OnHost:
         return x - x_before, y - y_before
 
     def may_be_ray(self, direction: Array) -> bool:
-        """Always: the check itself is here too."""
-        return True
+        """Whether products that are small, taken for zero, would make it one."""
+        with np.errstate(all="ignore"):
+            return may_be_ray(self.problem, direction)
 
     def may_descend(self, x: Array, direction: Array) -> bool:
         """Unless f is strongly convex."""

@@ -30,6 +30,7 @@ OUTWARD = 1e6  # a proof holds for every point up to this many times farther out
 SLIGHT = 1e-9  # part of the size of its terms that a sum must exceed to count as more than rounding
 FARTHEST = 1e3  # times what is usual: more of x does not count as the size of a term
 NEARLY = 1e-6  # part of the usual terms of a row by which a point may miss it that shows that some point is feasible
+WORTH_CHECKING = 0.1  # part of the sizes of their terms up to which products may be left for a direction to be checked
 ROUGH = 0.01  # part of their terms up to which products may be left for a correction to be tried
 DOUBT = 10  # times what the products that do not cancel yet can explain, that the gain must be for a correction to pay
 CUTS = (0.0, 1e-9, 1e-6, 1e-3)  # parts of the longest entry below which entries of a direction are set to zero
@@ -79,6 +80,25 @@ def proves_infeasible(problem: Problem, x: Array, direction: Array, deadline: fl
         deadline,
     )
     return None if ray is None else ray * rows
+
+
+def may_be_ray(problem: Problem, direction: Array) -> bool:
+    """Whether a direction of y is worth the check of `proves_infeasible`, which takes much longer.
+
+    So if −bᵀd − φ∞(d) exceeds the supremum of −(Mᵀd)ᵀx, products for which that would be infinite left out, and if
+    these are small.
+    """
+    problem = problem.unstacked
+    d = problem.phi.project_recession(on_host(direction)[: problem.rows].astype(np.float64))
+    gain = -float(problem.b @ d) - float(problem.phi.recession(d))
+    if problem.lower is None and not gain > 0:
+        return False
+    image, terms = problem.M.adjoint(d), problem.M.column_sizes(d)
+    ends = np.where(image < 0, problem.bounds[1], problem.bounds[0])
+    endless = np.isinf(ends)
+    gain += float(image @ np.where(endless, 0.0, ends))
+    size = float(np.linalg.norm(d)) if terms is None else greatest(terms)
+    return gain > 0 and greatest(np.where(endless, image, 0.0)) <= WORTH_CHECKING * size
 
 
 def proves_unbounded(problem: Problem, x: Array, direction: Array, deadline: float = math.inf) -> Array | None:

@@ -21,10 +21,10 @@ from dapd.model.sizes import Limits, multipliers_of_bounds
 from dapd.model.sizes import within_bounds as held
 from dapd.presolve.transform import WayBack
 from dapd.solving.certificate import error_of
+from dapd.solving.ends import WORTH_CHECKING
 from dapd.solving.proximal import Oracles, step_of
 from dapd.solving.sums import ColumnSums, Products, RowSums
 
-WORTH_CHECKING = 0.1  # part of the sizes of their terms up to which products may be left for a direction to be checked
 SLACK = 64  # roundings within which a residual counts as one at which φ* is finite
 
 

@@ -76,7 +76,7 @@ class Search:
         return error
 
     def guide(self, x: Array, y: Array, judging: Judge | None = None) -> float:
-        """As `judge`, but the typical error, which shows progress where a single entry keeps the greatest one near 1."""
+        """As `judge`, but the typical error: it falls although a single entry keeps the greatest one near 1."""
         return self.typical(self.last) if math.isfinite(self.judge(x, y, judging)) else math.inf
 
     def typical(self, certificate: Certificate) -> float:

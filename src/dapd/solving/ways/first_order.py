@@ -9,8 +9,8 @@ import numpy as np
 
 from dapd import theory
 from dapd.arrays import Array
-from dapd.engines import is_on_mesh
 from dapd.core import load
+from dapd.engines import is_on_mesh
 from dapd.engines.protocol import Engine
 from dapd.model.lowered import has_valid_lowering
 from dapd.model.problem import Problem
