@@ -425,6 +425,38 @@ def test_clarabel_tries_other_settings_if_an_answer_is_not_good_enough(monkeypat
     assert (result.method, result.converged, len(tried)) == ("clarabel", True, 2)
 
 
+def test_each_attempt_of_clarabel_is_looked_at(monkeypatch):
+    pytest.importorskip("clarabel")
+    attempt, seen = direct._attempt, []
+
+    def ever_better(problem, form, tolerances, limit, seconds, changes):
+        found = attempt(problem, form, tolerances, limit, seconds, changes)
+        made.append(found.iterations)
+        return found._replace(x=found.x + 10.0 ** (-3 * len(made)))
+
+    made = []
+    monkeypatch.setattr(direct, "_attempt", ever_better)
+    result = dapd.solve(isotonic(), callback=lambda info: seen.append((info.iteration, info.certificate.error)))
+    assert result.converged
+    assert [iterations for iterations, _ in seen] == [0, *np.cumsum(made).tolist()]
+    errors = [error for _, error in seen]
+    assert errors == sorted(errors, reverse=True)
+
+
+def test_first_order_steps_are_led_by_the_typical_error_and_end_by_the_greatest():
+    problem = quadratic_problem(PHIS["nonnegative"])
+    search = Search(problem.stacked, (1e-6, 0.0), 100, np.inf, None)
+    x = dapd.solve(problem, tol=1e-12).x
+    y = dapd.solve(problem, tol=1e-12).y
+    assert search.guide(x, y) == search.judge(x, y) == 0.0
+    x[0] += 0.1
+    certificate = certify(problem, x, y)
+    assert search.guide(x, y) == certificate.typical_error
+    assert 1e-6 < certificate.typical_error < search.judge(x, y) == certificate.solution_error
+    x[0] = np.nan
+    assert search.guide(x, y) == np.inf
+
+
 def erratic_clock(most):
     """A clock that each reading advances by up to `most` seconds."""
     rng, now = np.random.default_rng(0), 0.0

@@ -13,8 +13,8 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dapd
 from dapd.engines.protocol import NotNative
-from dapd.solving import auto, doubts
-from dapd.solving.ends import falling_ray, nearly_feasible, proves_infeasible, proves_unbounded
+from dapd.solving import auto, doubts, ends
+from dapd.solving.ends import falling_ray, may_be_ray, nearly_feasible, proves_infeasible, proves_unbounded
 from instances import PHIS, quadratic_problem
 
 KINDS = {"dense": np.asarray, "sparse": sp.csr_array, "matrix-free": aslinearoperator}
@@ -23,6 +23,17 @@ SEEDS = range(6)
 
 def noisy(rng, v, noise):
     return v + noise * np.max(abs(v)) * rng.standard_normal(v.size)
+
+
+def random_flow(nodes=60, edges=240):
+    """Quadratic min-cost flow with capacities."""
+    rng = np.random.default_rng(0)
+    tail = rng.integers(nodes, size=edges)
+    head = (tail + rng.integers(1, nodes, size=edges)) % nodes
+    M = sp.csr_array((np.r_[np.ones(edges), -np.ones(edges)], (np.r_[head, tail], np.r_[0:edges, 0:edges])))
+    x = rng.uniform(0.1, 0.9, edges)
+    f = dapd.Quadratic(rng.uniform(1, 10, edges), rng.standard_normal(edges))
+    return dapd.Problem(f, M, M @ x, bounds=(0.0, 1.0))
 
 
 def infeasible_problem(name, seed, kind=np.asarray, rows=8, columns=12, powers=3):
@@ -93,6 +104,7 @@ def test_directions_near_a_ray_prove_infeasibility(name, kind, noise):
             assert ray is not None
             assert ray.shape == (8,)
             assert is_infeasible_ray(problem, M, ray)
+        assert may_be_ray(problem, 7.0 * direction)
         stacked = problem.stacked
         along = np.concatenate([direction, np.ones(stacked.rows - 8)])
         assert proves_infeasible(stacked, np.zeros(12), along).shape == (8,)
@@ -119,6 +131,18 @@ def test_other_directions_prove_nothing(name, kind):
         for direction in (0 * d, -d, np.nan * d, rng.standard_normal(8), noisy(rng, d, 0.5)):
             ray = proves_infeasible(problem, np.zeros(12), direction)
             assert ray is None or is_infeasible_ray(problem, np.asarray(problem.M.dense()), ray)
+        assert not any(may_be_ray(problem, direction) for direction in (0 * d, np.nan * d))
+        assert kind == "matrix-free" or not may_be_ray(problem, -d)  # whose terms are not known
+
+
+def test_directions_that_cannot_be_rays_are_not_examined(monkeypatch):
+    examined, examine = [], ends._cleaned
+    monkeypatch.setattr(ends, "_cleaned", lambda *given: examined.append(1) or examine(*given))
+    flow = random_flow()
+    assert dapd.solve(flow, engine="native", tol=1e-9).converged
+    assert not examined
+    assert dapd.solve(infeasible_problem("bounds", 0)[0], engine="native").status == "infeasible"
+    assert examined
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
