@@ -14,7 +14,7 @@ import dapd
 from dapd.model.terms import Terms
 
 LONG = np.longdouble
-THETA, FARTHEST = 1e-3, 1e6
+THETA, FARTHEST = 1e-3, 30.0
 ROUNDING = 2.0**-52  # part of the gap's terms below which no gap is claimed
 
 
@@ -205,6 +205,9 @@ def definition(problem: dapd.Problem, x: Any, y: Any, matrix: Any = None) -> Err
     product += x @ slopes
     sizes += abs(x) @ (slope_sizes + abs(slopes)) + abs(conjugate) + abs(value)
     gap = abs(conjugate + value + product) + ROUNDING * sizes
-    counted = min(sizes, FARTHEST * np.sum(units.columns * units.x))
+    data = np.sum(units.columns * units.x) + np.sum(units.y * units.rows)
+    for slope, curvature, lower, upper in zip(slope_sizes, problem.curvature, *problem.bounds, strict=True):
+        data += slope * min(slope / curvature, max(abs(lower), abs(upper))) if curvature > 0 else 0
+    counted = min(sizes, FARTHEST * data)
     found = (*map(np.max, (stationarity, feasibility, comparison)), gap / (counted + THETA * units.objective), gap)
     return Errors(*map(float, (*found, np.max(primal), np.max(beyond))))

@@ -190,7 +190,7 @@ struct UnitsOf {
     x = least_mean(rows, along_columns);
     for (std::size_t j = 0; j < n; ++j) {
       x[j] = lesser_known(primal[j], x[j]);
-      if (x[j] == 0 && curvature[j] > 0) x[j] = quotient(slopes[j], curvature[j]);
+      x[j] = lesser_known(quotient(slopes[j], curvature[j]), x[j]);
       energies[j] = x[j] * std::max(slopes[j], curvature[j] * x[j]);
     }
     const double energy = typical(energies);

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dapd.arguments import SAFE
 from dapd.arrays import Array
 from dapd.batch.condensed import Condensed, condensed
 from dapd.batch.family import Family
@@ -19,7 +20,7 @@ from dapd.engines.jax_functions import PhiOf, RowsOf, TermsOf
 from dapd.engines.jax_maps import DenseMap
 from dapd.model.phi import least_positive
 from dapd.model.problem import Problem
-from dapd.model.sizes import Limits, limits_of, sizes_of
+from dapd.model.sizes import Limits, limits_of, reach_of, sizes_of
 from dapd.model.units import Data, Units, natural_units
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense
@@ -85,7 +86,7 @@ def stacked_condensed(form: Condensed) -> Stacked:
         axes = Placed(_shared(placed.M), _shared(f), phi_axes, 0)
         zero, curvature = np.zeros(form.M.shape[1]), np.ones(form.M.shape[1])
         data = _data(form.rows, form.b, form.lower, form.upper)._replace(slopes=zero, primal=zero, curvature=curvature)
-        sizes = _sizes(_units(data, Dense(np.asarray(form.M)), len(form.b)), data.slopes, form.b)
+        sizes = _sizes(_units(data, Dense(np.asarray(form.M)), len(form.b)), data.slopes, form.b, zero)
     return Stacked(_measured(placed, sizes, None), _measured(axes, _first_axes(sizes), None))
 
 
@@ -93,9 +94,10 @@ def _data(table: PhiTable, b: Array, lower: Array, upper: Array) -> Data:
     """What the rows are compared with, a row per problem."""
     b, lower, upper = (np.asarray(v) for v in np.broadcast_arrays(b, lower, upper))
     none = np.zeros(b.shape)
+    ends = [np.where(abs(side) < SAFE, side, 0.0) for side in (lower, upper)]
     return Data(
-        rows=least_positive(b, *(np.where(table.interval, side, 0.0) for side in (lower, upper))),
-        duals=least_positive(*(np.where(table.interval, 0.0, side) for side in (lower, upper))),
+        rows=least_positive(b, *(np.where(table.interval, side, 0.0) for side in ends)),
+        duals=least_positive(*(np.where(table.interval, 0.0, side) for side in ends)),
         primal=none,
         slopes=none,
         curvature=none,
@@ -107,10 +109,10 @@ def _units(data: Data, M: Operator, count: int) -> Units:
     return natural_units(Data(*(np.broadcast_to(np.asarray(part), (count, np.shape(part)[-1])) for part in data)), M)
 
 
-def _sizes(units: Units, slopes: Array, b: Array) -> list[Array]:
+def _sizes(units: Units, slopes: Array, b: Array, reach: Array) -> list[Array]:
     """The sizes of the data of all problems, in the order of `Measured`."""
     many = np.broadcast_to(slopes, (len(b), slopes.shape[-1]))
-    return [jnp.asarray(part) for part in sizes_of(np.asarray(b), many, units)]
+    return [jnp.asarray(part) for part in sizes_of(np.asarray(b), many, units, reach)]
 
 
 def _measured(placed: Placed, sizes: Sequence[Any], limits: Limits | None) -> Measured:
@@ -154,7 +156,7 @@ def stacked_family(family: Family) -> Stacked | None:
     lower, upper = (np.broadcast_to(np.asarray(side), (count, first.columns)) for side in bounds)
     slopes: Array = first.slopes if family.c is None else abs(family.c.astype(F64))
     data = _data(table, b, table.lower, table.upper)._replace(
-        primal=least_positive(lower, upper), slopes=slopes, curvature=first.curvature
+        primal=least_positive(lower, upper, most=SAFE), slopes=slopes, curvature=first.curvature
     )
     with jax.enable_x64(True):
         placed = place(first, F64)
@@ -166,7 +168,7 @@ def stacked_family(family: Family) -> Stacked | None:
         placed = Placed(placed.M, f, phi, jnp.asarray(b))
         axes = Placed(_shared(placed.M), f_axes, phi_axes, 0)
         units = _units(data, first.M, count)
-        sizes, limits = _sizes(units, slopes, b), None
+        sizes, limits = _sizes(units, slopes, b, reach_of(slopes, first.curvature, lower, upper)), None
         if first.lower is not None:
             limits = Limits(*map(jnp.asarray, limits_of(lower, upper, units, first.dtype)))
         limits_axes = None if limits is None else Limits(*_first_axes(list(limits)))

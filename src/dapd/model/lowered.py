@@ -115,7 +115,7 @@ def _heights(length: int) -> Array:
 def _by_rows(pieces: Sequence[tuple[Piece, int]], rows: int, dtype: Any) -> UnitTable:
     if len(pieces) == 1:
         piece = pieces[0][0]
-        bounds = (np.atleast_1d(np.asarray(bound, dtype)) for bound in (piece.lower, piece.upper))
+        bounds = (np.atleast_1d(np.asarray(bound, dtype, order="C")) for bound in (piece.lower, piece.upper))
         return UnitTable(NO_GROUPS, np.array([piece.code], np.uint8), *bounds)
     table = UnitTable(NO_GROUPS, np.empty(rows, np.uint8), np.empty(rows, dtype), np.empty(rows, dtype))
     for (piece, _), where in zip(pieces, consecutive(length for _, length in pieces), strict=True):

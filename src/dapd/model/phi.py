@@ -195,9 +195,9 @@ def length(value: Any, rows: int) -> float:
     return float(np.linalg.norm(np.broadcast_to(value, np.shape(value) or rows)))
 
 
-def least_positive(*values: Array) -> Array:
-    """The least magnitude of finite entries that are not zero, entry by entry; 0 if there is none."""
-    sizes = [np.where(np.isfinite(v) & (v != 0), abs(v), np.inf) for v in values]
+def least_positive(*values: Array, most: float = np.inf) -> Array:
+    """The least magnitude of entries below `most` that are not zero, entry by entry; 0 if there is none."""
+    sizes = [np.where((abs(v) < most) & (v != 0), abs(v), np.inf) for v in values]
     least = np.minimum.reduce(sizes)
     return np.where(np.isinf(least), 0.0, least)
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.arguments import bounds_of, curvatures, named, partition, vector
+from dapd.arguments import SAFE, bounds_of, curvatures, named, partition, vector
 from dapd.arrays import Array, in_single, on_device
 from dapd.model import ask
 from dapd.model.composed import Stack, is_sum_over_rows
 from dapd.model.lowered import UnitTable, has_valid_lowering, pieces_of, tabulate
 from dapd.model.phi import Phi, as_phi, least_positive
 from dapd.model.proximal import Interval, Zero
-from dapd.model.sizes import Limits, Sizes, limits_of, sizes_of, within_bounds
+from dapd.model.sizes import Limits, Sizes, limits_of, reach_of, sizes_of, within_bounds
 from dapd.model.smooth import Function, Separable
 from dapd.model.terms import Terms
 from dapd.model.units import Data, Units, natural_units
@@ -138,7 +138,7 @@ class Problem:
         data = Data(
             rows=least_positive(self.b.astype(np.float64), of_residual),
             duals=of_y,
-            primal=least_positive(*self.bounds),
+            primal=least_positive(*self.bounds, most=SAFE),
             slopes=self.slopes,
             curvature=self.curvature,
         )
@@ -159,7 +159,8 @@ class Problem:
         units, limits = self.units(), None
         if self.lower is not None and self.upper is not None:
             limits = limits_of(self.lower, self.upper, units, self.dtype)
-        return sizes_of(self.b, self.slopes, units), limits
+        reach = reach_of(self.slopes, self.curvature, *self.bounds)
+        return sizes_of(self.b, self.slopes, units, reach), limits
 
     def within_bounds(self, x: Array, dual: Array) -> Array:
         """The point between the bounds that belongs to x; `dual` may be longer than y, by multipliers of the bounds."""

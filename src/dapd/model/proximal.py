@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dapd.arguments import interval, named, numbers, open_ended
+from dapd.arguments import SAFE, interval, named, numbers, open_ended
 from dapd.arrays import Array, namespace
 from dapd.model.groups import GroupBall
 from dapd.model.lowered import CLIP, KEEP, SHRINK, Piece, Pieces, has_valid_lowering
@@ -308,7 +308,7 @@ def _farthest(lower: Any, upper: Any) -> Any:
 
 def _least_end(rows: int, lower: Any, upper: Any) -> Array:
     """The least magnitude of the finite ends of each row that are not zero; 0 if there is none."""
-    return np.array(least_positive(np.broadcast_to(lower, rows), np.broadcast_to(upper, rows)))
+    return np.array(least_positive(np.broadcast_to(lower, rows), np.broadcast_to(upper, rows), most=SAFE))
 
 
 def _common_size(*values: float | Array) -> int | None:

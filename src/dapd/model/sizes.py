@@ -13,7 +13,7 @@ from dapd.arrays import Array, namespace
 from dapd.model.units import Units
 
 THETA = 1e-3  # part of what is typical that counts in a size beside the terms themselves
-FARTHEST = 1e6  # times what is typical of all columns
+FARTHEST = 30.0  # times what the data say that the terms of the objective are in all
 NEXT = 1e-3  # part of what is typical of x_j, or of a bound, that is next to the bound
 
 
@@ -41,15 +41,22 @@ class Limits(NamedTuple):
     primal: Array  # θ·(typical x_j)
 
 
-def sizes_of(b: Array, slopes: Array, units: Units) -> Sizes:
-    """The sizes, for |∇f(0)| = slopes."""
+def reach_of(slopes: Array, curvature: Array, lower: Array, upper: Array) -> Array:
+    """How far x_j goes for f alone, |∇f_j(0)| over the curvature if that is known, at most to its farther bound."""
+    alone = np.where(curvature > 0, slopes / np.where(curvature > 0, curvature, 1.0), 0.0)
+    return np.minimum(alone, np.maximum(abs(lower), abs(upper)))
+
+
+def sizes_of(b: Array, slopes: Array, units: Units, reach: Array) -> Sizes:
+    """The sizes, for |∇f(0)| = slopes, and how far each x_j goes for f alone."""
+    terms = np.sum(units.columns * units.x + slopes * reach, axis=-1) + np.sum(units.y * units.rows, axis=-1)
     return Sizes(
         rows=abs(b.astype(np.float64)) + THETA * units.rows,
         duals=THETA * units.y,
         columns=slopes + THETA * units.columns,
         slopes=slopes,
         objective=THETA * units.objective,
-        most=FARTHEST * np.sum(units.columns * units.x, axis=-1),
+        most=FARTHEST * terms,
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from dapd.arguments import SAFE
 from dapd.arrays import Array
 from dapd.core import load
 from dapd.operators.balance import balancing
@@ -23,10 +24,14 @@ from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense, record_of, to_power
 from dapd.operators.sizes import SHEET, raised
 
-ROUNDING = 1e-13  # part of the greatest number of its kind below which a number may be rounding
+ROUNDING = 2.0**-49  # part of the greatest number up to which one may be what is left where such numbers cancel
+REST = 1e-13  # the same of the greatest number of its kind in its part of M, where sums of many terms cancel
+DIGITS = 20  # binary ones of what is left, fewer than those of data in float32
 SPREAD = 1e-9  # least part of the greatest number from which none needs that comparison
-DIGITS = 12  # binary ones of what is left if numbers cancel
-LEFT = 1e-18  # part of a number of which less is not what was left of it
+SWEEPS, SETTLED = (
+    40,
+    0.1,
+)  # over rows and columns, to make their entries alike, and a change of a logarithm that is none
 HOPS = 10  # rows and columns that a unit travels to where there are no data
 FEW = 1 << 16  # entries of a sparse matrix
 POWER = 0.25  # of the mean of what several numbers say: near the geometric one, and needs no logarithms of M
@@ -69,24 +74,24 @@ def plain_units(data: Data, M: Operator) -> Units:
 
     A number that belongs to x_j, y_i, a row or a column is a unit there. Others follow from M by means over the entries
     of a column or row: rows with units β_i give x_j the mean of β_i/|M_ij|, and columns with units ξ_j give row i the
-    mean of |M_ij|·ξ_j. Of two that x_j or y_i gets, the lesser counts; of two that a row or column gets, the greater.
+    mean of |M_ij|·ξ_j. Of what x_j or y_i gets, the least counts; of what a row or column gets, the greater.
     """
     along_rows, along_columns = _sizes_of(M)
     curvature, curved = data.curvature, data.curvature > 0
     depths = _ratio(data.slopes, np.sqrt(curvature))  # of what f falls along a column: twice its root
     small = curved & (depths < ROUNDING * depths.max(axis=-1, keepdims=True, initial=0.0))
     slopes = np.where(small, 0.0, data.slopes)
-    bends = np.maximum(data.primal, _ratio(slopes, curvature))
+    alone = _ratio(slopes, curvature)
     rows, primal, duals = data.rows, data.primal, data.duals
-    if _is_wide(rows, primal, bends) or _is_wide(slopes, duals):
-        (r, c), parts = balancing(M), _unconnected(M)
-        rows, primal = _without_rounding(rows, primal, (r, _ratio(1.0, c)), bends, parts)
+    if _is_wide(rows, primal, np.maximum(primal, alone)) or _is_wide(slopes, duals):
+        (r, c), parts = _evening(M), _unconnected(M)
+        rows, primal = _without_rounding(rows, primal, (r, _ratio(1.0, c)), np.maximum(primal, alone), parts)
         duals, slopes = _without_rounding(duals, slopes, (_ratio(1.0, r), c), slopes, parts)
     x = _least(primal, _least_mean(rows, along_columns))
-    x = np.where((x == 0) & curved, _ratio(slopes, curvature), x)
+    x = _least(x, _ratio(slopes, curvature))
     energy = _typical(x * np.maximum(slopes, curvature * x))
-    alone = np.where(curved, np.sqrt(_ratio(energy, curvature)), _ratio(energy, slopes))
-    x, rows = _travelled(x, rows, alone, along_rows, along_columns)
+    others = np.where(curved, np.sqrt(_ratio(energy, curvature)), _ratio(energy, slopes))
+    x, rows = _travelled(x, rows, others, along_rows, along_columns)
     y = _least(duals, _least_mean(slopes, along_rows))
     bent = np.where(slopes > 0, 0.0, data.curvature * x)
     if not (y > 0).all():
@@ -213,6 +218,31 @@ def _is_wide(*numbers: Array) -> bool:
     return bool(known.size) and float(known.min()) < SPREAD * float(known.max())
 
 
+def _evening(M: Operator) -> tuple[Array, Array]:
+    """Factors r and c that make entries r_i|M_ij|c_j near 1: the logarithms of each row and each column have mean 0.
+
+    Multiply a row or column of M by a constant, and they follow, as those that make sums even may not.
+    """
+    matrix = M.sparse()
+    if matrix is None and isinstance(M, Dense) and M.matrix.size <= SHEET:
+        matrix = sp.csr_array(M.matrix)
+    if matrix is None:
+        return balancing(M)
+    height, width = M.shape
+    rows, columns = np.repeat(np.arange(height), np.diff(matrix.indptr)), matrix.indices
+    stored = matrix.data != 0
+    rows, columns, logs = rows[stored], columns[stored], np.log2(abs(matrix.data[stored]).astype(np.float64))
+    in_row, in_column = (np.bincount(*place) for place in ((rows, None, height), (columns, None, width)))
+    r, c = np.zeros(height), np.zeros(width)
+    for _ in range(SWEEPS):
+        before = c
+        r = -_ratio(np.bincount(rows, logs + c[columns], height), in_row)
+        c = -_ratio(np.bincount(columns, logs + r[rows], width), in_column)
+        if np.max(abs(c - before), initial=0.0) <= SETTLED:
+            break
+    return np.where(in_row > 0, np.exp2(r), 0.0), np.where(in_column > 0, np.exp2(c), 0.0)
+
+
 def _unconnected(M: Operator) -> tuple[Array, Array]:
     """The part of M to which each row and each column belongs, parts sharing no entry; all to one if it is unknown."""
     height, width = M.shape
@@ -228,30 +258,21 @@ def _unconnected(M: Operator) -> tuple[Array, Array]:
 
 
 def _without_rounding(
-    rows: Array, columns: Array, factors: tuple[Array, Array], units: Array, parts: tuple[Array, Array]
+    rows: Array, columns: Array, factors: tuple[Array, Array], others: Array, parts: tuple[Array, Array]
 ) -> tuple[Array, Array]:
     """The numbers of rows and columns without those that are probably what rounding left of greater ones.
 
-    They are compared in units in which the entries of M are alike: with the greatest number of their kind in their part
-    of M, and those with few digits with all numbers, and with `units`. A bound may be there for safety only, so beside
-    it alone a small number counts unless it looks like what is left if numbers cancel.
+    These have few binary digits, and are as small beside the greatest number of their kind in their part of M, or a few
+    roundings of the greatest of all rows and of `others` of the columns; in units in which the entries of M are alike.
     """
     r, c = factors
-    found, scaled = [], (rows * r, columns * c)
-    known = np.sort(np.concatenate([*scaled, units * c], axis=-1), axis=-1)
-    for numbers, sizes, part in zip((rows, columns), scaled, parts, strict=True):
-        small = sizes < ROUNDING * _greatest_of_parts(sizes, part)[..., part]
-        remainder = _may_be_left(sizes, known) & _has_few_digits(numbers)
-        found.append(np.where(small | remainder, 0.0, numbers))
+    sources = np.where(rows < SAFE, rows, 0.0) * r, np.where(others < SAFE, others, 0.0) * c
+    greatest = np.max(np.concatenate(sources, axis=-1), axis=-1, keepdims=True, initial=0.0)
+    found = []
+    for numbers, sizes, part in zip((rows, columns), (rows * r, columns * c), parts, strict=True):
+        small = sizes < REST * _greatest_of_parts(np.where(numbers < SAFE, sizes, 0.0), part)[..., part]
+        found.append(np.where((small | (sizes < ROUNDING * greatest)) & _has_few_digits(numbers), 0.0, numbers))
     return found[0], found[1]
-
-
-def _may_be_left(numbers: Array, known: Array) -> Array:
-    """Whether a number that is known, in increasing order, is as much greater as one of which rounding left so much."""
-    if known.ndim > 1:
-        return np.array([_may_be_left(*pair) for pair in zip(numbers, known, strict=True)])
-    least, most = (np.searchsorted(known, numbers / part, "right") for part in (ROUNDING, LEFT))
-    return least < most
 
 
 def _greatest_of_parts(numbers: Array, part: Array) -> Array:

@@ -22,7 +22,7 @@ from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.stacked import RowBlocks
 from dapd.presolve.equilibrate import identity_columns
 from dapd.presolve.functions import is_quadratic, parts_of
-from dapd.presolve.maps import restricted
+from dapd.presolve.maps import divisible, restricted
 from dapd.presolve.rows import PhiTable
 
 
@@ -70,7 +70,7 @@ class ExchangedRoles:
         own = places[places >= 0]
         general = places < 0
         inequalities = int(np.sum(general & (table.lower != table.upper)))
-        if not general.any() or len(own) <= inequalities or len(np.unique(own)) < len(own):
+        if not divisible(problem.M) or not general.any() or len(own) <= inequalities or len(np.unique(own)) < len(own):
             return None
         A = restricted(problem.M, general, np.ones(problem.columns, bool))
         if A.probes or not isinstance(A, (Dense, Sparse)):
