@@ -187,6 +187,68 @@ def test_small_data_are_no_rounding_beside_bounds_for_safety(farthest):
     np.testing.assert_allclose(result.x, np.linalg.pinv(M) @ b, rtol=1e-4, atol=1e-9)
 
 
+Q, SAFE = dapd.Quadratic, dapd.Interval(-1.0, 1.0)
+BESIDE_LARGE_NUMBERS = {
+    "a bound, equation": (lambda u: dapd.Problem(Q(np.ones(2)), [[1, 2.0]], [3.0], bounds=(-u, u)), [0.6, 1.2]),
+    "a bound, LP": (
+        lambda u: dapd.Problem(Q(None, -np.array([1.0, 1, 1])), [[1, 2.0, 1]], [3.0], bounds=(0, u)),
+        [0.0, 1.5, 0.0],
+    ),
+    "a bound, one of them": (
+        lambda u: dapd.Problem(Q(np.ones(3)), [[1, 2.0, 1]], [3.0], bounds=([-np.inf] * 2 + [0], [np.inf] * 2 + [u])),
+        [0.5, 1.0, 0.5],
+    ),
+    "a bound, interval": (lambda u: dapd.Problem(Q([1.0]), [[1.0]], [2.0], SAFE, bounds=(0, u)), [1.0]),
+    "a bound, b = 0": (lambda u: dapd.Problem(Q(np.ones(2), [1.0, 2]), [[1.0, 1]], [0.0], bounds=(-u, u)), [-0.5, 0.5]),
+    "a row": (
+        lambda u: dapd.Problem(Q(np.ones(2)), [[-1, -2.0], [1, 1]], [-3.3, u], dapd.NonNegative()),
+        [0.66, 1.32],
+    ),
+    "a row, whole numbers": (
+        lambda u: dapd.Problem(Q(np.ones(2)), [[-1, -2.0], [1, 1]], [-3.0, u], dapd.NonNegative()),
+        [0.6, 1.2],
+    ),
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"direct": False}, {"engine": "native"}], ids=str)
+@pytest.mark.parametrize("large", [1e9, 1e12, 3e13, 1e14, 9e14])
+@pytest.mark.parametrize("name", BESIDE_LARGE_NUMBERS)
+def test_numbers_beside_one_that_is_there_for_safety_count(name, large, options):
+    make, x = BESIDE_LARGE_NUMBERS[name]
+    result = dapd.solve(make(large), x0=np.zeros(len(x)), **options)
+    assert result.status == "optimal"
+    np.testing.assert_allclose(result.x, x, atol=1e-4)
+
+
+def test_a_large_cost_hides_no_others():
+    result = dapd.solve(dapd.Problem(Q(None, -np.array([3e13, 1, 2])), np.ones((1, 3)), [1.0], bounds=(0, 5)))
+    assert result.status == "optimal"
+    np.testing.assert_allclose(result.x, [0, 1, 0], atol=1e-6)
+
+
+def test_what_counts_as_rounding_does_not_depend_on_the_units_of_rows():
+    M = np.array([[1.0, 0, 2, 1], [0.5, -0.3, 1, 0.7]])
+    found = []
+    for k in (0, 20):
+        r = 2.0 ** np.array([k, -k])
+        phi = dapd.Box(np.array([-0.5, -0.9]) / r, np.array([0.37, 0.11]) / r)
+        f, bounds = Q([1.7, 0, 1.2, 0], [0.1, -0.5, 0, -0.2]), ([-2.6e8, -1.3e8, -6e7, -1e8], [1.7] + [np.inf] * 3)
+        problem = dapd.Problem(f, M * r[:, None], [-1, 1] * r, phi, bounds=bounds)
+        found.append(certify(problem, np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.4, 1.8]) / r))
+    assert found[1].gap_error == pytest.approx(found[0].gap_error, rel=0.01)
+    assert found[1].error == pytest.approx(found[0].error, rel=0.01)
+
+
+def test_multipliers_far_out_do_not_make_the_gap_small():
+    problem = dapd.Problem(Q(np.ones(2), [1.0, 2]), [[1.0, 1], [1, 1]], [1.0, 1])
+    result = dapd.solve(problem)
+    along = np.array([1.0, -1])  # in the kernels of M and of its transpose
+    found = certify(problem, result.x + 0.3 * along, result.y + 1e9 * along)
+    assert max(found.stationarity_error, found.complementarity_error) < 1e-6  # M may differ by so little
+    assert found.gap_error > 1e-4
+
+
 def test_no_answer_to_generated_problems_in_random_units_is_false():
     found = [judge(seed) for seed in range(GENERATED)]
     optimal = [one for one in found if one.status == "optimal"]

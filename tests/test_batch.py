@@ -336,6 +336,16 @@ def test_no_bound_may_be_none(engine):
     np.testing.assert_array_equal(batch.x, expected.x)
 
 
+@pytest.mark.parametrize("engine", ["auto", "native", "python", "jax"])
+def test_both_bounds_may_be_stacked(engine):
+    problem = dapd.Problem(dapd.Quadratic(np.ones(3), np.ones(3)), np.ones((1, 3)), [1.0], bounds=(0, 1))
+    batch = dapd.solve_batch(
+        problem, bounds=(np.zeros((2, 3)), np.full((2, 3), [[0.2], [1.0]]).cumsum(1)), engine=engine
+    )
+    assert batch.converged
+    np.testing.assert_allclose(batch.x, [[0.2, 0.4, 0.4], [1 / 3] * 3], atol=1e-4)
+
+
 def test_linear_programs_leave_no_time_to_a_lock_step():
     rng = np.random.default_rng(0)
     M, c = rng.standard_normal((4, 7)), rng.standard_normal(7)

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse.linalg import aslinearoperator
 
 import dapd
 from dapd import presolve
@@ -266,6 +267,25 @@ def test_exchanged_roles_keep_a_solution_and_need_no_rows_for_bounds(dense, slac
         np.testing.assert_allclose(back[1], dual, atol=1e-12)
         solved = dapd.solve(transform.problem, tol=1e-9)
         assert certify(problem, *transform.back(solved.x, solved.y)).error < 1e-7
+
+
+@pytest.mark.parametrize(
+    "M",
+    [
+        dapd.Kronecker(np.ones((1, 2)), 2),
+        dapd.BlockDiagonal([np.ones((1, 2)), np.ones((1, 2))]),
+        aslinearoperator(np.kron(np.ones((1, 2)), np.eye(2))),
+    ],
+    ids=lambda M: type(M).__name__,
+)
+def test_roles_are_not_exchanged_if_rows_cannot_be_taken_out_of_M(M):
+    problem = dapd.Problem(dapd.Quadratic(None, [1.0, 2, 3, 5]), M, [0.0, 0.0], dapd.Interval(-1, 1), bounds=(-3, 3))
+    expected = dapd.solve(dapd.Problem(problem.f, problem.M.dense(), problem.b, problem.phi, bounds=(-3, 3))).objective
+    for options in ({}, {"direct": False}, {"engine": "python"}):
+        result = dapd.solve(problem, **options)
+        assert result.status == "optimal"
+        assert result.objective == pytest.approx(expected, rel=1e-4)
+    assert presolve.ExchangedRoles.apply(problem.stacked) is None
 
 
 def test_roles_are_exchanged_only_in_linear_programs_with_more_bounds_than_inequalities():
