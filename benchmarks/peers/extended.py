@@ -15,7 +15,7 @@ from dapd.model.terms import Terms
 
 LONG = np.longdouble
 THETA, FARTHEST = 1e-3, 30.0
-ROUNDING = 2.0**-52  # part of the gap's terms below which no gap is claimed
+GUARD = 2.0**-49  # part of the gap's terms below which no gap is claimed
 
 
 class Errors(NamedTuple):
@@ -204,7 +204,7 @@ def definition(problem: dapd.Problem, x: Any, y: Any, matrix: Any = None) -> Err
         comparison.append(outside)
     product += x @ slopes
     sizes += abs(x) @ (slope_sizes + abs(slopes)) + abs(conjugate) + abs(value)
-    gap = abs(conjugate + value + product) + ROUNDING * sizes
+    gap = abs(conjugate + value + product) + GUARD * (sizes + problem.curvature @ (x * x))
     data = np.sum(units.columns * units.x) + np.sum(units.y * units.rows)
     for slope, curvature, lower, upper in zip(slope_sizes, problem.curvature, *problem.bounds, strict=True):
         data += slope * min(slope / curvature, max(abs(lower), abs(upper))) if curvature > 0 else 0

@@ -20,7 +20,7 @@ from dapd.engines.jax_functions import PhiOf, RowsOf, TermsOf
 from dapd.engines.jax_maps import DenseMap
 from dapd.model.phi import least_positive
 from dapd.model.problem import Problem
-from dapd.model.sizes import Limits, limits_of, reach_of, sizes_of
+from dapd.model.sizes import Limits, limits_of, sizes_of
 from dapd.model.units import Data, Units, natural_units
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense
@@ -86,7 +86,7 @@ def stacked_condensed(form: Condensed) -> Stacked:
         axes = Placed(_shared(placed.M), _shared(f), phi_axes, 0)
         zero, curvature = np.zeros(form.M.shape[1]), np.ones(form.M.shape[1])
         data = _data(form.rows, form.b, form.lower, form.upper)._replace(slopes=zero, primal=zero, curvature=curvature)
-        sizes = _sizes(_units(data, Dense(np.asarray(form.M)), len(form.b)), data.slopes, form.b, zero)
+        sizes = _sizes(_units(data, Dense(np.asarray(form.M)), len(form.b)), data, form.b, (zero, zero))
     return Stacked(_measured(placed, sizes, None), _measured(axes, _first_axes(sizes), None))
 
 
@@ -109,15 +109,15 @@ def _units(data: Data, M: Operator, count: int) -> Units:
     return natural_units(Data(*(np.broadcast_to(np.asarray(part), (count, np.shape(part)[-1])) for part in data)), M)
 
 
-def _sizes(units: Units, slopes: Array, b: Array, reach: Array) -> list[Array]:
+def _sizes(units: Units, data: Data, b: Array, bounds: tuple[Array, Array]) -> list[Array]:
     """The sizes of the data of all problems, in the order of `Measured`."""
-    many = np.broadcast_to(slopes, (len(b), slopes.shape[-1]))
-    return [jnp.asarray(part) for part in sizes_of(np.asarray(b), many, units, reach)]
+    slopes, curvature = (np.broadcast_to(v, (len(b), v.shape[-1])) for v in (data.slopes, data.curvature))
+    return [jnp.asarray(part) for part in sizes_of(np.asarray(b), slopes, curvature, bounds, units)]
 
 
 def _measured(placed: Placed, sizes: Sequence[Any], limits: Limits | None) -> Measured:
-    rows, duals, columns, slopes, objective, most = sizes
-    return Measured(placed, rows, duals, columns, slopes, objective, most, limits)
+    rows, duals, columns, slopes, objective, most, curvature = sizes
+    return Measured(placed, rows, duals, columns, slopes, objective, most, curvature, limits)
 
 
 def _first_axes(arrays: list[Array]) -> list[int]:
@@ -168,7 +168,7 @@ def stacked_family(family: Family) -> Stacked | None:
         placed = Placed(placed.M, f, phi, jnp.asarray(b))
         axes = Placed(_shared(placed.M), f_axes, phi_axes, 0)
         units = _units(data, first.M, count)
-        sizes, limits = _sizes(units, slopes, b, reach_of(slopes, first.curvature, lower, upper)), None
+        sizes, limits = _sizes(units, data, b, (lower, upper)), None
         if first.lower is not None:
             limits = Limits(*map(jnp.asarray, limits_of(lower, upper, units, first.dtype)))
         limits_axes = None if limits is None else Limits(*_first_axes(list(limits)))

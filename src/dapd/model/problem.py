@@ -16,7 +16,7 @@ from dapd.model.composed import Stack, is_sum_over_rows
 from dapd.model.lowered import UnitTable, has_valid_lowering, pieces_of, tabulate
 from dapd.model.phi import Phi, as_phi, least_positive
 from dapd.model.proximal import Interval, Zero
-from dapd.model.sizes import Limits, Sizes, limits_of, reach_of, sizes_of, within_bounds
+from dapd.model.sizes import Limits, Sizes, limits_of, sizes_of, within_bounds
 from dapd.model.smooth import Function, Separable
 from dapd.model.terms import Terms
 from dapd.model.units import Data, Units, natural_units
@@ -159,8 +159,7 @@ class Problem:
         units, limits = self.units(), None
         if self.lower is not None and self.upper is not None:
             limits = limits_of(self.lower, self.upper, units, self.dtype)
-        reach = reach_of(self.slopes, self.curvature, *self.bounds)
-        return sizes_of(self.b, self.slopes, units, reach), limits
+        return sizes_of(self.b, self.slopes, self.curvature, self.bounds, units), limits
 
     def within_bounds(self, x: Array, dual: Array) -> Array:
         """The point between the bounds that belongs to x; `dual` may be longer than y, by multipliers of the bounds."""

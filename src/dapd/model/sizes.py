@@ -26,6 +26,7 @@ class Sizes(NamedTuple):
     slopes: Array  # |∇f_j(0)|
     objective: Array  # θ·(typical term of the objective), a number
     most: Array  # what terms of the objective count at most in all, a number: a point is not optimal for being far out
+    curvature: Array  # of f, with which rounding grows far out; 0 where it is not known
 
 
 class Limits(NamedTuple):
@@ -41,14 +42,10 @@ class Limits(NamedTuple):
     primal: Array  # θ·(typical x_j)
 
 
-def reach_of(slopes: Array, curvature: Array, lower: Array, upper: Array) -> Array:
-    """How far x_j goes for f alone, |∇f_j(0)| over the curvature if that is known, at most to its farther bound."""
+def sizes_of(b: Array, slopes: Array, curvature: Array, bounds: tuple[Array, Array], units: Units) -> Sizes:
+    """The sizes, for |∇f(0)| = slopes and the curvature of f, 0 where that is not known."""
     alone = np.where(curvature > 0, slopes / np.where(curvature > 0, curvature, 1.0), 0.0)
-    return np.minimum(alone, np.maximum(abs(lower), abs(upper)))
-
-
-def sizes_of(b: Array, slopes: Array, units: Units, reach: Array) -> Sizes:
-    """The sizes, for |∇f(0)| = slopes, and how far each x_j goes for f alone."""
+    reach = np.minimum(alone, np.maximum(*map(abs, bounds)))  # how far x_j goes for f alone
     terms = np.sum(units.columns * units.x + slopes * reach, axis=-1) + np.sum(units.y * units.rows, axis=-1)
     return Sizes(
         rows=abs(b.astype(np.float64)) + THETA * units.rows,
@@ -57,6 +54,7 @@ def sizes_of(b: Array, slopes: Array, units: Units, reach: Array) -> Sizes:
         slopes=slopes,
         objective=THETA * units.objective,
         most=FARTHEST * terms,
+        curvature=curvature,
     )
 
 

@@ -22,6 +22,7 @@ from dapd.solving.sums import (
 )
 from dapd.spectrum.estimate import Spectrum
 
+GUARD = 8 * EPSILON  # part of its terms, those of f included, that rounding may add to the gap
 SOLUTION, OBJECTIVE = "solution", "objective"  # what an accuracy may be of
 
 
@@ -147,7 +148,7 @@ def certify(
     grad = np.asarray(ask.gradient(problem.f, x), np.float64)
     at = products_of(problem, x, y)
     rows, columns = measure_rows(problem, y, at), measure_columns(problem, x, grad, at)
-    gap, gap_error = _gap(problem, rows, columns)
+    gap, gap_error = _gap(problem, x, rows, columns)
     bound = math.inf
     if with_distance:
         residual, dual = at.Mx - problem.b, y
@@ -173,13 +174,13 @@ def certify(
     )
 
 
-def _gap(problem: Problem, rows: RowSums, columns: ColumnSums) -> tuple[float, float]:
+def _gap(problem: Problem, x: Array, rows: RowSums, columns: ColumnSums) -> tuple[float, float]:
     """|P − D| with the rounding of its terms, and the same relative to them; nan if φ or φ* has no value."""
     gap = abs(rows.conjugate + rows.value + rows.product + columns.product)
     if not math.isfinite(gap):
         return math.nan, math.nan
     size = abs(rows.conjugate) + abs(rows.value) + rows.sizes + columns.sizes
-    gap += EPSILON * size  # another order of summation would give another last digit
+    gap += GUARD * (size + float(problem.sizes.curvature @ (x * x)))
     return gap, float(gap / (min(size, problem.sizes.most) + problem.sizes.objective))
 
 

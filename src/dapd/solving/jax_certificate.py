@@ -20,7 +20,7 @@ from dapd.engines.jax_pytree import pytree
 from dapd.model.sizes import Limits, multipliers_of_bounds
 from dapd.model.sizes import within_bounds as held
 from dapd.presolve.transform import WayBack
-from dapd.solving.certificate import error_of
+from dapd.solving.certificate import GUARD, error_of
 from dapd.solving.ends import WORTH_CHECKING
 from dapd.solving.proximal import Oracles, step_of
 from dapd.solving.sums import ColumnSums, Products, RowSums
@@ -39,6 +39,7 @@ class Measured:
     slopes: Array
     objective: Array
     most: Array
+    curvature: Array
     limits: Limits | None
 
     @cached_property
@@ -66,7 +67,7 @@ def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
     rows = _together(parts.reshape(-1, len(RowSums._fields)), y.size)
     gap = abs(rows.conjugate + rows.value + rows.product + columns.product)
     size = abs(rows.conjugate) + abs(rows.value) + rows.sizes + columns.sizes
-    gap = jnp.where(jnp.isfinite(gap), gap + EPSILON * size, jnp.nan)
+    gap = jnp.where(jnp.isfinite(gap), gap + GUARD * (size + jnp.sum(measured.curvature * x * x)), jnp.nan)
     return jnp.stack(
         [
             columns.norm,

@@ -179,11 +179,13 @@ def measured_of(problem: Problem) -> Measured:
     """A problem on the device with the sizes of its data."""
     sizes, limits, placed = problem.sizes, problem.limits, place(problem, np.float64)
     rows, duals = (put(part, np.float64, dual=True) for part in (sizes.rows, sizes.duals))
-    columns, slopes = (put(part, np.float64, dual=False) for part in (sizes.columns, sizes.slopes))
+    columns, slopes, curvature = (
+        put(part, np.float64, dual=False) for part in (sizes.columns, sizes.slopes, sizes.curvature)
+    )
     objective, most = (put(part, np.float64, dual=False) for part in (sizes.objective, sizes.most))
     if limits is not None:
         limits = Limits(*(put(part, np.float64, dual=False) for part in limits))
-    return Measured(placed, rows, duals, columns, slopes, objective, most, limits)
+    return Measured(placed, rows, duals, columns, slopes, objective, most, curvature, limits)
 
 
 def _put(v: Array, problem: Problem, *, dual: bool) -> Array:
