@@ -178,12 +178,15 @@ def _attempt(
     cones += [clarabel.NonnegativeConeT(form.nonnegative)] if form.nonnegative else []
     cones += [clarabel.SecondOrderConeT(int(size)) for size in form.cones]
     settings = _settings(clarabel, form, *tolerances)
+    if changes.get("tol_gap_rel") is None:
+        settings.tol_gap_abs = 0.0
     settings.max_iter, settings.time_limit = min(limit, MOST_ITERATIONS), max(seconds, 0.0)
     for name, value in changes.items():
         setattr(settings, name, value)
     solver = clarabel.DefaultSolver(form.P, form.q, form.G, form.h, cones, settings)
     if changes.get("tol_gap_rel") is None:
-        solver.set_termination_callback(_Enough(settings.tol_feas, max(GAP_MARGIN * tolerances[0], FINEST)))
+        gaps = max(GAP_MARGIN * tolerances[0], FINEST), FRACTION * tolerances[1]
+        solver.set_termination_callback(_Enough(settings.tol_feas, *gaps))
     found = solver.solve()
     status, said = STATUSES.get(str(found.status), "stalled"), f"Clarabel: {found.status}"
     v, u = np.array(found.x), np.array(found.z)
@@ -197,12 +200,13 @@ def _attempt(
 class _Enough:
     """Ends an attempt soon after Clarabel's residuals and gap met what usually suffices."""
 
-    def __init__(self, residual: float, gap: float) -> None:
-        self.residual, self.gap, self.last = residual, gap, math.inf
+    def __init__(self, residual: float, gap: float, gap_absolute: float) -> None:
+        self.residual, self.gap, self.gap_absolute, self.last = residual, gap, gap_absolute, math.inf
 
     def __call__(self, info: Any) -> bool:
         """Whether to stop; each iteration may give another digit or two of the multipliers."""
-        if self.last == math.inf and max(info.res_primal, info.res_dual) < self.residual and info.gap_rel < self.gap:
+        small = info.gap_rel < self.gap or info.gap_abs < self.gap_absolute
+        if self.last == math.inf and small and max(info.res_primal, info.res_dual) < self.residual:
             self.last = info.iterations + FURTHER
         return bool(info.iterations >= self.last)
 
