@@ -381,6 +381,20 @@ def test_the_objective_of_an_lp_file_is_what_it_says(tmp_path):
     np.testing.assert_array_equal(loaded.problem.bounds, [[-np.inf, -np.inf, -1], [np.inf] * 3])
 
 
+@pytest.mark.parametrize("row", ["c: <= 3", "c: 0 x <= 3"])
+def test_a_linear_program_whose_rows_are_empty_is_read(tmp_path, row):
+    (tmp_path / "empty.lp").write_text(f"Minimize\n x\nSubject To\n {row}\nBounds\n x >= 1\nEnd\n")
+    result = dapd.solve(files.load(tmp_path / "empty.lp").problem)
+    assert result.status == "optimal"
+    np.testing.assert_allclose(result.x, [1.0])
+
+
+def test_a_name_without_a_type_is_told(tmp_path):
+    (tmp_path / "problem.gz").write_bytes(b"")
+    with pytest.raises(files.FileError, match="does not say of which type"):
+        files.load(tmp_path / "problem.gz")
+
+
 def test_a_negative_upper_bound_needs_a_lower_one(tmp_path):
     (tmp_path / "up.lp").write_text("min x\nst\n x <= 1\nbounds\n x <= -1\nend")
     with pytest.raises(files.FileError, match="'x' has the upper bound -1 and no lower one"):

@@ -53,6 +53,7 @@ def solve(
     ] = "auto",
     tol: Tolerance = None,
     tol_absolute: Absolute = None,
+    accuracy: Annotated[str, typer.Option(help="What the tolerance is of: solution or objective.")] = "solution",
     time_limit: TimeLimit = None,
     max_iterations: Annotated[int | None, typer.Option(help="Iterations; a million by default.")] = None,
     output: Annotated[
@@ -93,6 +94,7 @@ def solve(
             loaded.problem,
             method=method,
             max_iterations=max_iterations,
+            accuracy=accuracy,
             history=plot is not None,
             **limits,
         )

@@ -71,7 +71,8 @@ def load(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Loaded:
     kind = Path(name).suffix.lower()
     reader = READERS.get(kind)
     if reader is None:
-        raise FileError(f"{path.name}: files of type {kind!r} are not known; known: {', '.join(READERS)}")
+        what = f"files of type {kind!r} are not known" if kind else "the name does not say of which type the file is"
+        raise FileError(f"{path.name}: {what}; known: {', '.join(READERS)}")
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
     try:

@@ -209,7 +209,7 @@ class _Model:
 
 
 def _sparse(entries: list[tuple[int, int, float]], shape: tuple[int, int]) -> Any:
-    i, j, values = zip(*entries, strict=True)
+    i, j, values = zip(*entries, strict=True) if entries else ([], [], [])
     return sp.csc_array(sp.coo_array((values, (i, j)), shape=shape))
 
 
