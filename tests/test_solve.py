@@ -3,6 +3,8 @@
 import math
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from itertools import islice
@@ -122,6 +124,25 @@ def test_interrupt_returns_the_best_point_so_far():
     assert result.status == "interrupted"
     assert result.certificate.error == min(seen)
     assert result.certificate == certify(problem, result.x, result.y)
+
+
+IMPORTS_JAX = """
+import os, signal, sys, threading, time
+import numpy as np, dapd
+problem = dapd.Problem(dapd.Quadratic(np.ones(5)), np.ones((1, 5)), np.ones(1), dapd.NonNegative())
+threading.Thread(target=lambda: (time.sleep(float(sys.argv[1])), os.kill(os.getpid(), signal.SIGINT))).start()
+print(dapd.solve(problem, engine="jax", tol=0.0, time_limit=20).status)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+@pytest.mark.parametrize("seconds", [0.01, 0.1])
+def test_ctrl_c_while_jax_is_imported_returns_the_start(seconds):
+    pytest.importorskip("jax")
+    ran = subprocess.run(
+        [sys.executable, "-c", IMPORTS_JAX, str(seconds)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stdout.strip()) == (0, "interrupted"), ran.stderr
 
 
 @pytest.mark.parametrize("method", ["auto", "y-dapd", "papc"])

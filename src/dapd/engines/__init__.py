@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from dapd.arguments import near_miss
@@ -63,9 +65,27 @@ def is_on_mesh() -> bool:
 
 def _import_jax() -> Any:
     try:
-        return importlib.import_module("jax")
+        with nullcontext() if "jax" in sys.modules else _ctrl_c_afterwards():  # half imported, JAX crashes
+            return importlib.import_module("jax")
     except ImportError:
         raise ImportError(WITHOUT_JAX) from None
+
+
+@contextmanager
+def _ctrl_c_afterwards() -> Iterator[None]:
+    """Let Ctrl-C take effect at the end, if it is handled as usual."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    pressed: list[bool] = []
+    signal.signal(signal.SIGINT, lambda *_: pressed.append(True))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def in_one_program(function: Callable[..., Any], *args: Any) -> Any:

@@ -174,7 +174,11 @@ def solve_checked(
         saved = Checkpoint(settings.checkpoint, problem, own)
         start = saved.start(start)
         asked = asked._replace(callback=saved.watching(asked.callback))
-    with precision(engine), on_mesh(settings.mesh, problem.stacked.M):
+    try:
+        context = precision(engine)  # which may have to import JAX
+    except KeyboardInterrupt:
+        return in_kind_of(problem, out_of_time(asked, method, start, Status.interrupted))
+    with context, on_mesh(settings.mesh, problem.stacked.M):
         try:
             if method == "auto":
                 result = solve_auto(asked, spectrum, start, options, engine, settings.direct, kept)
