@@ -151,6 +151,9 @@ def test_a_shuffled_flow_takes_the_iterations_of_the_sorted_one_and_stays_on_the
         np.testing.assert_allclose(getattr(moved, name), getattr(plain, name)[order], rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(moved.y, plain.y, rtol=1e-9, atol=1e-9)
     assert programs[True]["PjitFunction(look_at)"] > 10
+    for counts in programs.values():  # how often a direction is checked depends on the clock
+        counts.pop("PjitFunction(difference)", None)
+        counts.pop("PjitFunction(may_be_ray)", None)
     assert programs[True] == programs[False]  # nothing else runs
 
 
