@@ -187,7 +187,7 @@ def test_small_data_are_no_rounding_beside_bounds_for_safety(farthest):
     np.testing.assert_allclose(result.x, np.linalg.pinv(M) @ b, rtol=1e-4, atol=1e-9)
 
 
-Q, SAFE = dapd.Quadratic, dapd.Interval(-1.0, 1.0)
+Q = dapd.Quadratic
 BESIDE_LARGE_NUMBERS = {
     "a bound, equation": (lambda u: dapd.Problem(Q(np.ones(2)), [[1, 2.0]], [3.0], bounds=(-u, u)), [0.6, 1.2]),
     "a bound, LP": (
@@ -198,7 +198,10 @@ BESIDE_LARGE_NUMBERS = {
         lambda u: dapd.Problem(Q(np.ones(3)), [[1, 2.0, 1]], [3.0], bounds=([-np.inf] * 2 + [0], [np.inf] * 2 + [u])),
         [0.5, 1.0, 0.5],
     ),
-    "a bound, interval": (lambda u: dapd.Problem(Q([1.0]), [[1.0]], [2.0], SAFE, bounds=(0, u)), [1.0]),
+    "a bound, interval": (
+        lambda u: dapd.Problem(Q([1.0]), [[1.0]], [2.0], dapd.Interval(-1.0, 1.0), bounds=(0, u)),
+        [1.0],
+    ),
     "a bound, b = 0": (lambda u: dapd.Problem(Q(np.ones(2), [1.0, 2]), [[1.0, 1]], [0.0], bounds=(-u, u)), [-0.5, 0.5]),
     "a row": (
         lambda u: dapd.Problem(Q(np.ones(2)), [[-1, -2.0], [1, 1]], [-3.3, u], dapd.NonNegative()),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dapd.arrays import Array, namespace
-from dapd.model.units import Units
+from dapd.model.units import Units, ratio
 
 THETA = 1e-3  # part of what is typical that counts in a size beside the terms themselves
 FARTHEST = 30.0  # times what the data say that the terms of the objective are in all
@@ -44,8 +44,7 @@ class Limits(NamedTuple):
 
 def sizes_of(b: Array, slopes: Array, curvature: Array, bounds: tuple[Array, Array], units: Units) -> Sizes:
     """The sizes, for |∇f(0)| = slopes and the curvature of f, 0 where that is not known."""
-    alone = np.where(curvature > 0, slopes / np.where(curvature > 0, curvature, 1.0), 0.0)
-    reach = np.minimum(alone, np.maximum(*map(abs, bounds)))  # how far x_j goes for f alone
+    reach = np.minimum(ratio(slopes, curvature), np.maximum(*map(abs, bounds)))  # how far x_j goes for f alone
     terms = np.sum(units.columns * units.x + slopes * reach, axis=-1) + np.sum(units.y * units.rows, axis=-1)
     return Sizes(
         rows=abs(b.astype(np.float64)) + THETA * units.rows,

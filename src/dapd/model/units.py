@@ -28,10 +28,8 @@ ROUNDING = 2.0**-49  # part of the greatest number up to which one may be what i
 REST = 1e-13  # the same of the greatest number of its kind in its part of M, where sums of many terms cancel
 DIGITS = 20  # binary ones of what is left, fewer than those of data in float32
 SPREAD = 1e-9  # least part of the greatest number from which none needs that comparison
-SWEEPS, SETTLED = (
-    40,
-    0.1,
-)  # over rows and columns, to make their entries alike, and a change of a logarithm that is none
+SWEEPS = 40  # over rows and columns, at most, to make their entries alike
+SETTLED = 0.1  # change of the binary logarithms of their factors from which on there are no more
 HOPS = 10  # rows and columns that a unit travels to where there are no data
 FEW = 1 << 16  # entries of a sparse matrix
 POWER = 0.25  # of the mean of what several numbers say: near the geometric one, and needs no logarithms of M
@@ -78,25 +76,25 @@ def plain_units(data: Data, M: Operator) -> Units:
     """
     along_rows, along_columns = _sizes_of(M)
     curvature, curved = data.curvature, data.curvature > 0
-    depths = _ratio(data.slopes, np.sqrt(curvature))  # of what f falls along a column: twice its root
+    depths = ratio(data.slopes, np.sqrt(curvature))  # of what f falls along a column: twice its root
     small = curved & (depths < ROUNDING * depths.max(axis=-1, keepdims=True, initial=0.0))
     slopes = np.where(small, 0.0, data.slopes)
-    alone = _ratio(slopes, curvature)
+    alone = ratio(slopes, curvature)
     rows, primal, duals = data.rows, data.primal, data.duals
     if _is_wide(rows, primal, np.maximum(primal, alone)) or _is_wide(slopes, duals):
         (r, c), parts = _evening(M), _unconnected(M)
-        rows, primal = _without_rounding(rows, primal, (r, _ratio(1.0, c)), np.maximum(primal, alone), parts)
-        duals, slopes = _without_rounding(duals, slopes, (_ratio(1.0, r), c), slopes, parts)
+        rows, primal = _without_rounding(rows, primal, (r, ratio(1.0, c)), np.maximum(primal, alone), parts)
+        duals, slopes = _without_rounding(duals, slopes, (ratio(1.0, r), c), slopes, parts)
     x = _least(primal, _least_mean(rows, along_columns))
-    x = _least(x, _ratio(slopes, curvature))
+    x = _least(x, ratio(slopes, curvature))
     energy = _typical(x * np.maximum(slopes, curvature * x))
-    others = np.where(curved, np.sqrt(_ratio(energy, curvature)), _ratio(energy, slopes))
+    others = np.where(curved, np.sqrt(ratio(energy, curvature)), ratio(energy, slopes))
     x, rows = _travelled(x, rows, others, along_rows, along_columns)
     y = _least(duals, _least_mean(slopes, along_rows))
     bent = np.where(slopes > 0, 0.0, data.curvature * x)
     if not (y > 0).all():
         y = np.where(y > 0, y, _least_mean(bent, along_rows))
-    y, columns = _travelled(y, slopes, _ratio(energy, rows), along_columns, along_rows)
+    y, columns = _travelled(y, slopes, ratio(energy, rows), along_columns, along_rows)
     columns = np.maximum(columns, bent)
     objective = _typical(columns * x)[..., 0]
     rows, columns = (np.where(v > 0, v, 1.0) for v in (rows, columns))  # some meet nothing at all
@@ -185,7 +183,7 @@ def _each(sizes: Callable[[Array], Array | None]) -> Callable[[Array], Array]:
 def _mean(numbers: Array, along: _Along) -> Array:
     """The means of |M_ij|·numbers_j over the known numbers of each row; 0 if none is known."""
     most = float(numbers.max(initial=0.0)) or 1.0
-    means = _ratio(along.roots(_root(numbers / most)), along.counts(numbers > 0))
+    means = ratio(along.roots(_root(numbers / most)), along.counts(numbers > 0))
     return most * _fourth(means)
 
 
@@ -194,7 +192,7 @@ def _least_mean(numbers: Array, along: _Along) -> Array:
     known = numbers > 0
     most = float(numbers.max(initial=0.0)) or 1.0
     inverses = np.where(known, 1 / _root(np.where(known, numbers, most) / most), 0.0)
-    return _ratio(most, _fourth(_ratio(along.roots(inverses), along.counts(known))))
+    return ratio(most, _fourth(ratio(along.roots(inverses), along.counts(known))))
 
 
 def _travelled(x: Array, rows: Array, others: Array, along_rows: _Along, along_columns: _Along) -> tuple[Array, Array]:
@@ -218,14 +216,20 @@ def _is_wide(*numbers: Array) -> bool:
     return bool(known.size) and float(known.min()) < SPREAD * float(known.max())
 
 
+def _entries_of(M: Operator) -> Any:
+    """The matrix in CSR if it is sparse or small; else None."""
+    matrix = M.sparse()
+    if matrix is None and isinstance(M, Dense) and M.matrix.size <= SHEET:
+        return sp.csr_array(M.matrix)
+    return matrix
+
+
 def _evening(M: Operator) -> tuple[Array, Array]:
     """Factors r and c that make entries r_i|M_ij|c_j near 1: the logarithms of each row and each column have mean 0.
 
-    Multiply a row or column of M by a constant, and they follow, as those that make sums even may not.
+    If a row or column of M is multiplied by a constant, its factor is divided by that.
     """
-    matrix = M.sparse()
-    if matrix is None and isinstance(M, Dense) and M.matrix.size <= SHEET:
-        matrix = sp.csr_array(M.matrix)
+    matrix = _entries_of(M)
     if matrix is None:
         return balancing(M)
     height, width = M.shape
@@ -236,8 +240,8 @@ def _evening(M: Operator) -> tuple[Array, Array]:
     r, c = np.zeros(height), np.zeros(width)
     for _ in range(SWEEPS):
         before = c
-        r = -_ratio(np.bincount(rows, logs + c[columns], height), in_row)
-        c = -_ratio(np.bincount(columns, logs + r[rows], width), in_column)
+        r = -ratio(np.bincount(rows, logs + c[columns], height), in_row)
+        c = -ratio(np.bincount(columns, logs + r[rows], width), in_column)
         if np.max(abs(c - before), initial=0.0) <= SETTLED:
             break
     return np.where(in_row > 0, np.exp2(r), 0.0), np.where(in_column > 0, np.exp2(c), 0.0)
@@ -246,9 +250,7 @@ def _evening(M: Operator) -> tuple[Array, Array]:
 def _unconnected(M: Operator) -> tuple[Array, Array]:
     """The part of M to which each row and each column belongs, parts sharing no entry; all to one if it is unknown."""
     height, width = M.shape
-    matrix = M.sparse()
-    if matrix is None and isinstance(M, Dense) and M.matrix.size <= SHEET:
-        matrix = sp.csr_array(M.matrix)
+    matrix = _entries_of(M)
     if matrix is None:
         return np.zeros(height, int), np.zeros(width, int)
     starts = np.concatenate([matrix.indptr, np.full(width, matrix.nnz)])
@@ -262,8 +264,9 @@ def _without_rounding(
 ) -> tuple[Array, Array]:
     """The numbers of rows and columns without those that are probably what rounding left of greater ones.
 
-    These have few binary digits, and are as small beside the greatest number of their kind in their part of M, or a few
-    roundings of the greatest of all rows and of `others` of the columns; in units in which the entries of M are alike.
+    A number is one of these if it has few binary digits and is less than REST times the greatest number of its kind in
+    its part of M, or ROUNDING times the greatest of the rows and of `others`, which belong to the columns. They are
+    compared in units in which the entries of M are alike.
     """
     r, c = factors
     sources = np.where(rows < SAFE, rows, 0.0) * r, np.where(others < SAFE, others, 0.0) * c
@@ -293,6 +296,6 @@ def _least(one: Array, other: Array) -> Array:
     return np.where((one > 0) & ((other == 0) | (one < other)), one, other)
 
 
-def _ratio(v: Array, w: Array) -> Array:
+def ratio(v: Array, w: Array) -> Array:
     """V/w, and 0 where w is 0."""
     return v / np.where(w > 0, w, np.inf)

@@ -178,13 +178,14 @@ def _attempt(
     cones += [clarabel.NonnegativeConeT(form.nonnegative)] if form.nonnegative else []
     cones += [clarabel.SecondOrderConeT(int(size)) for size in form.cones]
     settings = _settings(clarabel, form, *tolerances)
-    if changes.get("tol_gap_rel") is None:
+    decides = "tol_gap_rel" not in changes  # `_Enough`, and not Clarabel, when the gap is small
+    if decides:
         settings.tol_gap_abs = 0.0
     settings.max_iter, settings.time_limit = min(limit, MOST_ITERATIONS), max(seconds, 0.0)
     for name, value in changes.items():
         setattr(settings, name, value)
     solver = clarabel.DefaultSolver(form.P, form.q, form.G, form.h, cones, settings)
-    if changes.get("tol_gap_rel") is None:
+    if decides:
         gaps = max(GAP_MARGIN * tolerances[0], FINEST), FRACTION * tolerances[1]
         solver.set_termination_callback(_Enough(settings.tol_feas, *gaps))
     found = solver.solve()
