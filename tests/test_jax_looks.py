@@ -11,7 +11,7 @@ import dapd
 from dapd.engines import precision
 from dapd.engines.jax import place
 from dapd.presolve import Presolve
-from dapd.solving.certificate import certify, objective
+from dapd.solving.certificate import NUMBERS, certify, objective
 from dapd.solving.device import OnHost, judge_of
 from dapd.solving.jax_judge import OnDevice
 from dapd.solving.proximal import accuracy, parameters
@@ -43,7 +43,7 @@ def test_the_certificate_on_the_device_is_that_of_the_host(phi):
     problem = problem_with(phi)
     for x, y in points():
         found = judge_of(problem, "jax").look(x, y).certificate
-        np.testing.assert_allclose(found[:9], certify(problem, x, y)[:9], rtol=1e-12)
+        np.testing.assert_allclose(found[:NUMBERS], certify(problem, x, y)[:NUMBERS], rtol=1e-12)
 
 
 @pytest.mark.parametrize("bounds", [None, (-1.0, 1.0)])
@@ -54,7 +54,7 @@ def test_the_certificate_is_that_of_the_host_for_every_M(kind, bounds):
     for x, y in points(problem.rows):
         there, here = judge_of(problem, "jax").look(x, y), OnHost(problem, None, "solution").look(x, y)
         np.testing.assert_allclose(there.x, here.x, rtol=1e-15)
-        np.testing.assert_allclose(there.certificate[:9], here.certificate[:9], rtol=1e-11)
+        np.testing.assert_allclose(there.certificate[:NUMBERS], here.certificate[:NUMBERS], rtol=1e-11)
 
 
 def test_sums_over_many_rows_keep_their_digits():
@@ -100,7 +100,7 @@ def test_points_of_a_transformed_problem_are_taken_back(empty):
         looks = there.look(*point), here.look(*point)
         for k in (0, 1):
             np.testing.assert_allclose(looks[0][k], looks[1][k], rtol=1e-14)
-        np.testing.assert_allclose(looks[0].certificate[:9], looks[1].certificate[:9], rtol=1e-12)
+        np.testing.assert_allclose(looks[0].certificate[:NUMBERS], looks[1].certificate[:NUMBERS], rtol=1e-12)
         before = before or point
         for found, expected in zip(there.move(point, before), here.move(point, before), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
@@ -133,6 +133,22 @@ def test_only_a_direction_of_descent_is_sent_to_the_host(bound):
     assert not judge.may_descend(x, np.array([-2.0, -2.0, 0.0]))  # upwards, and against a bound
     assert not judge.may_descend(x, np.array([2.0, 0.0, 0.0]))  # breaks the constraint
     assert not judge.may_descend(x, np.zeros(3))
+
+
+@pytest.mark.parametrize("bounds", [None, (-1.0, np.inf)], ids=str)
+@pytest.mark.parametrize("phi", PHIS)
+def test_directions_worth_a_check_are_those_of_the_host(phi, bounds):
+    plain = problem_with(phi)
+    problem = dapd.Problem(plain.f, plain.M, plain.b, plain.phi, bounds=bounds).stacked
+    there, here = judge_of(problem, "jax"), OnHost(problem, None, "solution")
+    assert isinstance(there, OnDevice)
+    rng = np.random.default_rng(0)
+    kernel = np.linalg.svd(problem.unstacked.M.dense().T)[2][-1]  # of Mᵀ, or as near to it as there is
+    for direction in (
+        *rng.standard_normal((20, problem.rows)),
+        *np.outer([1.0, -1.0], np.resize(kernel, problem.rows)),
+    ):
+        assert there.may_be_ray(direction) == here.may_be_ray(direction)
 
 
 def unbounded():
