@@ -17,10 +17,10 @@ from time import perf_counter
 import numpy as np
 
 import dapd
+from dapd.certificate.certify import certify
 from dapd.presolve import Presolve, RowScaling
-from dapd.solving.certificate import certify
-from dapd.solving.restarts import restarts
 from dapd.spectrum.estimate import estimate_range
+from dapd.ways.restarts import restarts
 from timing import heading
 
 EXPERIMENTS = dapd.experiments

@@ -293,8 +293,8 @@ def sparse(quick: bool) -> None:
 
 
 def _gathers(M: Any) -> Callable[[int], Any]:
-    from dapd.engines.jax_gathers import gathered
-    from dapd.engines.jax_maps import SparseMap
+    from dapd.engines.jax.gathers import gathered
+    from dapd.engines.jax.maps import SparseMap
 
     with jax.enable_x64(True):
         placed = SparseMap(gathered(M, np.float64), gathered(M.T.tocsr(), np.float64))
@@ -302,7 +302,7 @@ def _gathers(M: Any) -> Callable[[int], Any]:
 
 
 def _segment_sums(M: Any) -> Callable[[int], Any]:
-    from dapd.engines.jax_gathers import segments
+    from dapd.engines.jax.gathers import segments
 
     with jax.enable_x64(True):
         placed = (segments(M, np.float64), segments(M.T.tocsr(), np.float64))
@@ -310,7 +310,7 @@ def _segment_sums(M: Any) -> Callable[[int], Any]:
 
 
 def _both_products(placed: Any, shape: tuple[int, int], forward: Any, adjoint: Any) -> Callable[[int], Any]:
-    from dapd.engines.jax import loop
+    from dapd.engines.jax.runner import loop
 
     def run(placed: Any, x: Any, number: Any) -> Any:
         return loop(number, lambda x: 0.1 * adjoint(placed, forward(placed, x)), x)
@@ -403,10 +403,10 @@ def _osqp_seconds(b: Any) -> float:
 def cst(quick: bool) -> None:
     """256 compressed-sensing problems of 250 × 1000, each with its own M: time per iteration, and to 1e-6."""
     count = 256 if on_gpu() else 4
-    different = [dapd.experiments.compressed_sensing(seed=k) for k in range(min(count, 8))]
+    different = [dapd.paper.experiments.compressed_sensing(seed=k) for k in range(min(count, 8))]
     problems = [different[k % len(different)] for k in range(count)]
-    from dapd.batch.device import stacked_list
-    from dapd.engines.jax import Oracle, loop
+    from dapd.engines.jax.runner import Oracle, loop
+    from dapd.solving.batch.stacked import stacked_list
 
     method = dapd.METHODS["y-dapd"].from_theory(problems[0])
     with jax.enable_x64(True):

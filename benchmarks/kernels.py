@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import dapd
-from dapd.engines.native import FusedDualStep
+from dapd.engines.native.runner import FusedDualStep
 from timing import copier, heading, medians, reader
 
 DENSE = [(50, 150), (100, 300), (250, 1000), (500, 2000), (1000, 4000), (2000, 20000), (4000, 40000)]

@@ -14,7 +14,7 @@ import scipy
 
 import dapd
 from dapd.core import load
-from dapd.engines.threads import available
+from dapd.engines.native.threads import available
 
 SECONDS = 1.0  # roughly, per contestant
 ROUNDS = 9

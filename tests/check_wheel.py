@@ -4,7 +4,7 @@ import numpy as np
 
 import dapd
 from dapd.core import load, variants
-from dapd.engines.native import NativeRunner
+from dapd.engines.native.runner import NativeRunner
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ LONG = {
     "test_lower_bounds_report",
     "test_mesh",
     "test_native",
-    "test_paper",
+    "test_published_table",
     "test_report",
     "test_reproduce",
     "test_running",

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dapd
-from dapd.model.terms import Terms
+from dapd.functions.terms import Terms
 
 LONG = np.longdouble
 THETA, FARTHEST = 1e-3, 30.0

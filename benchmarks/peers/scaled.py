@@ -10,10 +10,10 @@ import numpy as np
 
 import dapd
 from dapd.engines.protocol import CannotRun
-from dapd.model.lowered import SHRINK_BALL
-from dapd.presolve.functions import Composite, Part, joined_function, parts_of, scalable, scaled_function
+from dapd.kinds.lowered import SHRINK_BALL
 from dapd.presolve.maps import scaled_map
-from dapd.presolve.rows import PhiTable
+from dapd.presolve.row_table import PhiTable
+from dapd.presolve.terms import Composite, Part, joined_function, parts_of, scalable, scaled_function
 from peers import draw, generated
 from peers import model as m
 from peers.extended import definition

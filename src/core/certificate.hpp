@@ -1,4 +1,4 @@
-// The sums of the certificate of solving/certificate.py, over rows and over columns, each in one pass, for φ that is a
+// The sums of the certificate of certificate/certify.py, over rows and over columns, each in one pass, for φ that is a
 // sum over rows.
 #pragma once
 
@@ -130,7 +130,7 @@ void add_column(const ColumnsAt& columns, At at, ColumnSums<E>& sums) {
   if constexpr (bounded) {
     const E lower = at(columns.lower), upper = at(columns.upper), unit = at(columns.units) + magnitude(x);
     const E end = slope > E{} ? lower : upper, away = magnitude(x - end);
-    // z = −slope if it may be the multiplier of that bound, see multipliers_of_bounds in solving/sums.py
+    // z = −slope if it may be the multiplier of that bound, see multipliers_of_bounds in certificate/sums.py
     const auto takes = (slope != E{}) & (away <= magnitude(x));
     const E z = takes ? -slope : E{}, bound = takes ? end : E{}, distance = takes ? away : E{};
     left = takes ? E{} : slope;

@@ -10,7 +10,7 @@
 
 namespace dapd {
 
-enum Code : std::uint8_t {  // the same numbers as in model/lowered.py
+enum Code : std::uint8_t {  // the same numbers as in kinds/lowered.py
   KEEP,         // y = u
   CLIP,         // y = u, clipped to [lower, upper]
   SHRINK,       // y = u − clip(u, step·lower, step·upper)

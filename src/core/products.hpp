@@ -1,4 +1,4 @@
-// Products of a stored matrix with a point, for the certificate of solving/certificate.py: Mx and Mᵀy, and |M||x| and
+// Products of a stored matrix with a point, for the certificate of certificate/certify.py: Mx and Mᵀy, and |M||x| and
 // |M|ᵀ|y|, the sizes of their terms before these cancel. The matrix is read once, and no |M| is kept.
 #pragma once
 

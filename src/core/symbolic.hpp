@@ -1,5 +1,5 @@
 // What a sparse LDLᵀ factorisation would cost: an approximate minimum degree ordering (Amestoy, Davis and Duff 1996)
-// that counts the entries of L without storing them. dapd/second_order/ordering.py is the same algorithm in Python.
+// that counts the entries of L without storing them. dapd/newton/ordering.py is the same algorithm in Python.
 //
 // The quotient graph: an eliminated column is an element, with the variables that it couples. A variable has a list of
 // elements and, after them, of variables; this list never gets longer, so it stays where it began. Variables with equal

@@ -1,4 +1,4 @@
-// Natural units of a problem, as model/units.py defines and explains them, from a stored matrix that is read once.
+// Natural units of a problem, as problem/units.py defines and explains them, from a stored matrix that is read once.
 #pragma once
 
 #include <algorithm>
@@ -174,7 +174,7 @@ struct UnitsOf {
   Numbers x, y, columns;
   double objective = 1;
 
-  // `rounding` and `hops` as in model/units.py.
+  // `rounding` and `hops` as in problem/units.py.
   void find(const Roots& M, bool transposed, double rounding, int hops) {
     const Along along_rows{M, !transposed}, along_columns{M, transposed};
     const std::size_t n = slopes.size();

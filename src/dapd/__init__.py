@@ -9,22 +9,22 @@ from typing import Any
 from dapd import theory
 from dapd.arguments import BoundWarning
 from dapd.arrays import Dual, Primal
-from dapd.batch import BatchResult, solve_batch
+from dapd.certificate.certify import Certificate
+from dapd.functions.smooth import Function, LeastSquares, Logistic, PseudoHuber, Quadratic, Separable, Smooth
+from dapd.kinds.by_rows import L1, Box, GroupBall, Interval, NonNegative, Phi, Zero
+from dapd.kinds.composed import Conjugate, Stack
 from dapd.methods import METHODS, Method
-from dapd.model.composed import Conjugate, Stack
-from dapd.model.problem import Problem
-from dapd.model.proximal import L1, Box, GroupBall, Interval, NonNegative, Phi, Zero
-from dapd.model.smooth import Function, LeastSquares, Logistic, PseudoHuber, Quadratic, Separable, Smooth
 from dapd.operators.columns import ColumnBlocks
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker
-from dapd.solving.certificate import Certificate
+from dapd.problem.problem import Problem
+from dapd.solving.batch import BatchResult, solve_batch
 from dapd.solving.explain import Explanation, explain
-from dapd.solving.loop import Info
 from dapd.solving.result import History, Result, Status
 from dapd.solving.solve import solve
 from dapd.solving.solver import Solver
 from dapd.spectrum.estimate import Spectrum, SpectrumWarning, estimate_spectrum
+from dapd.ways.search import Info
 
 __version__ = "0.1.0"
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from dapd.arguments import named, number, whole
 from dapd.arrays import Array
-from dapd.model.composed import HasProx
-from dapd.model.smooth import Function
+from dapd.functions.smooth import Function
+from dapd.kinds.composed import HasProx
 from dapd.operators.convert import as_operator
 
 

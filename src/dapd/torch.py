@@ -15,11 +15,11 @@ except ModuleNotFoundError as error:
         "dapd.torch needs PyTorch, which is not installed; try: pip install 'dapd[torch]'"
     ) from None
 
-from dapd.implicit import host
-from dapd.implicit.conditions import residual
-from dapd.implicit.convert import INDICES, Data, check_shapes, data_of, leaves, rebuilt, with_leaves
-from dapd.implicit.options import NotSolved, SolveOptions, check_options
-from dapd.implicit.records import (
+from dapd.derivatives import host
+from dapd.derivatives.conditions import residual
+from dapd.derivatives.data import INDICES, Data, check_shapes, data_of, leaves, rebuilt, with_leaves
+from dapd.derivatives.options import NotSolved, SolveOptions, check_options
+from dapd.derivatives.records import (
     L1,
     PRODUCTS,
     Box,

@@ -1,4 +1,4 @@
-// The block-coordinate loops as Python classes; the records come from engines/block_tables.py, and are checked here.
+// The block-coordinate loops as Python classes; the records come from engines/native/block_tables.py, and are checked here.
 #include "bind.hpp"
 
 #include <nanobind/stl/string.h>

@@ -16,9 +16,9 @@ from rich.console import Console
 
 import dapd
 from dapd.frontends.files import MAX_BYTES, Loaded, check_output, load, save
-from dapd.solving.loop import Info
 from dapd.solving.progress import LogTable
 from dapd.solving.result import Result, Status, by_ctrl_c
+from dapd.ways.search import Info
 
 EXITS = {
     Status.optimal: 0,

@@ -16,8 +16,8 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from dapd import reproduce as paper
-from dapd.engines.threads import cores
-from dapd.reproduce import sessions
+from dapd.engines.native.threads import cores
+from dapd.paper.reproduce import sessions
 
 QUICK_SEEDS, FULL_SEEDS = 1, 20
 NAMES = f"Any of {', '.join(paper.ITEMS)}; or all, which is the default."

@@ -8,8 +8,8 @@ from rich.table import Table
 
 from dapd import core
 from dapd.engines import installed
-from dapd.engines.threads import available, cores
-from dapd.reproduce import machine
+from dapd.engines.native.threads import available, cores
+from dapd.paper.reproduce import machine
 
 
 def info() -> None:

@@ -13,11 +13,11 @@ from typing import Any
 from dapd.arguments import near_miss
 from dapd.arrays import on_device
 from dapd.core import variants
-from dapd.engines.native import FusedDualStep, NativeRunner
-from dapd.engines.native_blocks import BlockRunner
+from dapd.engines.native.blocks import BlockRunner
+from dapd.engines.native.layout import FEW
+from dapd.engines.native.runner import FusedDualStep, NativeRunner
 from dapd.engines.protocol import CannotRun, NotNative, Runner
 from dapd.engines.python import PythonRunner
-from dapd.engines.records import FEW
 from dapd.methods.base import Method
 from dapd.methods.block import BlockMethod
 from dapd.operators.base import FORMED, Operator
@@ -51,15 +51,15 @@ def on_mesh(mesh: Any, M: Operator) -> AbstractContextManager[Any]:
     """The context of a solve whose M is divided among several devices."""
     if mesh is None:
         return nullcontext()
-    from dapd.engines.jax_layout import using
-    from dapd.engines.jax_mesh_rows import divided_shape
+    from dapd.engines.jax.layout import using
+    from dapd.engines.jax.mesh.rows import divided_shape
 
     return using(mesh, divided_shape(M, mesh))
 
 
 def is_on_mesh() -> bool:
     """Whether the solve in progress divides M among several devices."""
-    known = sys.modules.get("dapd.engines.jax_layout")
+    known = sys.modules.get("dapd.engines.jax.layout")
     return known is not None and known.layout() is not None
 
 
@@ -92,7 +92,7 @@ def in_one_program(function: Callable[..., Any], *args: Any) -> Any:
     """function(*args), compiled if the first of them is on a device: it would run one operation after another."""
     if not on_device(args[0]):
         return function(*args)
-    from dapd.engines.jax_program import plain
+    from dapd.engines.jax.program import plain
 
     with precision("jax"):
         return plain(function)(*args)
@@ -117,7 +117,7 @@ def bind(method: Method, engine: str = "auto") -> Runner:
 def _with_jax(method: Method) -> Runner:
     """A runner on the device of JAX, which is imported only if it is asked for."""
     _import_jax()
-    from dapd.engines.jax import JaxRunner
+    from dapd.engines.jax.runner import JaxRunner
 
     if isinstance(method, BlockMethod):
         raise CannotRun(

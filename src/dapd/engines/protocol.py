@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from dapd.arrays import Array
 from dapd.methods.base import Method
-from dapd.model.problem import Problem
+from dapd.problem.problem import Problem
 
 
 class NotNative(Exception):

@@ -16,7 +16,7 @@ from cvxpy.reductions.solvers.utilities import extract_dual_value, get_dual_valu
 
 from dapd.arrays import Array
 from dapd.frontends.rows import as_limits
-from dapd.model.proximal import Interval
+from dapd.kinds.by_rows import Interval
 from dapd.problems.quadratic import qp
 from dapd.solving.result import Result, Status
 from dapd.solving.solver import Solver

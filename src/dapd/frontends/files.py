@@ -24,8 +24,8 @@ from dapd.frontends.lines import WrongLine
 from dapd.frontends.lp_format import read_lp
 from dapd.frontends.mps_format import read_mps
 from dapd.frontends.rows import as_limits
-from dapd.model.problem import Problem
 from dapd.operators.convert import as_sparse
+from dapd.problem.problem import Problem
 from dapd.problems.quadratic import qp
 from dapd.solving.result import Result
 from dapd.solving.views import plain

@@ -11,12 +11,12 @@ from scipy.optimize import Bounds, LinearConstraint, OptimizeResult
 from dapd.arguments import NO_BOUND, named, real, renamed
 from dapd.arrays import Array
 from dapd.frontends.rows import as_limits, matrix_for, stacked
-from dapd.model.problem import Problem
-from dapd.model.proximal import Interval
-from dapd.model.smooth import Function, LeastSquares, Smooth
-from dapd.solving.loop import Info
+from dapd.functions.smooth import Function, LeastSquares, Smooth
+from dapd.kinds.by_rows import Interval
+from dapd.problem.problem import Problem
 from dapd.solving.result import Result, Status
 from dapd.solving.solve import solve
+from dapd.ways.search import Info
 
 # as scipy.optimize.linprog has them
 CODES = {

@@ -16,13 +16,13 @@ from dapd.arguments import bounds_of, number, warn
 from dapd.arrays import Array
 from dapd.frontends.rows import stacked
 from dapd.frontends.scipy import rows_of
-from dapd.model.composed import Stack
-from dapd.model.phi import Phi
-from dapd.model.problem import Problem
-from dapd.model.proximal import Box, Interval
-from dapd.model.smooth import Function, Quadratic
-from dapd.model.terms import Terms
+from dapd.functions.smooth import Function, Quadratic
+from dapd.functions.terms import Terms
+from dapd.kinds.base import Phi
+from dapd.kinds.by_rows import Box, Interval
+from dapd.kinds.composed import Stack
 from dapd.operators.convert import as_operator
+from dapd.problem.problem import Problem
 from dapd.solving.solve import solve
 from dapd.spectrum.estimate import singular_range
 

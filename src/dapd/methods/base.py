@@ -12,7 +12,7 @@ import numpy as np
 from dapd.arguments import named, vector
 from dapd.arrays import Array, Dual, Primal, on_device
 from dapd.methods.oracle import Oracle
-from dapd.model.problem import Problem
+from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum, estimate_norm, estimate_range
 
 METHODS: dict[str, type[Method]] = {}
@@ -27,6 +27,7 @@ class Method:
 
     name: ClassVar[str]
     title: ClassVar[str]  # the name in tables and plots
+    is_listed: ClassVar[bool] = True  # in METHODS, so a user may name it
     reference: ClassVar[str]
     any_phi: ClassVar[bool] = True  # False: φ ≡ 0 only
     needs_s_min: ClassVar[bool] = True  # its parameters use s_min, so full row rank is required unless φ is linear

@@ -12,7 +12,7 @@ from dapd.arrays import Array
 from dapd.methods.base import Method, copy_of
 from dapd.methods.block_oracle import BlockOracle
 from dapd.methods.draw import COIN, DUAL, PRIMAL, Plan, draw, key_of
-from dapd.model.problem import Problem
+from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum, with_block_norm
 
 REFRESH = 1_000  # rounds of N iterations after which updated products are recomputed, so rounding errors do not add up

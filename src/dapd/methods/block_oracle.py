@@ -7,11 +7,11 @@ from functools import cached_property
 import numpy as np
 
 from dapd.arrays import Array, in_dtype
-from dapd.model.problem import Problem
-from dapd.model.smooth import Function
+from dapd.functions.smooth import Function
 from dapd.operators.base import Operator
 from dapd.operators.columns import column_matrices
 from dapd.operators.convert import as_operator
+from dapd.problem.problem import Problem
 
 
 class BlockOracle:

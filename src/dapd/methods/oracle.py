@@ -11,8 +11,8 @@ import numpy as np
 from dapd.arguments import TimeUp
 from dapd.arrays import Array, in_dtype
 from dapd.clock import perf_counter
-from dapd.model import ask
-from dapd.model.problem import Problem
+from dapd.problem import ask
+from dapd.problem.problem import Problem
 
 DualStep = Callable[[Array, Array, float], tuple[Array, Array]]
 

@@ -10,7 +10,7 @@ import numpy as np
 from dapd import theory
 from dapd.arrays import Array
 from dapd.methods.block import BlockMethod, Draw
-from dapd.model.problem import Problem
+from dapd.problem.problem import Problem
 
 Parameters = theory.XSbcNonseparable
 

@@ -9,8 +9,9 @@ from functools import cached_property
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
 from dapd.clock import perf_counter
-from dapd.model.problem import Problem
-from dapd.presolve.transform import Entrywise, ForAnyB, Transform, WayBack
+from dapd.presolve.transform import Entrywise, ForAnyB, Transform
+from dapd.problem.problem import Problem
+from dapd.problem.way_back import WayBack
 
 Apply = Callable[[Problem], Transform | None]
 

@@ -11,13 +11,13 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
-from dapd.model.problem import Problem
-from dapd.model.smooth import Quadratic
-from dapd.model.terms import Terms
+from dapd.functions.smooth import Quadratic
+from dapd.functions.terms import Terms
 from dapd.operators.explicit import Dense, Sparse
-from dapd.presolve.functions import parts_of
 from dapd.presolve.maps import bands
+from dapd.presolve.terms import parts_of
 from dapd.presolve.transform import FLOPS, rebuilt_problem
+from dapd.problem.problem import Problem
 
 DENSER = 4  # times the entries that M may take as a dense array
 REACH = 1e-7  # least R_kk relative to its row's norm: the condition of H is at most about the inverse square

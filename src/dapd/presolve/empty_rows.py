@@ -7,12 +7,12 @@ from typing import Self
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.model.lowered import BALL, CLIP, SHRINK_BALL
-from dapd.model.problem import Problem
+from dapd.kinds.lowered import BALL, CLIP, SHRINK_BALL
 from dapd.operators.stacked import Identity
 from dapd.presolve.maps import bands, divisible, restricted, stacked_maps
-from dapd.presolve.rows import PhiTable
+from dapd.presolve.row_table import PhiTable
 from dapd.presolve.transform import rebuilt_problem
+from dapd.problem.problem import Problem
 
 FREE_PART = 0.5  # of the rows of an identity that must be free for it to be divided
 ROUNDINGS = 4  # of b within which a bound counts as met

@@ -8,9 +8,10 @@ from typing import Self
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.model.problem import Problem
-from dapd.presolve.rows import PhiTable
-from dapd.presolve.transform import WayBack, rebuilt_problem
+from dapd.presolve.row_table import PhiTable
+from dapd.presolve.transform import rebuilt_problem
+from dapd.problem.problem import Problem
+from dapd.problem.way_back import WayBack
 
 ROUNDINGS = 4  # of b within which b + l counts as zero
 

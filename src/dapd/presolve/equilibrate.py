@@ -16,7 +16,7 @@ from dapd.operators.peaks import Entries, damped
 from dapd.operators.stacked import Identity
 from dapd.operators.structured import Kronecker
 from dapd.presolve.maps import bands, leaves_of
-from dapd.presolve.rows import PhiTable
+from dapd.presolve.row_table import PhiTable
 
 LARGEST = 2.0**60  # factor that is not exceeded
 UNEVEN = 8.0  # ratio of column factors from which columns are scaled

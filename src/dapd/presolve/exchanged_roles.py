@@ -14,16 +14,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.model.problem import Problem
-from dapd.model.proximal import Box
-from dapd.model.smooth import Quadratic
+from dapd.functions.smooth import Quadratic
+from dapd.kinds.by_rows import Box
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.stacked import RowBlocks
 from dapd.presolve.equilibrate import identity_columns
-from dapd.presolve.functions import is_quadratic, parts_of
 from dapd.presolve.maps import divisible, restricted
-from dapd.presolve.rows import PhiTable
+from dapd.presolve.row_table import PhiTable
+from dapd.presolve.terms import is_quadratic, parts_of
+from dapd.problem.problem import Problem
 
 
 class ExchangedRoles:

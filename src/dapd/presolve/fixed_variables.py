@@ -7,12 +7,12 @@ from typing import Self
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.model.problem import Problem
-from dapd.model.smooth import Function
+from dapd.functions.smooth import Function
 from dapd.presolve.equilibrate import identity_columns
-from dapd.presolve.functions import parts_of, restricted_function
 from dapd.presolve.maps import divisible, restricted
-from dapd.presolve.rows import PhiTable
+from dapd.presolve.row_table import PhiTable
+from dapd.presolve.terms import parts_of, restricted_function
+from dapd.problem.problem import Problem
 
 CLOSE = 1e-12  # relative distance from another bound on a fixed variable that counts as rounding
 

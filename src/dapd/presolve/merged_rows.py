@@ -12,14 +12,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.model.problem import Problem
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.stacked import Identity
 from dapd.presolve.equilibrate import identity_columns
 from dapd.presolve.maps import bands, restricted, stacked_maps
-from dapd.presolve.rows import PhiTable
+from dapd.presolve.row_table import PhiTable
 from dapd.presolve.transform import rebuilt_problem
+from dapd.problem.problem import Problem
 
 SAME = 4e-15  # relative difference up to which two rows count as multiples of each other
 SAME_EQUATION = 1e-12  # relative distance up to which two equations count as the same

@@ -12,13 +12,13 @@ import scipy.linalg
 from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
-from dapd.model.problem import Problem
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.presolve.maps import bands, restricted, stacked_maps
-from dapd.presolve.rows import PhiTable
+from dapd.presolve.row_table import PhiTable
 from dapd.presolve.transform import FLOPS, rebuilt_problem
+from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum
 
 DENSER_PART = 8  # times the entries that a sparse part may take as a dense one

@@ -9,13 +9,14 @@ import numpy as np
 
 from dapd.arguments import LARGEST
 from dapd.arrays import Array
-from dapd.model.problem import Problem
-from dapd.model.smooth import Function
+from dapd.functions.smooth import Function
 from dapd.presolve.equilibrate import column_factors, identity_columns, norm_factors
-from dapd.presolve.functions import is_quadratic, parts_of, scalable, scaled_function
 from dapd.presolve.maps import scaled_map
-from dapd.presolve.rows import PhiTable
-from dapd.presolve.transform import WayBack, rebuilt_problem
+from dapd.presolve.row_table import PhiTable
+from dapd.presolve.terms import is_quadratic, parts_of, scalable, scaled_function
+from dapd.presolve.transform import rebuilt_problem
+from dapd.problem.problem import Problem
+from dapd.problem.way_back import WayBack
 
 ROUND = 1 + 1e-9  # L/μ of an f that is as round as can be
 CONDITION = 1e14  # of a diagonal H from which its inverse square root is not trusted

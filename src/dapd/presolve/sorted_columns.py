@@ -10,15 +10,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.model.problem import Problem
-from dapd.model.smooth import Function
+from dapd.functions.smooth import Function
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Sparse
 from dapd.operators.stacked import Identity, RowBlocks
-from dapd.presolve.functions import Composite, Part, parts_of
 from dapd.presolve.maps import bands
-from dapd.presolve.rows import PhiTable
-from dapd.presolve.transform import WayBack, rebuilt_problem
+from dapd.presolve.row_table import PhiTable
+from dapd.presolve.terms import Composite, Part, parts_of
+from dapd.presolve.transform import rebuilt_problem
+from dapd.problem.problem import Problem
+from dapd.problem.way_back import WayBack
 
 MANY = 1 << 20  # columns from which it pays off: a shorter x stays in the cache of a GPU
 UNSORTED = 0.25  # part of the columns that start above the one before them; half of them do in a random order

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
-
-import numpy as np
+from typing import Any, Protocol, runtime_checkable
 
 from dapd.arrays import Array
-from dapd.model.problem import Problem
-from dapd.model.proximal import Phi
-from dapd.model.smooth import Function
+from dapd.functions.smooth import Function
+from dapd.kinds.by_rows import Phi
+from dapd.problem.problem import Problem
+from dapd.problem.way_back import WayBack
 from dapd.spectrum.estimate import Spectrum
 
 FLOPS = 2e11  # of a factorisation and of what it changes, at most
@@ -39,38 +38,6 @@ class ForAnyB(Transform, Protocol):
 
     def with_b(self, b: Array) -> Transform | None:
         """The transform of the problem with another b; None if that b forbids it."""
-
-
-class WayBack(NamedTuple):
-    """x = columns·x̂[x_places] and y = rows·ŷ[y_places], of NumPy or of JAX arrays."""
-
-    columns: Any = 1.0  # a vector, or a number if all entries are the same
-    rows: Any = 1.0
-    x_places: Array | None = None  # None: all entries stay in their places
-    y_places: Array | None = None
-
-    def after(self, last: WayBack) -> WayBack:
-        """The way back by `last` first, and then by this one."""
-        return WayBack(
-            self.columns * _at(self.x_places, last.columns),
-            self.rows * _at(self.y_places, last.rows),
-            _composed(self.x_places, last.x_places),
-            _composed(self.y_places, last.y_places),
-        )
-
-    def of(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """The point (x, y) taken back."""
-        return self.columns * _at(self.x_places, x), self.rows * _at(self.y_places, y)
-
-
-def _at(places: Array | None, v: Any) -> Any:
-    """v[places]; a number is the same in all places."""
-    return v if places is None or np.ndim(v) == 0 else v[places]
-
-
-def _composed(places: Array | None, before: Array | None) -> Array | None:
-    """v[before][places] is v[these]."""
-    return places if before is None else _at(places, before)
 
 
 @runtime_checkable

@@ -8,10 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arguments import named, numbers, vector
-from dapd.model.problem import Problem
-from dapd.model.proximal import Box
-from dapd.model.smooth import Quadratic
+from dapd.functions.smooth import Quadratic
+from dapd.kinds.by_rows import Box
 from dapd.operators.convert import matrix_of
+from dapd.problem.problem import Problem
 from dapd.problems.rows import as_csr
 
 

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 from dapd.arguments import named, numbers, real, vector, whole
 from dapd.arrays import Array
-from dapd.model.problem import Problem
-from dapd.model.smooth import Quadratic
+from dapd.functions.smooth import Quadratic
+from dapd.problem.problem import Problem
 
 
 @named

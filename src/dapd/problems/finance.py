@@ -8,11 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arguments import named, number, numbers, vector
-from dapd.model.composed import Stack
-from dapd.model.problem import Problem
-from dapd.model.proximal import Box, Zero
-from dapd.model.smooth import Quadratic
+from dapd.functions.smooth import Quadratic
+from dapd.kinds.by_rows import Box, Zero
+from dapd.kinds.composed import Stack
 from dapd.operators.stacked import Identity, RowBlocks
+from dapd.problem.problem import Problem
 from dapd.problems.rows import as_csr
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from dapd.arguments import named, numbers, real, vector
-from dapd.model.groups import GroupBall
-from dapd.model.problem import Problem
-from dapd.model.proximal import NonNegative
-from dapd.model.smooth import LeastSquares, Quadratic
+from dapd.functions.smooth import LeastSquares, Quadratic
+from dapd.kinds.by_rows import NonNegative
+from dapd.kinds.groups import GroupBall
 from dapd.operators.explicit import Dense
 from dapd.operators.sizes import norms_of_rows
 from dapd.operators.stacked import Identity
 from dapd.operators.structured import Kronecker
+from dapd.problem.problem import Problem
 from dapd.problems.rows import between
 
 

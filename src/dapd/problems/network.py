@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from dapd.arguments import named, number, numbers, real, vector, whole
 from dapd.arrays import Array
-from dapd.model.problem import Problem
-from dapd.model.smooth import Function, Quadratic, Separable
+from dapd.functions.smooth import Function, Quadratic, Separable
+from dapd.problem.problem import Problem
 
 
 def incidence(edges: Any, nodes: int) -> Any:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from dapd.arguments import named, numbers, renamed, vector
-from dapd.model.problem import Problem
-from dapd.model.proximal import Interval
-from dapd.model.smooth import Quadratic
+from dapd.functions.smooth import Quadratic
+from dapd.kinds.by_rows import Interval
 from dapd.operators.convert import as_operator
+from dapd.problem.problem import Problem
 
 
 @named

@@ -9,13 +9,13 @@ import scipy.sparse as sp
 
 from dapd.arguments import named, number, numbers, renamed, vector
 from dapd.arrays import Array
-from dapd.model.composed import Stack
-from dapd.model.groups import GroupBall
-from dapd.model.problem import Problem
-from dapd.model.proximal import L1, Box, NonNegative, Zero
-from dapd.model.smooth import Function, LeastSquares, Logistic, Quadratic
+from dapd.functions.smooth import Function, LeastSquares, Logistic, Quadratic
+from dapd.kinds.by_rows import L1, Box, NonNegative, Zero
+from dapd.kinds.composed import Stack
+from dapd.kinds.groups import GroupBall
 from dapd.operators.convert import as_operator
 from dapd.operators.stacked import Identity, RowBlocks
+from dapd.problem.problem import Problem
 from dapd.problems.rows import as_csr, between
 
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from dapd.arguments import interval, numbers, renamed
 from dapd.arrays import Array
-from dapd.model.proximal import Interval, NonNegative, Phi, Zero
+from dapd.kinds.by_rows import Interval, NonNegative, Phi, Zero
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator, as_sparse, matrix_of
 

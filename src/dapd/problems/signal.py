@@ -9,11 +9,11 @@ import scipy.sparse as sp
 
 from dapd.arguments import named, number, real, vector, whole
 from dapd.arrays import Array
-from dapd.model.groups import GroupBall
-from dapd.model.problem import Problem
-from dapd.model.proximal import Box, NonNegative
-from dapd.model.smooth import LeastSquares
+from dapd.functions.smooth import LeastSquares
+from dapd.kinds.by_rows import Box, NonNegative
+from dapd.kinds.groups import GroupBall
 from dapd.operators.stacked import Identity
+from dapd.problem.problem import Problem
 
 
 @named

@@ -11,16 +11,14 @@ import numpy as np
 from dapd.arguments import TimeUp
 from dapd.arrays import Array, on_host, owned
 from dapd.blas import MANY, single_blas
+from dapd.certificate.certify import blame, completed
+from dapd.certificate.rays import falling_ray, proves_infeasible
 from dapd.clock import perf_counter
 from dapd.engines.protocol import CannotRun
-from dapd.model.lowered import has_valid_lowering
-from dapd.model.problem import Problem
-from dapd.second_order.choose import filled_seconds
-from dapd.solving.certificate import blame, completed
-from dapd.solving.choose import BlockComparison, compare_blocks
-from dapd.solving.doubts import Doubts
-from dapd.solving.ends import falling_ray, proves_infeasible
-from dapd.solving.loop import STALLED, Info
+from dapd.kinds.lowered import has_valid_lowering
+from dapd.newton.costs import filled_seconds
+from dapd.problem.problem import Problem
+from dapd.solving.loop import STALLED
 from dapd.solving.progress import Display, display
 from dapd.solving.request import (
     ENDED_EARLY,
@@ -31,12 +29,14 @@ from dapd.solving.request import (
     satisfied,
 )
 from dapd.solving.result import History, Result, Status
-from dapd.solving.search import Search
-from dapd.solving.ways.base import OVERRUN, SOON, Moved, Way, entries_are_scattered
-from dapd.solving.ways.clarabel import TRIVIAL, Direct
-from dapd.solving.ways.first_order import FirstOrder
-from dapd.solving.ways.second_order import FACTORISATIONS, SecondOrder
+from dapd.solving.side_questions import Doubts
 from dapd.spectrum.estimate import Spectrum
+from dapd.ways.base import OVERRUN, SOON, Moved, Way, entries_are_scattered
+from dapd.ways.blocks import BlockComparison, compare_blocks
+from dapd.ways.clarabel.candidate import TRIVIAL, Direct
+from dapd.ways.first_order import FirstOrder
+from dapd.ways.newton import FACTORISATIONS, SecondOrder
+from dapd.ways.search import Info, Search
 
 TRIAL = 0.1  # seconds of such a prediction from which it comes later, if factorisations will probably fill in
 EXAMINE = 1.2e-6  # seconds per entry of a sparse M, row and column that it takes to predict what factorisations cost

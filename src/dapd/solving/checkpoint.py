@@ -15,10 +15,10 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.clock import perf_counter
-from dapd.model.lowered import has_valid_lowering, pieces_of
-from dapd.model.problem import Problem
-from dapd.model.terms import Terms
-from dapd.solving.loop import Info
+from dapd.functions.terms import Terms
+from dapd.kinds.lowered import has_valid_lowering, pieces_of
+from dapd.problem.problem import Problem
+from dapd.ways.search import Info
 
 EVERY = 5.0  # seconds between two checkpoints
 PRODUCTS = 3  # products by which problems are told apart

@@ -11,19 +11,19 @@ import numpy as np
 from dapd import theory
 from dapd.arguments import TimeUp, named
 from dapd.clock import perf_counter
-from dapd.model.problem import Problem
 from dapd.presolve import Presolve
-from dapd.second_order import direct as clarabel
+from dapd.problem.problem import Problem
 from dapd.solving.auto import Possible
-from dapd.solving.choose import BlockComparison, compare_blocks
-from dapd.solving.search import Search
 from dapd.solving.settings import check_settings
 from dapd.solving.solver import DEFAULTS
-from dapd.solving.ways.base import Way
-from dapd.solving.ways.clarabel import Direct
-from dapd.solving.ways.first_order import TRANSFORMS, FirstOrder
-from dapd.solving.ways.second_order import SecondOrder
 from dapd.spectrum.estimate import Spectrum, estimate_range, known_range
+from dapd.ways.base import Way
+from dapd.ways.blocks import BlockComparison, compare_blocks
+from dapd.ways.clarabel import attempts as clarabel
+from dapd.ways.clarabel.candidate import Direct
+from dapd.ways.first_order import TRANSFORMS, FirstOrder
+from dapd.ways.newton import SecondOrder
+from dapd.ways.search import Search
 
 CHEAP = 1e9  # multiplications that a decomposition of M may take here
 PRESOLVE = 10.0  # seconds that the transforms may take here

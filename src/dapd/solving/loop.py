@@ -10,14 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from dapd.arrays import Array, on_host, owned, wait_for
+from dapd.certificate.certify import SOLUTION, Certificate, blame
+from dapd.certificate.rays import proves_infeasible, proves_unbounded
 from dapd.clock import perf_counter
 from dapd.engines.protocol import Runner
-from dapd.solving.certificate import SOLUTION, Certificate, blame
-from dapd.solving.device import judge_of
-from dapd.solving.ends import proves_infeasible, proves_unbounded
 from dapd.solving.progress import Display
 from dapd.solving.result import History, Status
 from dapd.spectrum.estimate import Spectrum
+from dapd.ways.judge import judge_of
+from dapd.ways.search import Info
 
 GLANCE = 20  # passes over M before the first look; later looks come every tenth of the way
 RECORD = 20  # a history has a point every twentieth of the way
@@ -29,17 +30,6 @@ THOROUGH = 4  # times the logarithm of a rounding that the distance to the solut
 PATIENCE = 1_000  # passes over M that such an error may stand still
 STRAIGHT, STEADY = 0.9, 0.7  # cosine and ratio of two velocities from which they may be those of a run along a ray
 LATER = 1.25  # times the iterations at which a direction was no ray, until the next one is asked for
-
-
-class Info(NamedTuple):
-    """The state of a run, as a callback receives it."""
-
-    iteration: int
-    time: float
-    x: Array
-    y: Array
-    certificate: Certificate
-    z: Array | None = None  # the multipliers of the bounds on x; None if there are none
 
 
 class Past(NamedTuple):

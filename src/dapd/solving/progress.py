@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Self
 
-from dapd.solving.certificate import Certificate
+from dapd.certificate.certify import Certificate
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,17 +12,18 @@ import numpy as np
 
 from dapd.arrays import Array, on_host, owned
 from dapd.blas import single_blas
+from dapd.certificate.certify import SOLUTION, Certificate, certify, completed, objective
 from dapd.clock import perf_counter
 from dapd.engines import precision
 from dapd.engines.protocol import Engine, Runner
 from dapd.methods.block import BlockMethod
-from dapd.model.problem import Problem
-from dapd.solving.certificate import SOLUTION, Certificate, certify, completed, objective
-from dapd.solving.loop import Info, Loop
+from dapd.problem.problem import Problem
+from dapd.solving.loop import Loop
 from dapd.solving.progress import display
 from dapd.solving.result import SENTENCES, Result, Status
 from dapd.spectrum.estimate import Spectrum
 from dapd.spectrum.suspect import doubt_about
+from dapd.ways.search import Info
 
 ENDED_EARLY = (Status.iteration_limit, Status.time_limit, Status.interrupted)
 ENOUGH_PASSES = 400  # passes over M after which a few more may find out whether the spectrum was wrong

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dapd.arrays import Array
+from dapd.certificate.certify import Certificate
 from dapd.engines.protocol import Engine
-from dapd.solving.certificate import Certificate
 from dapd.solving.views import as_html, draw, plain
 from dapd.spectrum.estimate import Spectrum
 

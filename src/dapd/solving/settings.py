@@ -10,12 +10,12 @@ import numpy as np
 
 from dapd.arguments import near_miss, number, vector, whole
 from dapd.arrays import Array
+from dapd.certificate.certify import OBJECTIVE, SOLUTION
 from dapd.engines import check_engine
 from dapd.methods import METHODS
-from dapd.model.problem import Problem
-from dapd.solving.certificate import OBJECTIVE, SOLUTION
-from dapd.solving.loop import Info
+from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum
+from dapd.ways.search import Info
 
 
 class Settings(NamedTuple):

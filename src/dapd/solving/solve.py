@@ -10,21 +10,21 @@ import numpy as np
 
 from dapd.arguments import TimeUp, named
 from dapd.arrays import Array
+from dapd.certificate.certify import SOLUTION, completed
 from dapd.clock import perf_counter
 from dapd.engines import bind, on_mesh, precision
 from dapd.engines.protocol import Runner
 from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
-from dapd.model import ask
-from dapd.model.problem import Problem
+from dapd.problem import ask
+from dapd.problem.problem import Problem
 from dapd.solving.auto import solve_auto
-from dapd.solving.certificate import SOLUTION, completed
 from dapd.solving.checkpoint import Checkpoint
-from dapd.solving.loop import Info
 from dapd.solving.request import Request, in_kind_of, out_of_time, run_method
 from dapd.solving.result import Result, Status
 from dapd.solving.settings import Settings, check_settings
 from dapd.spectrum.estimate import Spectrum
+from dapd.ways.search import Info
 
 LIMIT = 1_000_000  # passes over M allowed if no limit is given
 AT_BOUND = 1e-6  # relative distance from a bound at which x0 may have a multiplier

@@ -10,11 +10,11 @@ import numpy as np
 from dapd.arguments import bounds_of, named, near_miss, vector
 from dapd.arrays import Array
 from dapd.clock import perf_counter
-from dapd.model.composed import Conjugate, Stack
-from dapd.model.phi import Called, Phi, as_phi
-from dapd.model.problem import Problem
-from dapd.model.smooth import Function, Quadratic
+from dapd.functions.smooth import Function, Quadratic
+from dapd.kinds.base import Called, Phi, as_phi
+from dapd.kinds.composed import Conjugate, Stack
 from dapd.operators.convert import as_operator
+from dapd.problem.problem import Problem
 from dapd.solving.result import Result, Status
 from dapd.solving.settings import Settings, check_settings
 from dapd.solving.solve import solve, solve_checked

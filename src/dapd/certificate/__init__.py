@@ -1,0 +1,1 @@
+"""How far a point is from optimal, and proofs that there is no solution."""

@@ -1,0 +1,234 @@
+"""Optimality, measured in float64 at the point that is returned, independently of the method."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from dapd.arrays import EPSILON, Array, namespace
+from dapd.certificate.distance import Evaluated, distance
+from dapd.certificate.sums import (
+    ColumnSums,
+    RowSums,
+    balanced_step,
+    measure_columns,
+    measure_rows,
+    products_of,
+)
+from dapd.problem import ask
+from dapd.problem.problem import Problem
+from dapd.problem.sizes import multipliers_of_bounds
+from dapd.spectrum.estimate import Spectrum
+
+GUARD = 8 * EPSILON  # part of its terms, those of f included, that rounding may add to the gap
+SOLUTION, OBJECTIVE = "solution", "objective"  # what an accuracy may be of
+
+
+class Certificate(NamedTuple):
+    """How far (x, y) is from optimal."""
+
+    stationarity: float  # ‖∇f(x) + Mᵀy + z‖₂
+    feasibility: float  # ‖y − prox_φ(y + Mx − b)‖₂, with the bounds on x
+    gap: float  # |primal − dual objective|, see `certify`; nan if φ or φ* has no value
+    stationarity_error: float  # the worst coordinate of ∇f(x) + Mᵀy + z, relative to its own size
+    feasibility_error: float  # the worst distance of Mx − b from dom φ*, y from dom φ, x from its bounds, relatively
+    complementarity_error: float  # the worst row of Mx − b ∈ ∂φ(y), or bound, relative to its own size
+    gap_error: float  # the gap, relative to the sizes of its terms
+    primal: float  # distance of Mx − b from dom φ*, and of x from its bounds, ∞-norm
+    dual: float  # the greater of ‖∇f(x) + Mᵀy + z‖∞ and the distance of y from dom φ, ∞-norm
+    typical_error: float  # the root mean square of these errors over the columns, or the rows if that is greater
+    distance: float  # a proven bound on ‖x − x*‖₂; inf if too little is known
+    accuracy: str = SOLUTION  # what `error` counts
+
+    @property
+    def error(self) -> float:
+        """The greatest of the relative errors, which `tol` bounds; inf if a residual is not finite.
+
+        With accuracy "solution", complementarity counts, which feasibility follows from; with "objective", feasibility
+        counts by itself, and complementarity only if the gap is not known.
+        """
+        known = not math.isnan(self.gap_error)
+        rows = self.feasibility_error if self.accuracy == OBJECTIVE and known else self.complementarity_error
+        residuals = max(self.stationarity_error, rows)
+        return max(residuals, self.gap_error) if known else residuals
+
+    @property
+    def solution_error(self) -> float:
+        """The error with accuracy "solution", by which points are compared whatever ends an iteration."""
+        return self._replace(accuracy=SOLUTION).error
+
+    def excess(self, tol: float, tol_absolute: float) -> float:
+        """How many times too large the certificate is for the tolerances, of which the easier counts.
+
+        `tol` bounds `error`, and `tol_absolute` bounds `primal`, `dual` and `gap` (`feasibility` if the gap is
+        unknown). A tolerance of 0 is no tolerance.
+        """
+        found = [math.inf]
+        if tol > 0:
+            found.append(self.error / tol)
+        if tol_absolute > 0:
+            parts = (self.primal, self.dual, self.feasibility if math.isnan(self.gap) else self.gap)
+            found.append(max(parts) / tol_absolute if all(map(math.isfinite, parts)) else math.inf)
+        return min(found)
+
+    def meets(self, tol: float, tol_absolute: float) -> bool:
+        """Whether error ≤ tol, or primal, dual and gap ≤ tol_absolute."""
+        return self.excess(tol, tol_absolute) <= 1
+
+
+class Look(NamedTuple):
+    """A point of the given problem, x between its bounds, and its certificate."""
+
+    x: Array
+    y: Array
+    certificate: Certificate
+
+
+NUMBERS = len(Certificate._fields) - 2  # those that are computed together, in arrays of many certificates
+
+
+def certificate_with(numbers: Array, accuracy: str) -> Certificate:
+    """The certificate with these numbers, without the distance."""
+    return Certificate._make([*numbers.tolist(), math.inf, accuracy])
+
+
+def error_of(numbers: Array, accuracy: str = SOLUTION) -> Array:
+    """`Certificate.error` of many certificates, whose numbers are along the last axis."""
+    xp, (stationarity, feasibility, complementarity, gap) = namespace(numbers), (numbers[..., k] for k in range(3, 7))
+    with_all = xp.maximum(stationarity, complementarity)
+    counted = with_all if accuracy == SOLUTION else xp.maximum(stationarity, feasibility)
+    return xp.where(xp.isnan(gap), with_all, xp.maximum(counted, gap))
+
+
+def excess_of(numbers: Array, tol: float, tol_absolute: float, accuracy: str = SOLUTION) -> Array:
+    """`Certificate.excess` of many certificates."""
+    found = np.full(numbers.shape[:-1], np.inf)
+    if tol > 0:
+        found = error_of(numbers, accuracy) / tol
+    if tol_absolute > 0:
+        feasibility, gap, primal, dual = (numbers[..., k] for k in (1, 2, 7, 8))
+        worst = np.maximum(np.maximum(primal, dual), np.where(np.isnan(gap), feasibility, gap))
+        found = np.fmin(found, np.where(np.isfinite(worst), worst, np.inf) / tol_absolute)
+    return found
+
+
+def certify(
+    problem: Problem,
+    x: Array,
+    y: Array,
+    *,
+    accuracy: str = SOLUTION,
+    spectrum: Spectrum | None = None,
+    with_distance: bool = True,
+) -> Certificate:
+    """Measure (x, y); of a dual vector of the stacked problem, the part that belongs to the rows of M.
+
+    Each coordinate and each row is judged by itself, relative to the terms that meet in it, before they cancel:
+
+        R_i = |b_i| + Σ_j |M_ij x_j| + θρ_i,    S_j = |∇f_j(0)| + |∇f_j(x)| + Σ_i |M_ij y_i| + θσ_j,
+        Y_i = |y_i| + θη_i,                     X_j = |x_j| + |bound_j| + θξ_j,
+
+    with θ = 10⁻³ and what is typical of the row, the column, y_i and x_j by the data (`model.units`).
+
+    - `stationarity_error` is the greatest |∇f(x) + Mᵀy + z|_j / S_j. The multipliers z of the bounds are those that
+      stationarity asks for, see `model.sizes.multipliers_of_bounds`.
+    - `feasibility_error` is the greatest distance of (Mx − b)_i from dom φ* relative to R_i, of y_i from dom φ relative
+      to Y_i, and of x_j from its bounds relative to X_j.
+    - `complementarity_error` is the greatest |y_i − p_i| / Y_i with p = prox_{sφ}(y + s(Mx − b)) at s_i = Y_i/R_i, and
+      of the bounds the greatest min(|z_j|/S_j, |x_j − bound_j|/X_j).
+    - `gap_error` is the gap relative to the sizes of its terms. With r and q the points of dom φ* and dom φ nearest to
+      Mx − b and y, and with f* at ∇f(x) instead of −Mᵀy − z,
+
+          gap = |P − D| = |φ*(r) + φ(q) + bᵀq + xᵀ∇f(x) + Σ_j bound_j z_j|.
+
+    The rows of a group are measured together. A φ of the user's own takes one step for all rows, s = ‖Y‖/‖R‖, so each
+    row is held to both |y_i − p_i| ≤ tol·Y_i and ≤ tol·s·R_i. An error of at most tol means
+    that (x, y, z) solves a problem each of whose numbers differs by about tol, relatively (`docs/certificate.md`).
+
+    `distance` needs μ > 0, and bounds on the singular values of M (`spectrum`; by default the problem's own, or those
+    of an earlier estimate) unless dom φ is bounded. It is inf if it is not wanted.
+    """
+    problem, stacked = problem.unstacked, problem.unstacked.stacked
+    y = y[: problem.rows]
+    x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
+    grad = np.asarray(ask.gradient(problem.f, x), np.float64)
+    at = products_of(problem, x, y)
+    rows, columns = measure_rows(problem, y, at), measure_columns(problem, x, grad, at)
+    gap, gap_error = _gap(problem, x, rows, columns)
+    bound = math.inf
+    if with_distance:
+        residual, dual = at.Mx - problem.b, y
+        if problem.lower is not None and problem.upper is not None:
+            z, _ = multipliers_of_bounds(x, grad + at.Mty, problem.lower, problem.upper)
+            residual, dual = np.concatenate([residual, x]), np.concatenate([y, z])
+            spectrum = None if spectrum is None else problem.stacked_spectrum(spectrum)
+        del at  # long vectors
+        bound = distance(stacked, Evaluated(x, dual, grad, residual, columns.norm), spectrum)
+    return Certificate(
+        stationarity=columns.norm,
+        feasibility=math.hypot(rows.feasibility, columns.natural, columns.primal),
+        gap=gap,
+        stationarity_error=columns.stationarity,
+        feasibility_error=max(rows.outside, columns.outside),
+        complementarity_error=max(rows.complementarity, columns.complementarity, columns.outside),
+        gap_error=gap_error,
+        primal=max(rows.primal, columns.primal),
+        dual=max(columns.greatest, rows.dual),
+        typical_error=max(columns.errors, rows.errors),
+        distance=bound,
+        accuracy=accuracy,
+    )
+
+
+def _gap(problem: Problem, x: Array, rows: RowSums, columns: ColumnSums) -> tuple[float, float]:
+    """|P − D| with the rounding of its terms, and the same relative to them; nan if φ or φ* has no value."""
+    gap = abs(rows.conjugate + rows.value + rows.product + columns.product)
+    if not math.isfinite(gap):
+        return math.nan, math.nan
+    size = abs(rows.conjugate) + abs(rows.value) + rows.sizes + columns.sizes
+    gap += GUARD * (size + float(problem.sizes.curvature @ (x * x)))
+    return gap, float(gap / (min(size, problem.sizes.most) + problem.sizes.objective))
+
+
+def completed(problem: Problem, x: Array, dual: Array) -> tuple[Array, Array]:
+    """The multipliers of the rows, and those of the bounds that stationarity asks for; zero if there are no bounds."""
+    problem = problem.unstacked
+    y = dual[: problem.rows]
+    if problem.lower is None or problem.upper is None:
+        return y.copy(), np.zeros(problem.columns, y.dtype)
+    with np.errstate(all="ignore"):
+        u, v = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
+        slopes = np.asarray(ask.gradient(problem.f, u), np.float64) + problem.M.adjoint(v)
+        z, _ = multipliers_of_bounds(u, slopes, problem.lower, problem.upper)
+    return y.copy(), z.astype(y.dtype, copy=False)
+
+
+def blame(problem: Problem, x: Array, y: Array) -> None:
+    """Raise an error that names what gives NaN or infinite numbers at (x, y), if there is such a thing."""
+    x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
+    where = f"returned NaN or infinite numbers at the {'start' if x.any() or y.any() else 'start, x = 0 and y = 0'}"
+    if not np.isfinite(ask.gradient(problem.f, x)).all():
+        raise ValueError(
+            f"f.grad {where}; give x0=, where f has a gradient, or check f with dapd.testing.check_gradient"
+        )
+    Mx = problem.M.forward(x)
+    if not (np.isfinite(Mx).all() and np.isfinite(problem.M.adjoint(y)).all()):
+        raise ValueError(f"a product with M or its transpose {where}; check M with dapd.testing.check_adjoint")
+    if not np.isfinite(ask.prox(problem.phi, y + Mx - problem.b, 1.0)).all():
+        raise ValueError(f"phi.prox {where}; check φ with dapd.testing.check_prox")
+
+
+def objective(problem: Problem, x: Array, y: Array, satisfied: bool) -> float:
+    """f(x) + φ*(Mx − b); if the residual counts as `satisfied`, at the nearest point at which φ* is finite."""
+    problem = problem.unstacked
+    x, y = x.astype(np.float64, copy=False), y[: problem.rows].astype(np.float64, copy=False)
+    residual = problem.M.forward(x) - problem.b
+    rest = float(problem.phi.conjugate(residual))
+    if satisfied and not math.isfinite(rest):
+        rest = float(problem.phi.conjugate(problem.phi.project_conjugate(residual)))
+        if not math.isfinite(rest):
+            balance = balanced_step(problem, y, products_of(problem, x, y))
+            rest = problem.phi.conjugate_near(y + balance.steps * residual, balance.steps)
+    return ask.value(problem.f, x) + rest

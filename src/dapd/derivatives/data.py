@@ -1,0 +1,170 @@
+"""What a user may write for f, φ and M, as records; and records as lists of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
+
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from dapd.arrays import Array
+from dapd.derivatives import records
+from dapd.derivatives.records import FunctionRecord, ParameterRecord, PhiRecord, Products, Sparse
+from dapd.functions import smooth
+from dapd.kinds import by_rows as proximal
+from dapd.kinds import composed
+from dapd.newton.matrices import NotExplicit, entries, explicit
+from dapd.operators import explicit as stored
+from dapd.operators.base import Operator
+from dapd.operators.convert import as_operator
+
+# a subclass may compute something else, so it is not among them
+RECORDS: dict[type, type[ParameterRecord]] = {
+    getattr(module, name): getattr(records, name)
+    for module, names in (
+        (smooth, ("Quadratic", "LeastSquares", "Logistic", "PseudoHuber", "Separable")),
+        (proximal, ("Zero", "NonNegative", "Box", "Interval", "L1", "GroupBall")),
+        (composed, ("Conjugate", "Stack")),
+    )
+    for name in names
+}
+
+MOST_ENTRIES = 10_000_000  # of a structured map that is written out
+INDICES = 99  # stands for the rank of an array of whole numbers
+# of arrays that are no vectors; a vector may be a number
+RANKS = {"M": 2, "H": 2, "A": 2, "ridge": 0, "e": 0, "rows": INDICES, "columns": INDICES}
+
+
+class Data(NamedTuple):
+    """All that the solution depends on."""
+
+    f: FunctionRecord
+    M: Any  # an array, `Sparse` or `Products`
+    b: Array
+    phi: PhiRecord
+    lower: Any  # of x; None if it has no bounds, else a number or a vector, as `upper`
+    upper: Any
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Of x and of w, which is y, or (y, z) if x has bounds."""
+        rows, columns = self.M.shape
+        return columns, rows if self.lower is None else rows + columns
+
+
+def data_of(f: Any, M: Any, b: Any, phi: Any, bounds: Any) -> Data:
+    """The arguments of `solve`, as records."""
+    if bounds is None:
+        lower = upper = None
+    elif isinstance(bounds, (tuple, list)) and len(bounds) == 2:
+        lower, upper = (
+            end if value is None else _listed(value)
+            for value, end in zip(bounds, (-float("inf"), float("inf")), strict=True)
+        )
+    else:
+        raise TypeError(f"bounds must be a pair (lower, upper), found {type(bounds).__name__}")
+    f, phi = record(f), record(records.Zero() if phi is None else phi)
+    if callable(f) and not isinstance(f, FunctionRecord):
+        raise TypeError("f is a plain function; in JAX, wrap it: dapd.jax.Smooth(fun, theta) with fun(x, theta)")
+    if not isinstance(f, FunctionRecord):
+        raise TypeError(f"f must be a function such as Quadratic(H, c), found {type(f).__name__}")
+    if not isinstance(phi, PhiRecord):
+        raise TypeError(
+            "phi must be one of Zero, NonNegative, L1, GroupBall, Box, Interval, Conjugate and Stack, "
+            f"found {type(phi).__name__}"
+        )
+    return Data(f, matrix("M", M), _listed(b), phi, lower, upper)
+
+
+def _listed(value: Any) -> Any:
+    """A tuple of numbers as a list, since records may be tuples."""
+    return list(value) if type(value) is tuple else value
+
+
+def matrix(name: str, M: Any) -> Any:
+    """M as an array, as `Sparse`, or as `Products` if its entries are unknown or too many."""
+    if isinstance(M, Operator):
+        try:
+            if (entries(M) or 0) > MOST_ENTRIES and not isinstance(M, (stored.Dense, stored.Sparse)):
+                return Products(M)
+            M = explicit(M)
+        except NotExplicit:
+            return Products(M)
+    if sp.issparse(M):
+        return Sparse.of(M)
+    if not hasattr(M, "matvec"):
+        return _listed(M)
+    if name == "H":  # it is symmetric, so it need not have a transpose of its own
+        M = LinearOperator(M.shape, matvec=M.matvec, rmatvec=M.matvec, dtype=M.dtype)
+    return Products(as_operator(M, name=name))
+
+
+def record(thing: Any) -> Any:
+    """A function or φ of `dapd` as a record with constant parameters; a record with its own parts as such."""
+    kind = RECORDS.get(type(thing))
+    if kind is None and not isinstance(thing, (FunctionRecord, PhiRecord)):
+        return thing
+    fixed = (kind or type(thing)).fixed
+    values = {
+        one.name: getattr(thing, one.name, None)
+        if one.name in fixed
+        else _part(one.name, getattr(thing, one.name, None))
+        for one in fields(kind or thing)
+    }
+    if isinstance(thing, smooth.Separable):
+        values["sizes"] = [block.stop - block.start for block in thing.blocks or []]
+    return replace(thing, **values) if kind is None else kind(**values)
+
+
+def _part(name: str, value: Any) -> Any:
+    if name in ("H", "A"):
+        return matrix(name, value)
+    return [record(part) for part in value] if name in ("functions", "parts") else record(_listed(value))
+
+
+def check_shapes(data: Data) -> None:
+    """Compare the shapes of M, b and the bounds; the classes of `dapd` check the others."""
+    if len(data.M.shape) != 2:
+        raise ValueError(f"M must be a matrix, found shape {tuple(data.M.shape)}")
+    rows, columns = data.M.shape
+    if tuple(data.b.shape) != (rows,):
+        raise ValueError(
+            f"b has shape {tuple(data.b.shape)}, expected ({rows},), one entry for each row of M; "
+            "in JAX, use jax.vmap for a batch"
+        )
+    for name, end in (("lower", data.lower), ("upper", data.upper)):
+        if end is not None and tuple(end.shape) not in ((), (columns,)):
+            raise ValueError(f"the {name} bound has shape {tuple(end.shape)}, expected a number or ({columns},)")
+
+
+def leaves(tree: Any) -> list[tuple[Any, int]]:
+    """The arrays of records, depth first, each with the most dimensions that it can have."""
+    found: list[tuple[Any, int]] = []
+    rebuilt(tree, lambda leaf, rank: found.append((leaf, rank)))
+    return found
+
+
+def with_leaves(tree: Any, arrays: Iterable[Any]) -> Any:
+    """The same records with other arrays, in the order of `leaves`."""
+    given = iter(arrays)
+    return rebuilt(tree, lambda leaf, rank: next(given))
+
+
+def rebuilt(tree: Any, change: Callable[[Any, int], Any], rank: int = 1) -> Any:
+    """The same records with every array changed."""
+    if tree is None:
+        return None
+    if isinstance(tree, Data):
+        return Data(*(rebuilt(part, change, RANKS.get(name, 1)) for name, part in tree._asdict().items()))
+    if isinstance(tree, tuple):
+        return tuple(rebuilt(part, change) for part in tree)
+    if isinstance(tree, ParameterRecord):
+        changed = {
+            one.name: rebuilt(getattr(tree, one.name), change, RANKS.get(one.name, 1))
+            for one in fields(tree)
+            if one.name not in tree.fixed
+        }
+        return replace(tree, **changed)
+    return change(tree, rank)

@@ -1,0 +1,164 @@
+"""∇²f at a point: its products, and its entries if they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from dapd.arrays import Array
+from dapd.functions.terms import Terms
+from dapd.newton.costs import DENSE_RATE, SPARSE_RATE
+from dapd.newton.curvature import Curvature
+from dapd.newton.matrices import Matrix, NotExplicit, TooExpensive
+from dapd.operators.base import Operator
+from dapd.operators.explicit import Dense
+from dapd.operators.stacked import RowBlocks
+from dapd.problem.problem import Problem
+
+SKETCHES = 16  # products from which the sizes of a map without entries are estimated
+
+
+class Hessian:
+    """∇²f at x."""
+
+    def times(self, d: Array) -> Array:
+        """∇²f·d."""
+        raise NotImplementedError
+
+    @property
+    def sizes(self) -> Array:
+        """The diagonal, or an estimate of what size it has."""
+        return signs_through(self.times, self.columns)
+
+    @property
+    def columns(self) -> int:
+        """The length of x."""
+        raise NotImplementedError
+
+    def entries(self, seconds: float) -> Matrix:
+        """The matrix; raise if it is not known, or if computing it takes longer."""
+        raise NotImplementedError
+
+
+class OfTerms(Hessian):
+    """Of a lowered f: Aᵀ diag(ℓ'') A + H + ridge·I, in each block of x."""
+
+    def __init__(self, problem: Problem, terms: Terms | list[Terms], x: Array, whole: Whole) -> None:
+        one = isinstance(terms, Terms)
+        blocks = [slice(0, problem.columns)] if one else problem.blocks or []
+        self.parts = list(zip([terms] if isinstance(terms, Terms) else terms, blocks, strict=True))
+        self.weights = [None if part.loss is None else part.curvatures(x[at]) for part, at in self.parts]
+        self.x, self.whole = x, whole
+
+    @property
+    def columns(self) -> int:
+        """The length of x."""
+        return int(self.x.size)
+
+    def times(self, d: Array) -> Array:
+        """Block by block."""
+        return np.concatenate([_times(part, w, d[at]) for (part, at), w in zip(self.parts, self.weights, strict=True)])
+
+    @property
+    def sizes(self) -> Array:
+        """The diagonal; estimated from products where the entries are not known."""
+        parts = zip(self.parts, self.weights, strict=True)
+        return np.concatenate([_sizes(part, w, at.stop - at.start) for (part, at), w in parts])
+
+    def entries(self, seconds: float) -> Matrix:
+        """From the entries of A and H."""
+        return self.whole.at(self.x, seconds)
+
+
+class Whole:
+    """The entries of the Hessian of a lowered f, computed once if they are the same for all x."""
+
+    def __init__(self, terms: Terms | list[Terms], sizes: list[int]) -> None:
+        self.terms, self.sizes, self.constant = terms, sizes, None
+
+    @cached_property
+    def curvature(self) -> Curvature:
+        """With explicit matrices; raise if there are none."""
+        try:
+            return Curvature(self.terms, self.sizes)
+        except TypeError as error:
+            raise NotExplicit(str(error)) from None
+
+    def at(self, x: Array, seconds: float) -> Matrix:
+        """Those at x."""
+        if self.constant is not None:
+            return self.constant
+        curvature = self.curvature
+        P = sp.diags_array(curvature.P, format="csr") if curvature.P.ndim == 1 else curvature.P
+        if curvature.rows:
+            A, weights = curvature.A, curvature.curvatures(curvature.image(x))
+            if _seconds_of_gram(A) > seconds:
+                raise TooExpensive("the entries of AᵀA")
+            P = A.T @ (sp.diags_array(weights) @ A if sp.issparse(A) else weights[:, None] * A) + P
+        if curvature.quadratic:
+            self.constant = P
+        return P
+
+
+def hessian_of(problem: Problem) -> Callable[[Array], Hessian]:
+    """∇²f as a function of x."""
+    terms = problem.f.lowered()
+    if terms is None:
+        raise TypeError(f"the Hessian of {type(problem.f).__name__} is not known")
+    one = isinstance(terms, Terms)
+    whole = Whole(terms, [problem.columns] if one else [block.stop - block.start for block in problem.blocks or []])
+    return lambda x: OfTerms(problem, terms, x, whole)
+
+
+def squares(M: Operator, weights: Array) -> Array:
+    """Σ_j M_ij²·weights_j of each row; estimated from products if the entries are not known."""
+    if isinstance(M, RowBlocks):
+        return np.concatenate([squares(part, weights) for part in M.operators])
+    matrix = M.sparse()
+    if matrix is not None:
+        return np.asarray(matrix.power(2) @ weights)
+    if isinstance(M, Dense):
+        return np.einsum("ij,ij,j->i", M.matrix, M.matrix, weights)
+    roots = np.sqrt(weights)
+    return signs_through(lambda v: M.forward((roots * v).astype(M.dtype)), weights.size) ** 2
+
+
+def signs_through(times: Callable[[Array], Array], columns: int) -> Array:
+    """The norms of a matrix's rows, estimated from products with random signs."""
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (SKETCHES, columns))
+    return np.asarray(np.sqrt(sum(np.asarray(times(v), np.float64) ** 2 for v in signs) / SKETCHES))
+
+
+def _times(part: Terms, weights: Array | None, d: Array) -> Array:
+    total = part.ridge * d
+    if weights is not None:
+        total = total + (weights * d if part.A is None else part.A.adjoint(weights * part.A.forward(d)))
+    if part.H is None:
+        return total
+    if isinstance(part.H, LinearOperator):
+        return total + part.H.matvec(d)
+    return total + (part.H * d if part.H.ndim == 1 else part.H @ d)
+
+
+def _sizes(part: Terms, weights: Array | None, size: int) -> Array:
+    total = np.full(size, float(part.ridge))
+    if weights is not None:
+        total = total + (weights if part.A is None else squares(part.A.transposed(), weights))
+    if part.H is None:
+        return total
+    if isinstance(part.H, LinearOperator):
+        return total + signs_through(part.H.matvec, size)
+    return total + (part.H if part.H.ndim == 1 else part.H.diagonal())
+
+
+def _seconds_of_gram(A: Any) -> float:
+    """The forecast for AᵀA."""
+    if not sp.issparse(A):
+        return float(A.shape[0] * A.shape[1] ** 2) / DENSE_RATE
+    lengths = np.diff(sp.csr_array(A).indptr).astype(np.float64)
+    return float(lengths @ lengths) / SPARSE_RATE

@@ -1,0 +1,190 @@
+"""Solutions in NumPy and float64, as accurate as they can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dapd.arguments import bounds_of, vector
+from dapd.arrays import Array
+from dapd.certificate.certify import Certificate, certify
+from dapd.derivatives.data import Data, leaves
+from dapd.derivatives.hessian import Hessian
+from dapd.derivatives.linearised import Conditions, Point
+from dapd.derivatives.options import NotSolved, SolveOptions
+from dapd.derivatives.records import Products, Quadratic, matrix_of
+from dapd.functions import smooth
+from dapd.problem.problem import Problem
+from dapd.solving.batch import solve_batch
+from dapd.solving.result import Result
+from dapd.solving.solve import solve
+
+FROM_ZERO, POLISHES = 12, 4  # Newton steps at most
+NEWTON_SIZE = 400  # variables and rows up to which Newton steps from zero are tried
+TOGETHER = {"tol", "tol_absolute", "max_iterations", "time_limit", "engine", "direct"}  # options of `solve_batch`
+CONVERGED, NEARLY = 1e-13, 1e-8  # sizes of the last of them, relative to the point
+
+
+def problem_of(data: Data) -> Problem:
+    """The problem with these numbers, to be solved in float64."""
+    M = matrix_of(data.M) if isinstance(data.M, Products) else matrix_of(data.M).astype(np.float64)
+    bounds = None if data.lower is None else (data.lower, data.upper)
+    # f stays in its own precision, which says how far from semidefinite an H may be by rounding
+    problem = Problem(data.f.model(), M, data.b.astype(np.float64), data.phi.model(), bounds=bounds)
+    if bounds is None or problem.lower is not None:
+        return problem
+    free = np.full(problem.columns, np.inf)  # a Problem drops such bounds, but their multipliers are expected
+    return problem.replaced(limits=(-free, free))
+
+
+def solutions(datas: Sequence[Data], settings: SolveOptions) -> Iterator[tuple[Array, Array, Array]]:
+    """Of each: the point (x, w) and prox steps that suit it, or NaN if the solve fails and the settings say so."""
+    whole = [data for data in datas if not _is_lost(data, settings)]
+    many, options = list(_conditions(whole)), dict(settings.options)
+    results: Iterable[Result | None] = [None] * len(many)
+    if len(many) > 1 and options.keys() <= TOGETHER and _hessian(whole[0]) is None:
+        results = solve_batch([conditions.given for conditions in many], **options)
+    solved = zip(many, results, strict=True)
+    for data in datas:
+        x, w = (np.full(n, np.nan) for n in data.lengths)
+        steps = w
+        if not _is_lost(data, settings):
+            conditions, result = next(solved)
+            try:
+                x, w = _alone(conditions, options) if result is None else _closer(conditions, result)
+                steps = conditions.steps(x, w)
+            except NotSolved:
+                if settings.failures == "raise":
+                    raise
+        yield x, w, steps
+
+
+def _is_lost(data: Data, settings: SolveOptions) -> bool:
+    """Whether there is no solution since some number is NaN, and the settings say that this is no error."""
+    arrays = (np.asarray(leaf) for leaf, _ in leaves(data))
+    return settings.failures == "nan" and any(leaf.dtype.kind == "f" and np.isnan(leaf).any() for leaf in arrays)
+
+
+def linear_solvers(
+    datas: Sequence[Data], points: Sequence[Sequence[Array]], settings: SolveOptions, *, transpose: bool
+) -> Iterator[Callable[[Array, Array], Point]]:
+    """What solves with the derivative J of the optimality conditions at (x, w) with given prox steps, or with Jᵀ.
+
+    It gives NaN at a point that is NaN, and if the system cannot be solved and the settings say so.
+    """
+    solved = _conditions(data for data, point in zip(datas, points, strict=True) if not np.isnan(point[0]).any())
+    for x, w, steps in points:
+        lost = np.full(x.shape, np.nan), np.full(w.shape, np.nan)
+        if np.isnan(x).any():
+            yield lambda r, q, lost=lost: lost  # type: ignore[misc]
+        else:
+            yield _linear_solver(next(solved), (x, w, steps), settings, transpose)
+
+
+def _linear_solver(
+    conditions: Conditions, point: Sequence[Array], settings: SolveOptions, transpose: bool
+) -> Callable[[Array, Array], Point]:
+    linear = conditions.at(*(part.astype(np.float64) for part in point))
+
+    def solve(r: Array, q: Array) -> Point:
+        try:
+            return linear.solve_transpose(r, q) if transpose else linear.solve(r, q)
+        except NotSolved:
+            if settings.failures == "raise":
+                raise
+            return np.full(r.shape, np.nan), np.full(q.shape, np.nan)
+
+    return solve
+
+
+def _conditions(datas: Iterable[Data]) -> Iterator[Conditions]:
+    """The optimality conditions of each; what consecutive ones share is set up once."""
+    first: tuple[Data, Conditions] | None = None
+    for data in datas:
+        if first is not None and _is_family(first[0], data):
+            yield first[1].moved(_replaced(first[1].given, first[0], data))
+        else:
+            first = data, Conditions(problem_of(data), _hessian(data))
+            yield first[1]
+
+
+def _is_family(first: Data, other: Data) -> bool:
+    """Whether both differ at most in b, the c of a Quadratic, and the bounds: the other arrays are the same objects."""
+    f, g = first.f, other.f
+    if isinstance(f, Quadratic) and isinstance(g, Quadratic) and f.c is not None and g.c is not None:
+        f, g = replace(f, c=None), replace(g, c=None)
+    same = [(first.M, other.M), (first.phi, other.phi), (f, g)]
+    return all(type(one) is type(two) for one, two in same) and all(
+        one is two for pair in same for (one, _), (two, _) in zip(*map(leaves, pair), strict=True)
+    )
+
+
+def _replaced(problem: Problem, first: Data, data: Data) -> Problem:
+    """The problem with the other b, c and bounds of `data`, checked."""
+    f, limits = problem.f, None
+    if isinstance(f, smooth.Quadratic) and isinstance(data.f, Quadratic):
+        f = f.with_c(f.c if data.f.c is None else data.f.c)
+    if data.lower is not first.lower or data.upper is not first.upper:
+        free = np.full(problem.columns, np.inf)
+        limits = bounds_of((data.lower, data.upper), problem.columns) or (-free, free)
+    return problem.replaced(f=f, b=vector("b", data.b.astype(np.float64), problem.rows), limits=limits)
+
+
+def _hessian(data: Data) -> Callable[[Array], Hessian] | None:
+    """That of an f which `dapd` cannot differentiate twice itself."""
+    return getattr(data.f, "hessian", None)
+
+
+def _alone(conditions: Conditions, options: dict[str, Any]) -> Point:
+    """The point (x, w): by Newton steps from zero if they get there, else by `dapd.solve` and Newton steps from there.
+
+    Raises
+    ------
+    NotSolved
+        If the solve is not optimal, with its message.
+    """
+    problem = conditions.given
+    tolerances = options.get("tol") or 0.0, options.get("tol_absolute") or 0.0
+    if options.keys() <= {"tol", "tol_absolute"} and problem.columns + problem.stacked.rows <= NEWTON_SIZE:
+        found = _newton(conditions, np.zeros(problem.columns), np.zeros(problem.stacked.rows), FROM_ZERO)
+        if found is not None and _certificate(problem, *found).meets(*tolerances):
+            return found
+    return _closer(conditions, solve(problem, **options))
+
+
+def _closer(conditions: Conditions, result: Result) -> Point:
+    """The point (x, w) of a result after some Newton steps, if those help; raise if the result is not optimal."""
+    if not result.converged:
+        raise NotSolved(f"the solve ended with the status {result.status}: {result.message}")
+    x, y, z = (np.asarray(part, np.float64) for part in (result.x, result.y, result.z))
+    w = y if conditions.given.lower is None else np.concatenate([y, z])
+    found = _newton(conditions, x, w, POLISHES)
+    if found is None or _certificate(conditions.given, *found).error >= result.certificate.error:
+        return x, w
+    return found
+
+
+def _certificate(problem: Problem, x: Array, w: Array) -> Certificate:
+    return certify(problem, problem.within_bounds(x, w), w[: problem.rows])
+
+
+def _newton(conditions: Conditions, x: Array, w: Array, count: int) -> Point | None:
+    """Newton's method on the optimality conditions; None if it has not converged after so many steps."""
+    last, steps = np.inf, conditions.steps(x, w)
+    for _ in range(count):
+        try:
+            dx, dw = conditions.at(x, w, steps).newton_step()
+        except NotSolved:
+            return None
+        x, w = x + dx, w + dw
+        step = float(np.linalg.norm(dx) + np.linalg.norm(dw))
+        size = float(np.linalg.norm(x) + np.linalg.norm(w))
+        if not np.isfinite(step):
+            return None
+        if step <= CONVERGED * size or (step <= NEARLY * size and step > 0.1 * last):
+            return x, w
+        last = step
+    return (x, w) if step <= NEARLY * size else None

@@ -1,0 +1,1 @@
+"""Solutions that JAX can differentiate."""

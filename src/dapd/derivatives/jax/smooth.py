@@ -1,0 +1,119 @@
+"""f as a JAX function, and how JAX sees the records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from dapd.arrays import Array
+from dapd.derivatives import records
+from dapd.derivatives.hessian import Hessian
+from dapd.derivatives.records import FunctionRecord, ParameterRecord
+from dapd.functions import smooth
+from dapd.newton.costs import MEMORY
+from dapd.newton.matrices import TooExpensive
+
+
+@dataclass(frozen=True, eq=False)
+class Smooth(FunctionRecord):
+    """f(x) = fun(x, theta), a smooth convex function that JAX can differentiate twice.
+
+    Parameters
+    ----------
+    fun : function of (x, theta)
+        In jax.numpy. What you differentiate by has to be in theta, not in variables that the function refers to.
+    theta : any tree of arrays
+    mu, L : float, optional
+        As in `dapd.Smooth`, if they are known.
+    """
+
+    fixed = ("fun", "mu", "L")
+    fun: Callable[[Any, Any], Any]
+    theta: Any = None
+    mu: float = 0.0
+    L: float | None = None
+
+    def gradient(self, xp: Any, x: Array) -> Array:
+        """By JAX."""
+        return jax.grad(self.fun)(x, self.theta)
+
+    def model(self) -> smooth.Function:
+        """In float64, whatever the user's configuration is."""
+        value, grad = _compiled(self.fun)
+
+        def ask(call: Any, x: Array) -> Any:
+            with jax.enable_x64(True):
+                return np.asarray(call(x, self.theta))
+
+        return smooth.Smooth(lambda x: float(ask(value, x)), lambda x: ask(grad, x), self.mu, self.L)
+
+    def hessian(self, x: Array) -> Hessian:
+        """∇²f(x)."""
+        return _OfFunction(self, x)
+
+
+@dataclass(frozen=True)
+class _OfFunction(Hessian):
+    """∇²f(x), by JAX."""
+
+    f: Smooth
+    x: Array
+
+    @property
+    def columns(self) -> int:
+        """The length of x."""
+        return int(self.x.size)
+
+    def times(self, d: Array) -> Array:
+        """By a derivative of the gradient, without the entries."""
+        with jax.enable_x64(True):
+            return np.asarray(_second(self.f.fun)[0](self.x, self.f.theta, d))
+
+    def entries(self, seconds: float) -> Array:
+        """All of them."""
+        if self.columns**2 > MEMORY:
+            raise TooExpensive("the entries of the Hessian")
+        with jax.enable_x64(True):
+            return np.asarray(_second(self.f.fun)[1](self.x, self.f.theta))
+
+
+@cache
+def _compiled(fun: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    """The function and its gradient."""
+    return jax.jit(fun), jax.jit(jax.grad(fun))
+
+
+@cache
+def _second(fun: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    """The Hessian's product with a vector, and the Hessian."""
+
+    def times(x: Any, theta: Any, d: Any) -> Any:
+        return jax.jvp(lambda x: jax.grad(fun)(x, theta), (x,), (d,))[1]
+
+    return jax.jit(times), jax.jit(jax.hessian(fun))
+
+
+def _register(kind: Any) -> None:
+    """Let JAX look for arrays in the fields of a record.
+
+    Not by `register_dataclass`: in JAX 0.10 the trees of two dataclasses with as many fields count as equal.
+    """
+    arrays = [one.name for one in fields(kind) if one.name not in kind.fixed]
+
+    def flatten(record: Any) -> tuple[list[Any], tuple[Any, ...]]:
+        return [getattr(record, name) for name in arrays], tuple(getattr(record, name) for name in kind.fixed)
+
+    def unflatten(fixed: tuple[Any, ...], values: Any) -> Any:
+        return kind(**dict(zip(arrays, values, strict=True)), **dict(zip(kind.fixed, fixed, strict=True)))
+
+    jax.tree_util.register_pytree_node(kind, flatten, unflatten)
+
+
+for _kind in (Smooth, *vars(records).values()):
+    if isinstance(_kind, type) and issubclass(_kind, ParameterRecord):
+        _register(_kind)

@@ -1,0 +1,211 @@
+"""The linear system behind a derivative: that of the optimality conditions at the solution, in NumPy and float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from copy import copy
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dapd.arrays import Array
+from dapd.blas import MANY, single_blas
+from dapd.certificate.sums import balanced_step, products_of
+from dapd.derivatives.factorised import Factorised, seconds_of
+from dapd.derivatives.hessian import Hessian, hessian_of, squares
+from dapd.derivatives.iterated import Iterated
+from dapd.derivatives.options import NotSolved
+from dapd.kinds.lowered import pieces_of
+from dapd.newton.costs import MEMORY
+from dapd.newton.matrices import Matrix, NotExplicit, TooExpensive, entries, explicit
+from dapd.newton.prox_rows import ProxRows
+from dapd.problem.problem import Problem
+
+Point = tuple[Array, Array]  # x, and y or (y, z)
+
+QUICK, LONGEST = 1.0, 100.0  # seconds of a factorisation that is made at once, and of one that is made if products fail
+FLAT = 1e-10  # part of the greatest entry of ∇²f's diagonal below which another one does not count for the scaling
+
+
+class Conditions:
+    """The optimality conditions of a problem, with its bounds as rows: what of them does not depend on the point."""
+
+    def __init__(self, problem: Problem, hessian: Callable[[Array], Hessian] | None = None) -> None:
+        self.given, problem = problem, problem.stacked
+        self.problem, self.rows = problem, _rows_of(problem)
+        self.M: Matrix = None  # if its entries are known and not too many
+        if (entries(problem.M) or 0) <= MEMORY:
+            with suppress(NotExplicit):
+                self.M = explicit(problem.M, np.inf)
+        self.hessian = hessian_of(problem) if hessian is None else hessian
+
+    def moved(self, problem: Problem) -> Conditions:
+        """Those of a problem that was made of this one by `replaced`, with the same ∇²f and M."""
+        other = copy(self)
+        other.given, other.problem = problem, problem.stacked
+        if other.problem.phi is not self.problem.phi:
+            other.rows = _rows_of(other.problem)
+        return other
+
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        return self.problem.M.forward(x) if self.M is None else self.M @ x
+
+    def adjoint(self, w: Array) -> Array:
+        """Mᵀw."""
+        return self.problem.M.adjoint(w) if self.M is None else self.M.T @ w
+
+    def steps(self, x: Array, w: Array) -> Array:
+        """The prox steps at which w and Mx − b count alike near (x, w), equal in the rows of a group."""
+        problem = self.problem
+        return np.full(w.size, balanced_step(problem, w, products_of(problem, x, w)).steps)
+
+    def at(self, x: Array, w: Array, steps: Array) -> Linearised:
+        """Their derivative at (x, w)."""
+        with single_blas((x.size + w.size) ** 3, MANY):
+            return Linearised(self, x, w, steps)
+
+
+def _rows_of(problem: Problem) -> ProxRows:
+    pieces = pieces_of(problem.phi, problem.rows)
+    if pieces is None:
+        raise TypeError(f"the derivative of the prox of {type(problem.phi).__name__} is not known")
+    return ProxRows(pieces)
+
+
+class Linearised:
+    """The derivative J of the optimality conditions at (x, w), w the multipliers of all rows, bounds included.
+
+    With S the steps and D the derivative of the prox at w + S(Mx − b), J(dx, dw) = (∇²f·dx + Mᵀdw, dw − D(dw + SM·dx)).
+    To solve J(dx, dw) = (r, q), set dw = q + Du. Then, since S and D commute,
+
+        [ ∇²f       MᵀD      ] [dx]   [r − Mᵀq]
+        [ DM    −S⁻¹D(I − D) ] [u ] = [ −S⁻¹Dq ],
+
+    which is symmetric, so the transpose of J needs no other factorisation. Rows with D = 0 are left out.
+    """
+
+    def __init__(self, conditions: Conditions, x: Array, w: Array, steps: Array) -> None:
+        problem, self.conditions, self.steps = conditions.problem, conditions, steps
+        v = w + steps * (conditions.forward(x) - problem.b)
+        self.slope = problem.f.grad(x) + conditions.adjoint(w)
+        self.shift = conditions.rows.prox(v, steps) - w
+        self.D = _ProxDerivative(conditions.rows, v, steps)
+        self.hessian = conditions.hessian(x)
+        self.factors = self._factorised(QUICK)
+
+    def newton_step(self) -> Point:
+        """The step to the root of the linearised conditions."""
+        return self.solve(-self.slope, self.shift)
+
+    def solve(self, r: Array, q: Array) -> Point:
+        """J⁻¹(r, q); if J is singular, from the least-squares solution of least norm of the symmetric system.
+
+        Raises
+        ------
+        NotSolved
+            If the system is too large to factorise, and products do not solve it.
+        """
+        dx, u = self._symmetric(r - self.conditions.adjoint(q), -(self.D.times(q) / self.steps)[self.D.active])
+        return dx, q + self.D.spread(u)
+
+    def solve_transpose(self, r: Array, q: Array) -> Point:
+        """J⁻ᵀ(r, q)."""
+        dx, u = self._symmetric(r, self.D.times(q)[self.D.active])
+        return dx, q - self.conditions.forward(dx) - self.D.spread(u) / self.steps
+
+    def _symmetric(self, r: Array, q: Array) -> Point:
+        """The solution of the symmetric system."""
+        rhs, columns = np.concatenate([r, q]), r.size
+        if self.factors is None:
+            try:
+                found = self._iterated().solve(rhs)
+                return found[:columns], found[columns:]
+            except NotSolved:
+                self.factors = self._factorised(LONGEST)
+                if self.factors is None:
+                    raise
+        found = self.factors.solve(rhs)
+        return found[:columns], found[columns:]
+
+    def _factorised(self, seconds: float) -> Factorised | None:
+        """The factorised system; None if that takes longer, or the entries are not known."""
+        if self.conditions.M is None:
+            return None
+        try:
+            parts = self.hessian.entries(seconds), *self.D.coupling(self.conditions.M, self.steps)
+        except (NotExplicit, TooExpensive):
+            return None
+        return Factorised(*parts) if seconds_of(*parts, seconds) <= seconds else None
+
+    def _iterated(self) -> Iterated:
+        """The system by its products, scaled by the diagonals of ∇²f and of its Schur complement."""
+        D, columns, steps = self.D, self.slope.size, self.steps[self.D.active]
+
+        def times(v: Array) -> Array:
+            dx, u = v[:columns], v[columns:]
+            pulled = self.conditions.adjoint(D.spread(u))
+            image = D.times(self.conditions.forward(dx))[D.active]
+            return np.concatenate([self.hessian.times(dx) + pulled, image - D.bent(u) / steps])
+
+        curved = self.hessian.sizes
+        greatest = float(curved.max(initial=0.0)) or 1.0
+        curved = np.where(curved > FLAT * greatest, curved, greatest)
+        across = D.across[D.active]
+        rows = across**2 * squares(self.conditions.problem.M, 1 / curved)[D.active] + (across - across**2) / steps
+        return Iterated(times, np.concatenate([curved, rows]))
+
+
+class _ProxDerivative:
+    """D of the prox at v: 0 or 1 in rows by themselves, symmetric with eigenvalues in [0, 1] in groups."""
+
+    def __init__(self, rows: ProxRows, v: Array, steps: Array) -> None:
+        found = rows.derivative(v, steps)
+        self.across = found.across
+        self.active = np.flatnonzero(self.across)
+        self.units: Any = None  # the direction v̂ of each group
+        if rows.grouped.size:
+            of_group = found.across[rows.grouped[rows.starts]]
+            self.units = sp.csr_array((found.unit, (rows.grouped, rows.owner)), shape=(v.size, len(rows.starts)))
+            self.extra = found.along - of_group  # D = across + Σ extra·v̂v̂ᵀ
+            self.lost = ((found.along == 0) & (of_group > 0)).astype(np.float64)  # directions that D maps to zero
+
+    def times(self, u: Array) -> Array:
+        """Du."""
+        rest = 0.0 if self.units is None else self.units @ (self.extra * (self.units.T @ u))
+        return self.across * u + rest
+
+    def spread(self, u: Array) -> Array:
+        """Du, from the active rows."""
+        whole = np.zeros(self.across.size)
+        whole[self.active] = u
+        return self.times(whole)
+
+    def bent(self, u: Array) -> Array:
+        """D(I − D)u, made regular in the directions that D maps to zero; from and to the active rows."""
+        once = self.spread(u)
+        found = once - self.times(once)
+        if self.units is not None:
+            whole = np.zeros(self.across.size)
+            whole[self.active] = u
+            found = found + self.units @ (self.lost * (self.units.T @ whole))
+        return found[self.active]
+
+    def coupling(self, M: Matrix, steps: Array) -> tuple[Matrix, Matrix]:
+        """DM and S⁻¹D(I − D) of the active rows, the latter made regular in the directions that D maps to zero.
+
+        Raises
+        ------
+        TooExpensive
+            If the groups are so large that D, which has a dense block for each, has too many entries.
+        """
+        if self.units is None:
+            return M[self.active], sp.csr_array((self.active.size,) * 2)
+        units = self.units[self.active]
+        if float(units.count_nonzero(axis=0).astype(np.float64) @ units.count_nonzero(axis=0)) > MEMORY:
+            raise TooExpensive("the entries of the derivative of the prox")
+        D = sp.diags_array(self.across[self.active]) + units @ sp.diags_array(self.extra) @ units.T
+        regular = D - D @ D + units @ sp.diags_array(self.lost) @ units.T
+        return D @ M[self.active], sp.csr_array(sp.diags_array(1 / steps[self.active]) @ regular)

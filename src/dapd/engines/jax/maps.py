@@ -1,0 +1,313 @@
+"""Linear maps on a device: pytrees with the products that a step and a certificate need."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.lax import Precision
+
+from dapd.arrays import Array
+from dapd.engines.jax.gathers import Gathered, gathered
+from dapd.engines.jax.pytree import pytree
+from dapd.engines.protocol import NotNative
+from dapd.operators.base import Operator
+from dapd.operators.columns import ColumnBlocks
+from dapd.operators.explicit import Dense, Sparse
+from dapd.operators.scaled import ScaledMap
+from dapd.operators.stacked import Identity, RowBlocks
+from dapd.operators.structured import BlockDiagonal, Kronecker
+
+
+def product(a: Array, b: Array) -> Array:
+    """A @ b with all digits of the operands, which accelerators do not keep by themselves."""
+    return jnp.matmul(a, b, precision=Precision.HIGHEST)
+
+
+@pytree()
+class DenseMap:
+    """A matrix."""
+
+    matrix: Array
+
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        return product(self.matrix.astype(x.dtype), x)
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy, as y @ M: the transpose of M would be copied."""
+        return product(y, self.matrix.astype(y.dtype))
+
+    def magnitudes(self) -> DenseMap:
+        """|M|."""
+        return DenseMap(abs(self.matrix))
+
+
+@pytree()
+class SparseMap:
+    """A sparse matrix and its transpose, each as gathers."""
+
+    by_rows: Gathered
+    by_columns: Gathered
+
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        return self.by_rows.apply(x)
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy."""
+        return self.by_columns.apply(y)
+
+    def with_sizes(self, x: Array) -> tuple[Array, Array]:
+        """Mx and |M||x|."""
+        return self.by_rows.with_sizes(x)
+
+    def with_column_sizes(self, y: Array) -> tuple[Array, Array]:
+        """Mᵀy and |M|ᵀ|y|."""
+        return self.by_columns.with_sizes(y)
+
+    def magnitudes(self) -> SparseMap:
+        """|M|."""
+        return SparseMap(self.by_rows.magnitudes(), self.by_columns.magnitudes())
+
+
+@pytree("rows", "columns", "start")
+class IdentityMap:
+    """Some entries of x."""
+
+    rows: int
+    columns: int
+    start: int
+
+    def forward(self, x: Array) -> Array:
+        """The entries."""
+        return x[self.start : self.start + self.rows]
+
+    def adjoint(self, y: Array) -> Array:
+        """Zeros elsewhere."""
+        return jnp.pad(y, (self.start, self.columns - self.start - self.rows))
+
+    def magnitudes(self) -> IdentityMap:
+        """Itself."""
+        return self
+
+
+@pytree("width")
+class KroneckerMap:
+    """A ⊗ B, B the identity if it is None; `width` is the number of A's columns."""
+
+    width: int
+    A: Array
+    B: Array | None
+
+    def forward(self, x: Array) -> Array:
+        """A X Bᵀ."""
+        X = product(self.A.astype(x.dtype), x.reshape(self.width, -1))
+        return (X if self.B is None else product(X, self.B.T.astype(x.dtype))).ravel()
+
+    def adjoint(self, y: Array) -> Array:
+        """Aᵀ Y B."""
+        Y = product(self.A.T.astype(y.dtype), y.reshape(self.A.shape[0], -1))
+        return (Y if self.B is None else product(Y, self.B.astype(y.dtype))).ravel()
+
+    def magnitudes(self) -> KroneckerMap:
+        """|A| ⊗ |B|."""
+        return KroneckerMap(self.width, abs(self.A), None if self.B is None else abs(self.B))
+
+
+@pytree()
+class BlocksMap:
+    """Equal dense blocks along the diagonal."""
+
+    blocks: Array  # (count, rows, columns)
+
+    def forward(self, x: Array) -> Array:
+        """Block by block."""
+        count, _, columns = self.blocks.shape
+        return product(self.blocks.astype(x.dtype), x.reshape(count, columns, 1)).ravel()
+
+    def adjoint(self, y: Array) -> Array:
+        """Block by block."""
+        count, rows, _ = self.blocks.shape
+        return product(y.reshape(count, 1, rows), self.blocks.astype(y.dtype)).ravel()
+
+    def magnitudes(self) -> BlocksMap:
+        """|M|."""
+        return BlocksMap(abs(self.blocks))
+
+
+@pytree("rows", "columns")
+class PartsMap:
+    """Maps at places of a larger one; places may overlap, and what does is added."""
+
+    rows: tuple[tuple[int, int], ...]
+    columns: tuple[tuple[int, int], ...]
+    parts: tuple[Any, ...]
+
+    def forward(self, x: Array) -> Array:
+        """Each part of its own entries."""
+        return _joined(self.rows, [part.forward(x[a:b]) for part, (a, b) in zip(self.parts, self.columns, strict=True)])
+
+    def adjoint(self, y: Array) -> Array:
+        """The same."""
+        return _joined(self.columns, [part.adjoint(y[a:b]) for part, (a, b) in zip(self.parts, self.rows, strict=True)])
+
+    def with_sizes(self, x: Array) -> tuple[Array, Array | None]:
+        """Mx and |M||x|, part by part."""
+        found = [with_sizes(part, x[a:b]) for part, (a, b) in zip(self.parts, self.columns, strict=True)]
+        sizes = [size for _, size in found if size is not None]
+        known = len(sizes) == len(found)
+        return _joined(self.rows, [product for product, _ in found]), _joined(self.rows, sizes) if known else None
+
+    def with_column_sizes(self, y: Array) -> tuple[Array, Array | None]:
+        """Mᵀy and |M|ᵀ|y|, part by part."""
+        found = [with_column_sizes(part, y[a:b]) for part, (a, b) in zip(self.parts, self.rows, strict=True)]
+        sizes = [size for _, size in found if size is not None]
+        known = len(sizes) == len(found)
+        return _joined(self.columns, [product for product, _ in found]), _joined(self.columns, sizes) if known else None
+
+    def magnitudes(self) -> PartsMap | None:
+        """Part by part."""
+        parts = tuple(part.magnitudes() for part in self.parts)
+        return None if any(part is None for part in parts) else PartsMap(self.rows, self.columns, parts)
+
+
+def _joined(places: tuple[tuple[int, int], ...], products: list[Array]) -> Array:
+    """All in one vector: side by side, or added up if all have the same place."""
+    if len(set(places)) == 1:
+        return functools.reduce(jnp.add, products)
+    return jnp.concatenate(products)
+
+
+@pytree()
+class FactorsMap:
+    """diag(rows)·M·diag(columns)."""
+
+    inner: Any
+    rows: Array
+    columns: Array
+
+    def forward(self, x: Array) -> Array:
+        """rows·M(columns·x)."""
+        return self.rows.astype(x.dtype) * self.inner.forward(self.columns.astype(x.dtype) * x)
+
+    def adjoint(self, y: Array) -> Array:
+        """columns·Mᵀ(rows·y)."""
+        return self.columns.astype(y.dtype) * self.inner.adjoint(self.rows.astype(y.dtype) * y)
+
+    def with_sizes(self, x: Array) -> tuple[Array, Array | None]:
+        """Mx and |M||x|; the factors are positive."""
+        rows = self.rows.astype(x.dtype)
+        found, sizes = with_sizes(self.inner, self.columns.astype(x.dtype) * x)
+        return rows * found, None if sizes is None else rows * sizes
+
+    def with_column_sizes(self, y: Array) -> tuple[Array, Array | None]:
+        """Mᵀy and |M|ᵀ|y|; the factors are positive."""
+        columns = self.columns.astype(y.dtype)
+        found, sizes = with_column_sizes(self.inner, self.rows.astype(y.dtype) * y)
+        return columns * found, None if sizes is None else columns * sizes
+
+    def magnitudes(self) -> FactorsMap | None:
+        """The factors are positive."""
+        inner = self.inner.magnitudes()
+        return None if inner is None else FactorsMap(inner, self.rows, self.columns)
+
+
+@pytree("operator")
+class TracedMap:
+    """A map of the caller's whose products are written in JAX, or in plain arithmetic."""
+
+    operator: Operator
+
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        return jnp.asarray(self.operator.forward(x)).astype(x.dtype)
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy."""
+        return jnp.asarray(self.operator.adjoint(y)).astype(y.dtype)
+
+    def magnitudes(self) -> None:
+        """Unknown."""
+        return
+
+
+def with_sizes(M: Any, x: Array) -> tuple[Array, Array | None]:
+    """Mx and |M||x|, None if |M| is unknown; at once if M can."""
+    if hasattr(M, "with_sizes"):
+        found: tuple[Array, Array | None] = M.with_sizes(x)
+        return found
+    entries = M.magnitudes()
+    return M.forward(x), None if entries is None else entries.forward(abs(x))
+
+
+def with_column_sizes(M: Any, y: Array) -> tuple[Array, Array | None]:
+    """Mᵀy and |M|ᵀ|y|, None if |M| is unknown; at once if M can."""
+    if hasattr(M, "with_column_sizes"):
+        found: tuple[Array, Array | None] = M.with_column_sizes(y)
+        return found
+    entries = M.magnitudes()
+    return M.adjoint(y), None if entries is None else entries.adjoint(abs(y))
+
+
+def place_map(M: Operator, dtype: Any, name: str = "M") -> Any:
+    """The map on the default device, kept with M for later solves; its entries are in `dtype` if that is narrower."""
+    key = f"on the device as {np.float32 if M.dtype == np.float32 else dtype}"
+    if key not in M.memory:
+        M.memory[key] = _placed(M, dtype, name)
+    return M.memory[key]
+
+
+def _placed(M: Operator, dtype: Any, name: str) -> Any:
+    match M:
+        case Dense():
+            return DenseMap(_entries(M.memory.get("on the device", M.matrix), dtype))
+        case Sparse():
+            narrow = np.dtype(np.float32) if M.dtype == np.float32 else dtype
+            return SparseMap(gathered(M.matrix, narrow), gathered(M.transpose.tocsr(), narrow))
+        case Identity():
+            return IdentityMap(*M.shape, M.start)
+        case Kronecker():
+            return KroneckerMap(M.A.shape[1], _entries(M.A, dtype), None if M.B is None else _entries(M.B, dtype))
+        case BlockDiagonal():
+            if len({block.shape for block in M.matrices}) == 1:
+                return BlocksMap(_entries(M.entries.reshape(-1, *M.matrices[0].shape), dtype))
+            parts = tuple(DenseMap(_entries(block, dtype)) for block in M.matrices)
+            return PartsMap(_ends(M.row_blocks), _ends(M.column_blocks), parts)
+        case RowBlocks():
+            parts = tuple(place_map(part, dtype, name) for part in M.operators)
+            return PartsMap(_ends(M.blocks), ((0, M.shape[1]),) * len(parts), parts)
+        case ColumnBlocks():
+            parts = tuple(place_map(part, dtype, name) for part in M.operators)
+            return PartsMap(((0, M.shape[0]),) * len(parts), _ends(M.blocks), parts)
+        case ScaledMap():
+            return FactorsMap(place_map(M.inner, dtype, name), _entries(M.rows, dtype), _entries(M.scales, dtype))
+    traced = TracedMap(M)
+    for call, size, other in ((traced.forward, M.shape[1], M.shape[0]), (traced.adjoint, M.shape[0], M.shape[1])):
+        check_traced(call, [size], (other,), dtype, f"{name} is {type(M).__name__}, whose products JAX cannot trace")
+    return traced
+
+
+def check_traced(
+    call: Callable[..., Any], sizes: list[int], shape: tuple[int, ...], dtype: Any, complaint: str
+) -> None:
+    """Raise NotNative if JAX cannot trace a function of vectors, or if its answer has another shape."""
+    try:
+        found = jax.eval_shape(call, *(jax.ShapeDtypeStruct((size,), dtype) for size in sizes))
+    except Exception as error:  # whatever the caller's code raises when it meets a tracer
+        raise NotNative(f"{complaint} ({type(error).__name__})") from error
+    if getattr(found, "shape", None) != shape:
+        raise NotNative(f"{complaint}: it returned {found}, expected shape {shape}")
+
+
+def _ends(blocks: list[slice]) -> tuple[tuple[int, int], ...]:
+    return tuple((block.start, block.stop) for block in blocks)
+
+
+def _entries(matrix: Array, dtype: Any) -> Array:
+    """The array on the device, in `dtype` unless it is narrower already."""
+    return jnp.asarray(matrix if matrix.dtype == np.float32 else matrix.astype(dtype, copy=False))

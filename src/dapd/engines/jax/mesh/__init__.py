@@ -1,0 +1,1 @@
+"""M on several devices; imported only if there is a mesh."""

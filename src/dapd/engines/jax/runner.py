@@ -1,0 +1,358 @@
+"""The jax engine: a method's own `step`, compiled by XLA, many steps in one loop on the device.
+
+M, f, φ and the parameters are arguments of the compiled program, so it serves every problem of the same structure, and
+restarts with other parameters do not compile it again.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dapd.arrays import Array, is_constant, on_device, one_gpu
+from dapd.clock import perf_counter
+from dapd.engines.jax.functions import TermsOf, place_function, place_phi
+from dapd.engines.jax.layout import layout, put
+from dapd.engines.jax.maps import place_map
+from dapd.engines.jax.mesh.map import FlatMap, MeshMap, Sections
+from dapd.engines.jax.mesh.phi import sections_of_phi
+from dapd.engines.jax.mesh.place import mesh_map
+from dapd.engines.jax.program import Leaves, Packed, compiled_loop, compiled_report, number
+from dapd.engines.jax.pytree import pytree
+from dapd.engines.protocol import NotNative, check_same
+from dapd.functions.terms import Terms
+from dapd.methods.base import Method
+from dapd.problem.problem import Problem
+
+PULSE = 0.1  # seconds of steps between two looks at the clock
+SHORT, SHORT_ON_GPU = 32.0, 128.0  # steps of the first pulse
+LARGE = 1 << 20  # multiplications of a step from which points stay on the device
+LONG_VECTORS = 1 << 20  # entries of x and y from which it pays off to compile steps for vectors of one number
+STEPS_PER_TURN = (8, 1)  # steps per turn of the loops that take all steps on a GPU, one loop after the other
+ENTRY_WORK = 16  # multiplications that an entry of x or y counts for
+
+
+@pytree()
+class Placed:
+    """A problem on the device."""
+
+    M: Any
+    f: Any
+    phi: Any
+    b: Array
+
+    @functools.cached_property
+    def leaves(self) -> Leaves:
+        """Its arrays."""
+        return Leaves(self)
+
+    @functools.cached_property
+    def gpu(self) -> Any:
+        """The one GPU that it is on; None if it is elsewhere."""
+        return one_gpu(self.b)
+
+
+def place(problem: Problem, dtype: Any = None) -> Placed:
+    """The problem on the default device, kept there for later solves; in its own dtype unless another is given."""
+    dtype, mesh = np.dtype(dtype or problem.dtype), layout()
+    key = "placed", dtype, mesh
+    if key not in problem.memory:
+        with jax.enable_x64(True):
+            problem.memory[key] = Placed(
+                M=place_map(problem.M, dtype) if mesh is None else mesh_map(problem.M, dtype, mesh),
+                f=place_function(problem, dtype),
+                phi=place_phi(problem, dtype),
+                b=put(problem.b, dtype, dual=True),
+            )
+    found: Placed = problem.memory[key]
+    return found
+
+
+def for_steps(problem: Problem) -> Placed:
+    """The problem as steps take it: on a mesh y may be in sections; long vectors of one number are that number."""
+    placed = place(problem)
+    if isinstance(placed.M, FlatMap):
+        return _in_sections(placed, problem)
+    if layout() is not None or problem.rows + problem.columns < LONG_VECTORS:
+        return placed
+    key = "for steps"
+    if key not in problem.memory:
+        problem.memory[key] = _with_single_numbers(placed, problem)
+    found: Placed = problem.memory[key]
+    return found
+
+
+def _with_single_numbers(placed: Placed, problem: Problem) -> Placed:
+    """The problem with b or the diagonal of f as one number if all entries are the same."""
+    with jax.enable_x64(True):
+        if is_constant(problem.b):
+            placed = replace(placed, b=placed.b[0])
+        terms = problem.f.lowered() if isinstance(placed.f, TermsOf) else None
+        if isinstance(terms, Terms) and placed.f.diagonal is not None and is_constant(terms.H):
+            placed = replace(placed, f=replace(placed.f, diagonal=placed.f.diagonal[0]))
+    return placed
+
+
+def _in_sections(placed: Placed, problem: Problem) -> Placed:
+    """The problem with b, φ and the products in the sections of y, kept for later solves."""
+    key, M = ("in sections", layout()), placed.M.inner
+    if key not in problem.memory:
+        with jax.enable_x64(True):
+            b = M.put(problem.b.astype(problem.dtype, copy=False))
+            problem.memory[key] = Placed(M, placed.f, sections_of_phi(problem, M), b)
+    found: Placed = problem.memory[key]
+    return found
+
+
+def divided(placed: Placed, y: Array) -> Any:
+    """A vector as long as y as steps take it."""
+    return placed.M.divided(y) if isinstance(placed.M, MeshMap) else y
+
+
+def is_large(problem: Problem) -> bool:
+    """Whether points should stay on the device, and be judged there."""
+    if layout() is not None:
+        return True
+    return problem.M.work + problem.f.work + ENTRY_WORK * (problem.rows + problem.columns) >= LARGE
+
+
+class Oracle:
+    """What a `step` may ask, in JAX; it counts what it is asked while a step is traced."""
+
+    def __init__(self, placed: Placed) -> None:
+        self.placed, self.b = placed, placed.b
+        self.gradients = self.dual_steps = 0
+        self.loops = False  # whether a step has a loop of its own
+
+    def grad(self, x: Array) -> Array:
+        """∇f(x)."""
+        self.gradients += 1
+        return self.placed.f.grad(x)
+
+    def dual_step(self, v: Array, base: Array, step: Any) -> tuple[Array, Array]:
+        """prox_{step·φ}(base + Mv) and Mᵀ of it."""
+        self.dual_steps += 1
+        y = self.placed.phi.prox(base + self.placed.M.forward(v), step)
+        return y, self.placed.M.adjoint(y)
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy."""
+        return self.placed.M.adjoint(y)
+
+    def repeat(self, count: Any, body: Callable[[Any], Any], carry: Any) -> Any:
+        """A loop of the compiled program."""
+        gradients, dual_steps = self.gradients, self.dual_steps
+        jax.eval_shape(body, carry)
+        once = self.gradients - gradients, self.dual_steps - dual_steps
+        carry = loop(count, body, carry)
+        self.loops = True
+        if isinstance(count, int):  # however often the body was traced
+            self.gradients, self.dual_steps = gradients + count * once[0], dual_steps + count * once[1]
+        return carry
+
+
+@functools.cache
+def several_steps(update: Callable[..., Any], point: Callable[..., Any]) -> Callable[..., Any]:
+    """Some steps of a method: a function of the placed problem, the state, the parameters and the number of steps.
+
+    It returns the new state and its point.
+    """
+
+    def chunk(placed: Placed, state: Any, packed: Packed, steps: Any) -> Any:
+        oracle, p = Oracle(placed), packed.record()
+        jax.eval_shape(lambda s: update(p, oracle, s), state)
+        state = loop(steps, lambda s: update(p, Oracle(placed), s), state, unroll=not oracle.loops)
+        return state, point(state)
+
+    return chunk
+
+
+def loop(count: Any, body: Callable[[Any], Any], carry: Any, *, unroll: bool = True) -> Any:
+    """`count` turns of a loop, on a GPU several at a time: between turns the carry is copied."""
+    for several in STEPS_PER_TURN if unroll and jax.default_backend() == "gpu" else (1,):
+
+        def turn(_: Any, carry: Any, several: int = several) -> Any:
+            for _ in range(several):
+                carry = body(carry)
+            return carry
+
+        carry, count = jax.lax.fori_loop(0, count // several, turn, carry), count % several
+    return carry
+
+
+@functools.cache
+def first_state(first: Callable[..., Any], point: Callable[..., Any]) -> Callable[..., Any]:
+    """The first state, in arrays of its own; its point; the packed numbers; and whether it takes a product with Mᵀ."""
+
+    def begin(placed: Placed, packed: Packed, x: Array, y: Array) -> Any:
+        state = copies(first(packed.record(), Oracle(placed), x, divided(placed, y)))
+        return state, point(state), jnp.copy(packed.numbers), jnp.any(y != 0)
+
+    return begin
+
+
+def copies(tree: Any) -> Any:
+    """The tree with arrays of its own."""
+    return jax.tree.map(jnp.copy, tree)
+
+
+own_copies = jax.jit(copies)
+in_one_piece = jax.jit(lambda M, y: M.joined(y))
+
+ASKED: dict[Any, tuple[int, int]] = {}  # gradients and products of a step, by functions and inner iterations
+
+
+class DeviceCounts:
+    """Counts, as a plain oracle keeps them."""
+
+    block_products = 0
+
+    def __init__(self) -> None:
+        self.gradients = self._products = 0
+        self._later: list[Array] = []
+
+    def later(self, product: Array) -> None:
+        """Count a product if this number of the device is true; nobody waits for it before the count is read."""
+        if product.sharding.memory_kind != "pinned_host":  # else the GPU writes it there
+            product.copy_to_host_async()
+        self._later.append(product)
+
+    def count(self, gradients: int, products: int) -> None:
+        """Count what steps ask."""
+        self.gradients += gradients
+        self._products += products
+
+    @property
+    def products(self) -> int:
+        """With M and with Mᵀ, each counted."""
+        self._products += sum(map(int, self._later))
+        self._later.clear()
+        return self._products
+
+
+class JaxRunner:
+    """A method's steps on the default device of JAX."""
+
+    engine = "jax"
+    reason = ""
+
+    def __init__(self, method: Method) -> None:
+        if type(method).step is not Method.step or type(method).run is not Method.run:
+            raise NotNative(f"{type(method).__name__} overrides step or run, which only Python calls")
+        problem = method.problem
+        self.method, self.dtype = method, problem.dtype
+        self.placed = for_steps(problem)
+        self.gpu = place(problem).gpu
+        self.counts = DeviceCounts()
+        self.pace = SHORT if self.gpu is None else SHORT_ON_GPU  # steps per pulse
+        self.warm: set[type] = set()  # methods that have been compiled
+        self.large = is_large(problem)
+        self._state: Any = None
+        self._point: Any = None
+        self._shared = False  # whether others may have the arrays of the state, which steps overwrite
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Count what a step asks, which also shows whether JAX can trace it."""
+        method, problem = self.method, self.method.problem
+        kind = type(method).update, method.point, getattr(method.parameters, "N", None)
+        if kind in ASKED:
+            self.per_step = ASKED[kind]
+            return
+        oracle = Oracle(self.placed)
+        with jax.enable_x64(True):
+            x, y = (jax.ShapeDtypeStruct((size,), self.dtype) for size in (problem.columns, problem.rows))
+
+            def once(x: Array, y: Array) -> Any:
+                state = type(method).first(method.parameters, oracle, x, divided(self.placed, y))
+                oracle.gradients = oracle.dual_steps = 0
+                return method.point(type(method).update(method.parameters, oracle, state))
+
+            try:
+                jax.eval_shape(once, x, y)
+            except Exception as error:  # whatever a step of the caller's raises when it meets a tracer
+                raise NotNative(
+                    f"JAX cannot trace the step or the point of {method.name} ({type(error).__name__})"
+                ) from error
+        self.per_step = ASKED[kind] = oracle.gradients, 2 * oracle.dual_steps
+
+    def rebind(self, method: Method) -> None:
+        """Run this method from its first state, keeping what is on the device and the counts."""
+        check_same(self.method.problem, method.problem)
+        self.method = method
+        self._prepare()
+        self._begin()
+
+    def start(self) -> None:
+        """Set the state to the method's first, and count what that takes."""
+        self.counts = DeviceCounts()
+        self._begin()
+
+    def _begin(self) -> None:
+        method = self.method
+        with jax.enable_x64(True):
+            x, y = put(method.x0, self.dtype, dual=False), put(method.y0, self.dtype, dual=True)
+            packed = Packed.of(method.parameters, self.dtype, self.gpu)
+            function, leaves = first_state(type(method).first, method.point), self.placed.leaves
+            first = leaves.program(compiled_report, function, 3, self.gpu)
+            self._state, self._point, numbers, product = first(leaves.arrays, packed, x, y)
+            self._parameters, self._shared = replace(packed, numbers=numbers), False
+            self.counts.later(product)
+
+    @property
+    def state(self) -> Any:
+        """The state; its arrays cannot be changed, and later steps leave them as they are."""
+        self._shared = True
+        return self._state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        with jax.enable_x64(True):
+            self._state = type(state)(
+                *(v if on_device(v) or isinstance(v, Sections) else jnp.asarray(v, self.dtype) for v in state)
+            )
+            self._point, self._shared = own_copies(self.method.point(self._state)), True
+
+    def advance(self, steps: int, deadline: float) -> int:
+        """Take `steps` steps, or fewer if the deadline comes first; return how many.
+
+        Steps that take less than a pulse may go on while the host does something else.
+        """
+        function, leaves, done = several_steps(type(self.method).update, self.method.point), self.placed.leaves, 0
+        run = leaves.program(compiled_loop, function, self.gpu)
+        with jax.enable_x64(True):
+            if self._shared:
+                self._state, self._shared = own_copies(self._state), False
+            while done < steps and (perf_counter() < deadline or not done):
+                pulse = max(1, int(self.pace))  # the same in all processes, as their clock is
+                some = min(steps - done, pulse)
+                began = perf_counter()
+                arguments = self._parameters, number(some, self.gpu)
+                self._state, self._point = run(leaves.arrays, self._state, *arguments)
+                done += some
+                self.counts.count(some * self.per_step[0], some * self.per_step[1])
+                if some == pulse:
+                    self._wait(began, some)
+        return done
+
+    def _wait(self, began: float, steps: int) -> None:
+        """Wait for steps that may take longer, and learn how many make a pulse."""
+        jax.block_until_ready(self._state)
+        kind, elapsed = type(self.method), perf_counter() - began
+        if kind in self.warm:  # else it had to be compiled
+            self.pace = min(8 * self.pace, steps * PULSE / max(elapsed, 1e-9))
+        self.warm.add(kind)
+
+    def point(self) -> tuple[Array, Array]:
+        """X and y: of a large problem arrays of the device, else NumPy's."""
+        x, y = self._point
+        if isinstance(y, Sections):
+            with jax.enable_x64(True):
+                y = in_one_piece(self.placed.M, y)
+        return (x, y) if self.large else (np.array(x), np.array(y))

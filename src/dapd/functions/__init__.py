@@ -1,0 +1,1 @@
+"""f: the smooth part of the objective."""

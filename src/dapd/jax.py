@@ -1,0 +1,51 @@
+"""Solutions that JAX can differentiate: `dapd.jax.solve`, and f and φ whose parameters may be traced arrays."""
+
+try:
+    import jax as _jax  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "jax":
+        raise
+    raise ModuleNotFoundError("dapd.jax needs JAX, which is not installed; try: pip install 'dapd[jax]'") from None
+
+from dapd.derivatives.jax.smooth import Smooth
+from dapd.derivatives.jax.solve import Solution, solve
+from dapd.derivatives.options import NotSolved
+from dapd.derivatives.records import (
+    L1,
+    Box,
+    Conjugate,
+    GroupBall,
+    Interval,
+    LeastSquares,
+    Logistic,
+    NonNegative,
+    PseudoHuber,
+    Quadratic,
+    Separable,
+    Sparse,
+    Stack,
+    Zero,
+)
+from dapd.engines.jax.mesh.place import load_shards
+
+__all__ = [
+    "L1",
+    "Box",
+    "Conjugate",
+    "GroupBall",
+    "Interval",
+    "LeastSquares",
+    "Logistic",
+    "NonNegative",
+    "NotSolved",
+    "PseudoHuber",
+    "Quadratic",
+    "Separable",
+    "Smooth",
+    "Solution",
+    "Sparse",
+    "Stack",
+    "Zero",
+    "load_shards",
+    "solve",
+]

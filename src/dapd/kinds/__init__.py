@@ -1,0 +1,1 @@
+"""φ: one class per kind."""

@@ -1,0 +1,300 @@
+"""φ made of other functions: a conjugate, by Moreau's identity, and a stack with a different φ for different rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from dapd.arguments import consecutive, named, whole
+from dapd.arrays import Array, namespace
+from dapd.kinds.base import NEARBY, Called, Phi, as_phi, value_inside
+from dapd.kinds.by_rows import L1, Box, Interval, NonNegative, Zero
+from dapd.kinds.lowered import Pieces, has_valid_lowering
+
+
+class HasProx(Protocol):
+    """A convex g with `value(z)` and `prox(v, step)`, such as any φ of this module."""
+
+    def value(self, z: Array) -> float:
+        """g(z)."""
+
+    def prox(self, v: Array, step: float) -> Array:
+        """argmin_z g(z) + ‖z − v‖²/(2·step)."""
+
+
+class Conjugate(Phi):
+    """φ = g*, so the problem is min f(x) + g(Mx − b); its prox comes from that of g by Moreau.
+
+    Parameters
+    ----------
+    g : object with `value(z)`, or that is called for its value, and `prox(v, step)`
+        The value is g(z), a number, and `prox(v, step)` is argmin_z g(z) + ‖z − v‖²/(2·step), a new array like v. Any
+        φ of this module will do, and any of PyProximal. With `conjugate(y)`, g*(y), the value of φ is known too.
+    """
+
+    @named
+    def __init__(self, g: HasProx) -> None:
+        if not hasattr(g, "value") and callable(g) and hasattr(g, "prox"):
+            g = Called(g)
+        for need in ("value(z)", "prox(v, step)"):
+            if not callable(getattr(g, need.partition("(")[0], None)):
+                raise TypeError(
+                    f"g must have a method {need}, and {type(g).__name__} has none; "
+                    "Conjugate needs value(z) = g(z) and prox(v, step) = argmin_z g(z) + ‖z − v‖²/(2·step)"
+                )
+        self.g = g
+        self.size = getattr(g, "size", None)
+
+    def value(self, y: Array) -> float:
+        """g*(y); nan if g has no `conjugate` of its own."""
+        known = getattr(self.g, "conjugate", None)
+        return np.nan if known is None else known(y)
+
+    def prox(self, v: Array, step: Any) -> Array:
+        """V − step·prox_{g/step}(v/step)."""
+        return v - step * self._inner(v, step)
+
+    def _inner(self, v: Array, step: Any) -> Array:
+        inner = self.g.prox(v / step, 1 / step)
+        if getattr(inner, "shape", None) != v.shape:
+            found = getattr(inner, "shape", type(inner).__name__)
+            raise ValueError(f"g.prox returned {found}, expected an array of shape {v.shape}")
+        return inner
+
+    @property
+    def row_steps(self) -> bool:
+        """As g."""
+        return isinstance(self.g, Phi) and self.g.row_steps
+
+    def pooled(self, sizes: Array) -> Array:
+        """As g."""
+        return self.g.pooled(sizes) if isinstance(self.g, Phi) else sizes
+
+    def conjugate(self, z: Array) -> float:
+        """g(z)."""
+        return self.g.value(z)
+
+    def conjugate_near(self, v: Array, step: Any) -> float:
+        """G at its own prox."""
+        if isinstance(self.g, Phi):
+            return self.g.value_at_prox(v / step, 1 / step)
+        return value_inside(self.g.value, self._inner(v, step), v / step)
+
+    def recession(self, d: Array) -> float:
+        """The slope of g* at infinity."""
+        return self.g.conjugate_recession(d) if isinstance(self.g, Phi) else np.nan
+
+    def conjugate_recession(self, w: Array) -> float:
+        """The slope of g at infinity."""
+        return self.g.recession(w) if isinstance(self.g, Phi) else np.nan
+
+    def project_recession(self, d: Array) -> Array:
+        """As g*."""
+        return self.g.project_conjugate_recession(d) if isinstance(self.g, Phi) else d
+
+    def project_conjugate_recession(self, w: Array) -> Array:
+        """As g."""
+        return self.g.project_recession(w) if isinstance(self.g, Phi) else w
+
+    def ends(self, rows: int) -> tuple[Array, Array]:
+        """Those of g, whose argument is Mx − b."""
+        of_residual, of_y = self.g.ends(rows) if isinstance(self.g, Phi) else super().ends(rows)
+        return of_y, of_residual
+
+    def reach(self, rows: int) -> float:
+        """The steepness of g."""
+        return self.g.steepness(rows) if isinstance(self.g, Phi) else np.inf
+
+    def steepness(self, rows: int) -> float:
+        """The reach of g."""
+        return self.g.reach(rows) if isinstance(self.g, Phi) else np.inf
+
+    def project(self, y: Array) -> Array:
+        """Onto dom g*."""
+        return self.g.project_conjugate(y) if isinstance(self.g, Phi) else super().project(y)
+
+    def project_conjugate(self, z: Array) -> Array:
+        """Onto dom g."""
+        if isinstance(self.g, Phi):
+            return self.g.project(z)
+        return z if np.isfinite(self.g.value(z)) else self.g.prox(z, NEARBY)
+
+    def sized(self, rows: int) -> Phi:
+        """Size g."""
+        inner = self.g.sized(rows) if isinstance(self.g, Phi) else self.g
+        return self if inner is self.g else Conjugate(inner)
+
+    def lowered(self, rows: int) -> Pieces | None:
+        """The conjugates of g's pieces."""
+        if not (isinstance(self.g, Phi) and has_valid_lowering(self.g, "prox")):
+            return None
+        known = self.g.lowered(rows)
+        return None if known is None else [(piece.conjugate(), n) for piece, n in known]
+
+
+class Stack(Phi):
+    """A different φ for different rows: φ(y) = Σ_k φ_k(y_k), y cut into consecutive pieces.
+
+    Parameters
+    ----------
+    parts : list of φ
+        In the order of the rows.
+    sizes : list of int, optional
+        Rows of each part; None for a part with a fixed size, or for the one part that takes what is left.
+    """
+
+    @named
+    def __init__(self, parts: Sequence[Phi], *, sizes: Sequence[int | None] | None = None) -> None:
+        if not parts:
+            raise ValueError("parts is empty; give at least one φ")
+        parts = [as_phi(part, f"parts[{k}]") for k, part in enumerate(parts)]
+        if sizes is not None and len(sizes) != len(parts):
+            raise ValueError(f"sizes has {len(sizes)} entries for {len(parts)} parts")
+        given = [n if n is None else whole("sizes", n, least=1) for n in sizes or [None] * len(parts)]
+        self.sizes = [part.size if n is None else n for part, n in zip(parts, given, strict=True)]
+        self.parts = [p if n is None else p.sized(n) for p, n in zip(parts, self.sizes, strict=True)]
+        unknown = self.sizes.count(None)
+        if unknown > 1:
+            raise ValueError(f"{unknown} of the parts have no size; give sizes=[...], at most one of them None")
+        self.size = None if unknown else sum(n for n in self.sizes if n is not None)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether every part is."""
+        return all(part.is_zero for part in self.parts)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether every part is."""
+        return all(part.is_linear for part in self.parts)
+
+    def sized(self, rows: int) -> Phi:
+        """Give the rows that are left to the part without a size."""
+        if self.size is not None:
+            return super().sized(rows)
+        left = rows - sum(n for n in self.sizes if n is not None)
+        if left < 1:
+            raise ValueError(f"the parts of phi take {rows - left} rows or more, but M has {rows}")
+        return Stack(self.parts, sizes=[left if n is None else n for n in self.sizes])
+
+    @property
+    def row_steps(self) -> bool:
+        """Yes; a part that takes one step for all of its rows gets the first of theirs."""
+        return True
+
+    @cached_property
+    def _all_by_rows(self) -> bool:
+        """Whether every part takes one step per row, and measures each row by itself."""
+        return all(part.row_steps and type(part).pooled is Phi.pooled for part in self.parts)
+
+    def pooled(self, sizes: Array) -> Array:
+        """Part by part."""
+        if self._all_by_rows:
+            return sizes
+        return np.concatenate([p.pooled(own) for p, own in zip(self.parts, self._pieces(sizes), strict=True)])
+
+    def steps(self, dual: Array, primal: Array) -> Any:
+        """Part by part."""
+        if self._all_by_rows:
+            return dual / primal
+        pieces = zip(self.parts, self._pieces(dual), self._pieces(primal), strict=True)
+        return np.concatenate([np.broadcast_to(part.steps(y, z), y.shape) for part, y, z in pieces])
+
+    def _pieces(self, v: Array) -> list[Array]:
+        return [v[piece] for piece in self._places]
+
+    @cached_property
+    def _places(self) -> list[slice]:
+        return consecutive(n for n in self.sizes if n is not None)
+
+    def _with_steps(self, v: Array, step: Any) -> list[tuple[Phi, Array, Any]]:
+        """Each part with its rows and the steps that it takes."""
+        steps = self._pieces(step) if np.ndim(step) else [step] * len(self.parts)
+        own = [
+            step if part.row_steps or not np.ndim(step) else step[0]
+            for part, step in zip(self.parts, steps, strict=True)
+        ]
+        return list(zip(self.parts, self._pieces(v), own, strict=True))
+
+    def _sum(self, name: str, v: Array) -> float:
+        values = (getattr(part, name)(piece) for part, piece in zip(self.parts, self._pieces(v), strict=True))
+        return sum(values, 0.0)
+
+    def value(self, y: Array) -> float:
+        """Σ_k φ_k(y_k)."""
+        return self._sum("value", y)
+
+    def prox(self, v: Array, step: Any) -> Array:
+        """Part by part."""
+        return namespace(v).concat([part.prox(piece, own) for part, piece, own in self._with_steps(v, step)])
+
+    def conjugate(self, z: Array) -> float:
+        """Σ_k φ_k*(z_k)."""
+        return self._sum("conjugate", z)
+
+    def conjugate_near(self, v: Array, step: Any) -> float:
+        """Σ_k of the parts'."""
+        return sum((part.conjugate_near(piece, own) for part, piece, own in self._with_steps(v, step)), 0.0)
+
+    def ends(self, rows: int) -> tuple[Array, Array]:
+        """Those of the parts."""
+        found = [part.ends(n or 0) for part, n in zip(self.parts, self.sizes, strict=True)]
+        of_residual, of_y = (np.concatenate(side) for side in zip(*found, strict=True))
+        return of_residual, of_y
+
+    def reach(self, rows: int) -> float:
+        """The norm of the parts'."""
+        return math.hypot(*(part.reach(n or 0) for part, n in zip(self.parts, self.sizes, strict=True)))
+
+    def steepness(self, rows: int) -> float:
+        """The norm of the parts'."""
+        return math.hypot(*(part.steepness(n or 0) for part, n in zip(self.parts, self.sizes, strict=True)))
+
+    def _joined(self, name: str, v: Array) -> Array:
+        pieces = zip(self.parts, self._pieces(v), strict=True)
+        return np.concatenate([getattr(part, name)(piece) for part, piece in pieces])
+
+    def project(self, y: Array) -> Array:
+        """Part by part."""
+        return self._joined("project", y)
+
+    def project_conjugate(self, z: Array) -> Array:
+        """Part by part."""
+        return self._joined("project_conjugate", z)
+
+    def project_recession(self, d: Array) -> Array:
+        """Part by part."""
+        return self._joined("project_recession", d)
+
+    def project_conjugate_recession(self, w: Array) -> Array:
+        """Part by part."""
+        return self._joined("project_conjugate_recession", w)
+
+    def conjugate_recession(self, w: Array) -> float:
+        """Σ_k of the parts'."""
+        return self._sum("conjugate_recession", w)
+
+    def recession(self, d: Array) -> float:
+        """Σ_k of the parts'."""
+        return self._sum("recession", d)
+
+    def lowered(self, rows: int) -> Pieces | None:
+        """The pieces of all parts."""
+        found: Pieces = []
+        for part, size in zip(self.parts, self.sizes, strict=True):
+            pieces = part.lowered(size or 0) if has_valid_lowering(part, "prox") else None
+            if pieces is None:
+                return None
+            found += pieces
+        return found
+
+
+def is_sum_over_rows(phi: object) -> bool:
+    """Whether φ is one of dapd's own that measures each row by itself, or made of such."""
+    if type(phi) is Stack:
+        return all(map(is_sum_over_rows, phi.parts))
+    return is_sum_over_rows(phi.g) if type(phi) is Conjugate else type(phi) in (Zero, NonNegative, Box, Interval, L1)

@@ -1,1 +1,0 @@
-"""What the user writes: the problem, f and φ. NumPy and SciPy only."""

@@ -1,0 +1,399 @@
+"""The proximal method of multipliers, each of whose steps semismooth Newton computes.
+
+Around (x_k, y_k) it solves min_x max_y f(x) + (δ/2)‖x − x_k‖² + yᵀ(Mx − b) − φ(y) − ½‖y − y_k‖²_{1/σ}, whose
+optimality condition ∇f(x) + δ(x − x_k) + Mᵀ prox_{σφ}(y_k + σ(Mx − b)) = 0 is the gradient of a convex function of x:
+Newton steps with an exact line search reach it from anywhere. When the active rows have settled, `_polish` repeats
+proximal steps with one matrix, which then converge fast. If they will hardly settle, or did not, `interior` has
+another way to the solution of a quadratic f, with the same systems.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from dapd.arrays import Array
+from dapd.clock import perf_counter
+from dapd.newton.banded import BandedSystem
+from dapd.newton.costs import choose_system
+from dapd.newton.curvature import Curvature, linear_part
+from dapd.newton.interior import Path, Solve
+from dapd.newton.line_search import least_along
+from dapd.newton.matrices import Matrix, probes, same_pattern, scaled, split, stack
+from dapd.newton.parts import explicit_parts, rows_of, same_matrices, terms_of
+from dapd.newton.prox_rows import NONE, Derivative, ProxRows
+from dapd.newton.ruiz import ruiz
+from dapd.newton.systems import CORRECTIONS, Singular, System
+from dapd.newton.weights import Groups, Weights, weigh
+from dapd.problem.problem import Problem
+
+LEAST_DELTA = 1e-9  # the least proximal weight δ of a scaled problem
+FIRST_STEP, STEP_RANGE = 20.0, (1e-4, 1e4)  # the first σ times what it is relative to, and its range
+MOST_STEP = 1e7
+DECREASE = 0.25  # σ is raised in rows whose residual fell by less
+BOLD, CAREFUL = (1e-6, 100.0), (1e-2, 10.0)  # δ at first, and by how much σ is raised at most
+INCOMPLETE = 2  # proximal steps that Newton could not complete before the other of the two is tried
+PROBING = 10  # factorisations that the products to find the entries of a matrix-free M may take as long as
+FRUITLESS = 12  # proximal steps that did not halve the error, after which a path is tried
+INNER = 60  # Newton steps per proximal step
+FEW = 8  # Newton steps of a warm start before a path is the faster way
+LOST = 0.5  # of the first gradient of a proximal step that could not be reduced any further
+PULSE = 0.1  # seconds after which a proximal step lets the caller look
+SHARPER = 0.1  # the accuracy of a proximal step relative to the one before
+WARM = 1e-4  # the accuracy of the first one, if the active rows of an earlier solve are nearly right
+FIRM, FIRMLY = 1e6, 100.0  # σ of equations near a solution, and the factor of other rows
+POLISHES, POLISHED = 8, 0.1  # at most, and the error at which they should end
+NEXT, OFTEN = 0.03, 10  # points on a path are judged if so little is left of the last one's residuals, and so often
+ROUNDING = 1e-13
+FIRMER = (1.0, 1e2, 1e4, 1e6)  # times δ, tried in turn until a factorisation succeeds
+
+
+class Reached(NamedTuple):
+    """The best point so far, after a proximal step."""
+
+    x: Array
+    y: Array
+    error: float  # as the judge measures it
+    factorizations: int
+    dx: Array  # of the last proximal step: near a ray if the problem has no solution
+    dy: Array
+
+
+ErrorOf = Callable[[Array, Array], float]
+
+
+class Newton:
+    """A problem set up for second-order steps."""
+
+    def __init__(self, problem: Problem, *, seconds: float = np.inf) -> None:
+        known = probes(problem.M)
+        rows, curvature, M = explicit_parts(problem, PROBING * seconds)
+        self.products = probes(problem.M) - known  # made for the entries of M
+        self.problem = problem
+        self.groups = Groups(curvature.rows + rows.grouped, rows.starts, rows.owner)
+        self.keep = np.zeros(curvature.rows + problem.rows, bool)
+        self.keep[self.groups.rows] = True
+        stacked = stack([curvature.A, M] if curvature.rows else [M], problem.columns)
+        chosen = choose_system(curvature.P, split(stacked, self.keep), self.groups, seconds)
+        self.made_by, self.cost, self.work = chosen  # the cost is in seconds, the work in multiplications by BLAS
+        self.kind = (self.made_by.__doc__ or self.made_by.__name__).partition(",")[0]
+        self.factors = ruiz(curvature, M, rows)
+        self._set(rows, curvature, M)
+        self.system = self._assembled()
+        self.delta = BOLD[0]
+        self.steps: Array | None = None  # σ, kept from one solve to the next
+        self.firm = False  # whether σ was raised for starts near a solution
+        self.factorizations = 0
+        self.most_factorizations = np.inf  # more are not begun
+        # whether steps with the same matrix go on from a point that is good enough: digits are cheap
+        self.finer = False
+        self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
+
+    def _set(self, rows: ProxRows, curvature: Curvature, M: Matrix) -> None:
+        """Scale all parts."""
+        d, e, cost = self.factors
+        self.rows, self.f, self.M = rows.scaled(e, cost), curvature.scaled(d, cost), scaled(M, e, d)
+        self.Mt = self.M.T.tocsr() if sp.issparse(self.M) else self.M.T
+        self.b = e * self.problem.b.astype(np.float64)
+
+    def _assembled(self) -> System:
+        matrix = stack([self.f.A, self.M] if self.f.rows else [self.M], self.f.size)
+        return self.made_by(self.f.P, split(matrix, self.keep), self.groups)
+
+    def update(self, problem: Problem) -> bool:
+        """Take the numbers of a problem of the same pattern, keeping scaling, ordering and σ; False if it has another.
+
+        As long as f's matrices and M are the same objects, the last factorisation stays valid too.
+        """
+        before = self.problem
+        if problem is before:
+            return True
+        new_f, new_M = problem.f is not before.f, problem.M is not before.M
+        if new_M or (new_f and not same_matrices(before.f.lowered(), problem.f.lowered())):
+            rows, curvature, M = explicit_parts(problem)
+            pairs = ((curvature.P, self.f.P), (curvature.A, self.f.A), (M, self.M))
+            if not (rows.same_groups(self.rows) and all(same_pattern(*pair) for pair in pairs)):
+                return False
+            self.problem = problem
+            self._set(rows, curvature, M)
+            system = self._assembled()
+            system.adopt(self.system)
+            self.system, self.factored = system, None
+            return True
+        d, e, cost = self.factors
+        if problem.phi is not before.phi:
+            rows = rows_of(problem)
+            if not rows.same_groups(self.rows):
+                return False
+            self.rows = rows.scaled(e, cost)
+        if new_f:
+            self.f = self.f.with_c(cost * d * linear_part(*terms_of(problem)))
+        self.problem, self.b = problem, e * problem.b.astype(np.float64)
+        return True
+
+    def forget(self) -> None:
+        """Start anew with σ and δ, after a solve that did not end well."""
+        self.steps, self.delta, self.firm = None, BOLD[0], False
+
+    def run(
+        self, x: Array, y: Array, judge: ErrorOf, deadline: float = np.inf, *, tol: float = 0.0
+    ) -> Iterator[Reached | None]:
+        """Proximal steps from (x, y) on, as long as the caller wants more; None from within a step that takes long.
+
+        The judge gives the relative error of a point, or 0 if that is small enough, which may be expected near `tol`.
+        """
+        d, e, cost = self.factors
+        x, y = x / d, cost * y / e
+        cold, followed = self.steps is None, not self.has_path
+        best_error, best = np.inf, (x, y)
+        if cold and self.follows_path:
+            best_error, best = yield from self._along_path(best_error, best, judge, deadline, tol)
+            followed, (x, y) = True, best
+        steps = self._first_steps(x) if cold or self.steps is None else self._firm_steps(self.steps)
+        accuracy, residual_before, pull_before = 1.0 if cold else WARM, None, np.inf
+        (_, rise), incomplete, others, least = BOLD, 0, itertools.cycle((CAREFUL, BOLD)), LEAST_DELTA
+        fruitless, reference = 0, np.inf
+        while perf_counter() < deadline:
+            centre, y_before = x, y
+            impatient = self.follows_path and not followed
+            tries = FEW if impatient else INNER
+            x, y, derivative = yield from self._proximal_step(x, y, steps, accuracy, deadline, tries)
+            residual, pull = (y - y_before) / steps, self.delta * np.max(abs(x - centre), initial=0.0)
+            error, *point = np.inf, x, y
+            if not self._over(deadline):
+                error, *point = self._polish(x, y, steps, derivative, judge, tol)
+            if error > 0.0:
+                plain = judge(d * x, e * y / cost)
+                error, *point = (error, *point) if error < plain else (plain, x, y)
+            x, y = point
+            if error < best_error:
+                best_error, best = error, (x, y)
+            self.steps = steps
+            there, dual = best
+            moved = d * (x - centre), e * (y - y_before) / cost
+            yield Reached(d * there, e * dual / cost, best_error, self.factorizations, *moved)
+            greatest = np.max(abs(residual), initial=0.0)
+            if residual_before is not None:
+                slow = (abs(residual) > DECREASE * abs(residual_before)) & (abs(residual) > ROUNDING)
+                most = np.where(self.rows.bounded, min(rise, CAREFUL[1]), rise)
+                factors = np.clip(rise * abs(residual) / max(greatest, 1e-300), 1.0, most)
+                steps = self.rows.pool(np.minimum(np.where(slow, steps * factors, steps), MOST_STEP))
+            if pull > SHARPER * accuracy and pull > 0.3 * pull_before:
+                self.delta = max(0.1 * self.delta, least)
+            if self.lost:  # to rounding: with this δ, systems are too badly conditioned
+                least = min(10 * self.delta, CAREFUL[0])
+            incomplete += self.trials == tries or self.lost
+            fruitless, reference = (0, best_error) if best_error < 0.5 * reference else (fruitless + 1, reference)
+            if incomplete == (1 if impatient else INCOMPLETE) or (fruitless == FRUITLESS and not followed):
+                (self.delta, rise), incomplete = next(others), 0
+                if not followed:
+                    best_error, best = yield from self._along_path(best_error, best, judge, deadline, tol)
+                    followed = True
+                (x, y), steps, residual, pull, accuracy = best, self._first_steps(best[0]), None, np.inf, 1.0
+            residual_before, pull_before = residual, pull
+            accuracy = max(SHARPER * min(accuracy, greatest), 1e-15)
+
+    @property
+    def follows_path(self) -> bool:
+        """Whether steps begin along a path through the inside of all bounds.
+
+        Rows that couple neighbours change sides one after the other, which takes semismooth Newton very many steps.
+        """
+        return self.made_by is BandedSystem and self.has_path
+
+    @property
+    def has_path(self) -> bool:
+        """Whether there is such a path: f is quadratic, and some rows, but no groups of them, have bounds."""
+        has_bounds = not np.all(self.rows.linear & ~self.rows.bounded)
+        return self.f.quadratic and not self.rows.grouped.size and has_bounds
+
+    def _along_path(
+        self, least: float, best: tuple[Array, Array], judge: ErrorOf, deadline: float, tol: float
+    ) -> Generator[Reached | None, None, tuple[float, tuple[Array, Array]]]:
+        """The least error and the best point, which may be one on the path through the inside of all bounds."""
+        d, e, cost = self.factors
+        seen, enough = perf_counter(), POLISHED * tol
+        for number, (*point, left) in enumerate(Path(self).run(*best), start=1):
+            over = self._over(deadline)
+            if left <= enough or number % OFTEN == 0 or least == 0.0 or over:
+                there = point[0], self.rows.project(point[1])
+                error, done = judge(d * there[0], e * there[1] / cost), least == 0.0
+                if error < least or error == 0.0:
+                    moved = d * (there[0] - best[0]), e * (there[1] - best[1]) / cost
+                    best, least = there, error
+                    self.steps = self._first_steps(there[0])  # for a warm start
+                    yield Reached(d * there[0], e * there[1] / cost, error, self.factorizations, *moved)
+                if done:  # one more step was for more digits
+                    break
+                enough = min(enough, NEXT * left)
+            elif perf_counter() > seen + PULSE:
+                yield None
+                seen = perf_counter()
+            if over:
+                break
+        return least, best
+
+    def residuals(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """−(∇f(x) + Mᵀy), and Mx − b."""
+        return -(self.f.gradient(x, self.f.image(x)) + self.Mt @ y), self.M @ x - self.b
+
+    def forward(self, d: Array) -> Array:
+        """Md."""
+        return np.asarray(self.M @ d)
+
+    def weighted(self, weights: Array, delta: float) -> Solve:
+        """A function that gives (d, dy) with (∇²f + δ)d + Mᵀdy = r and dy = weights·Md + s for any (r, s)."""
+        across = np.sqrt(np.concatenate([self.f.curvatures(np.zeros(self.f.rows)), weights]))
+        self.weights, self.factored = Weights(across, NONE, NONE, self.groups), None
+        self.factorizations += 1
+        self.system.factor(np.full(self.f.size, delta), self.weights)
+        return partial(self._solve, corrections=0)
+
+    def _first_steps(self, x: Array) -> Array:
+        if self.f.quadratic and not self.rows.bounded.any() and self.rows.linear.all():
+            return np.full(self.b.size, FIRM)  # only equations: one step is nearly enough
+        residual = self.M @ x - self.b
+        far = residual - np.clip(residual, self.rows.lower, self.rows.upper)
+        far[(self.rows.least > -np.inf) | (self.rows.most < np.inf)] = 0.0
+        far[self.rows.grouped] = 0.0
+        slope = abs(float(x @ (0.5 * self.f.times(x) - self.f.c)))
+        size = FIRST_STEP * max(1.0, slope) / max(1.0, 0.5 * float(far @ far))
+        return np.full(residual.size, float(np.clip(size, *STEP_RANGE)))
+
+    def _firm_steps(self, steps: Array) -> Array:
+        """σ for a start near the solution: so large that one proximal step is nearly enough."""
+        if self.firm:
+            return steps
+        self.firm, free = True, ~self.rows.bounded
+        steps = np.where(free, np.maximum(steps, np.minimum(FIRMLY * steps, FIRM)), steps)
+        return np.where(free & self.rows.linear, np.maximum(steps, FIRM), steps)
+
+    def _proximal_step(
+        self, x: Array, y: Array, steps: Array, accuracy: float, deadline: float, tries: int
+    ) -> Generator[None, None, tuple[Array, Array, Derivative]]:
+        """The x of the next point, up to `accuracy` in the gradient, with its y and the derivative there.
+
+        It takes at most so many steps.
+        """
+        centre, before, fell, first, seen = x, None, np.inf, np.inf, perf_counter()
+        v = y + steps * (self.M @ x - self.b)
+        for trial in range(tries + 1):
+            image = self.f.image(x)
+            p, derivative = self.rows.prox_and_derivative(v, steps)
+            g = self.f.gradient(x, image) + self.delta * (x - centre) + self.Mt @ p
+            size = np.max(abs(g), initial=0.0)
+            first = size if trial == 0 else first
+            exact = self.f.quadratic and derivative.same_rows(before)  # the last Newton step solved its equation
+            stuck = size > 0.1 * fell and (exact or size <= ROUNDING * np.max(abs(p), initial=1.0))
+            if size <= accuracy or stuck or trial == tries or self._over(deadline):
+                break
+            before, fell = derivative, size
+            self._factor(image, derivative, steps)
+            d = self._solve(-g, None)[0]
+            Md = self.M @ d
+            t = self._line_search(x, image, v, steps, centre, d, Md, float(g @ d))
+            if t == 0.0:  # rounding hides any further descent
+                break
+            x, v = x + t * d, v + t * (steps * Md)
+            if perf_counter() > seen + PULSE:
+                yield
+                seen = perf_counter()
+        least = max(accuracy, math.sqrt(ROUNDING) * np.max(abs(p), initial=1.0))
+        self.trials, self.lost = trial, bool(size > max(LOST * first, least))
+        return x, p, derivative
+
+    def _over(self, deadline: float) -> bool:
+        return perf_counter() > deadline or self.factorizations >= self.most_factorizations
+
+    def _factor(self, image: Array, derivative: Derivative, steps: Array) -> None:
+        known = self.factored
+        same = known is not None and known[1] is steps and known[2] == self.delta
+        if self.f.quadratic and known is not None and same and derivative.same_rows(known[0]):
+            return
+        self.factored = (derivative, steps, self.delta)
+        self.weights = weigh(self.f.curvatures(image), derivative, steps, self.rows, self.groups)
+        for more in FIRMER:
+            self.factorizations += 1
+            try:
+                return self.system.factor(np.full(self.f.size, more * self.delta), self.weights)
+            except Singular:  # rounding hides δ; with more of it, steps are only shorter
+                if more == FIRMER[-1]:
+                    self.factored = None
+                    raise
+
+    def _solve(self, r: Array, s: Array | None, corrections: int = CORRECTIONS) -> tuple[Array, Array]:
+        """(d, dy) with (∇²f + δ)d + Mᵀdy = r and dy = σDMd + s."""
+        losses = self.f.rows
+        q = np.zeros(self.weights.across.size)
+        if s is not None:
+            q[losses:] = s
+            q, null = self.weights.divided(q)
+            r = r - self.Mt @ null[losses:] if null.any() else r
+        d, z = self.system.solve(r, q, corrections=corrections)
+        if s is None:
+            return d, z
+        return d, (self.weights.times(z) + null)[losses:]
+
+    def _line_search(
+        self, x: Array, image: Array, v: Array, steps: Array, centre: Array, d: Array, Md: Array, start: float
+    ) -> float:
+        """The t that minimises the convex function along d, by Newton on its slope; 0 if d does not descend.
+
+        `start` is its slope at t = 0.
+        """
+        if not start < 0.0:
+            return 0.0
+        along = self.f.along(x, image, d, self.f.image(d))
+        pull, bend, move = float(d @ (x - centre)), float(d @ d), steps * Md
+        curves = move * Md
+
+        def slopes(t: float) -> tuple[float, float]:
+            at = v + t * move
+            first, second = along(t)
+            p, derivative = self.rows.prox_and_derivative(at, steps)
+            return (
+                first + self.delta * (pull + t * bend) + float(Md @ p),
+                second + self.delta * bend + float(derivative.across @ curves),
+            )
+
+        return least_along(slopes, start)
+
+    def _polish(
+        self, x: Array, y: Array, steps: Array, derivative: Derivative, judge: ErrorOf, tol: float
+    ) -> tuple[float, Array, Array]:
+        """The error and the point after proximal steps of one Newton step each, with one matrix.
+
+        They converge fast if the active rows are right. The judge, who takes as long as a step, is asked when the
+        residual is near `tol`, and again at the end if need be. The error is infinite if nothing came of it.
+        """
+        d, e, cost = self.factors
+        best, least, error, enough, done = (x, y), np.inf, np.inf, POLISHED * tol, False
+        try:
+            self._factor(self.f.image(x), derivative, steps)
+            v = y + steps * (self.M @ x - self.b)
+            piece = self.rows.piece(v, steps, derivative)
+            for _ in range(POLISHES):
+                p = piece(v)
+                r, s = -(self.f.gradient(x, self.f.image(x)) + self.Mt @ y), p - y
+                left = max(np.max(abs(r), initial=0.0), np.max(abs(s) / steps, initial=0.0))
+                if not left < 0.5 * least:
+                    break
+                best, least, error = (x, self.rows.project(y)), left, np.inf
+                if left <= enough and not done:
+                    error = judge(d * best[0], e * best[1] / cost)
+                    done = error == 0.0
+                    if done and not self.finer:
+                        break
+                    enough *= 1.0 if done else left / error
+                dx, dy = self._solve(r, s)
+                x, y = x + dx, y + dy
+                v = y + steps * (self.M @ x - self.b)
+        except Singular:
+            return np.inf, *best
+        return error if error < np.inf else judge(d * best[0], e * best[1] / cost), *best

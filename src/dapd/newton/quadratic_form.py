@@ -1,0 +1,74 @@
+"""The explicit matrices of a quadratic f."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from dapd.arrays import Array
+from dapd.functions.smooth import Function, Separable
+from dapd.functions.terms import Terms
+from dapd.kinds.lowered import has_valid_lowering
+from dapd.newton.matrices import csr_of, entries
+from dapd.operators.explicit import Dense
+
+
+class QuadraticForm(NamedTuple):
+    """f(x) = ½xᵀPx + qᵀx + ½‖Bx − d‖² + a constant."""
+
+    P: Any  # CSC
+    q: Array
+    B: Any  # CSR, or None if there is no such term
+    d: Array
+
+
+def quadratic(f: Function, variables: int) -> QuadraticForm | None:
+    """The explicit matrices of f; None if f is not quadratic, or if a matrix is not known."""
+    terms = f.lowered() if has_valid_lowering(f, "value", "grad") else None
+    if terms is None:
+        return None
+    blocks = f.blocks if isinstance(f, Separable) else None
+    lengths = [variables] if blocks is None else [block.stop - block.start for block in blocks]
+    parts = [_of_terms(own, n) for own, n in zip([terms] if isinstance(terms, Terms) else terms, lengths, strict=True)]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    if len(known) == 1:
+        return known[0]
+    P, q, B, d = zip(*known, strict=True)
+    rows = [sp.csr_array((0, n)) if own is None else own for own, n in zip(B, lengths, strict=True)]
+    whole = sp.block_diag(P, format="csc"), np.concatenate(q), sp.block_diag(rows, format="csr"), np.concatenate(d)
+    return QuadraticForm(*whole)
+
+
+def _of_terms(terms: Terms, n: int) -> QuadraticForm | None:
+    if terms.loss not in (None, "square") or isinstance(terms.H, LinearOperator):
+        return None
+    if terms.A is not None and entries(terms.A) is None:
+        return None
+    q = np.zeros(n) if terms.c is None else -terms.c.astype(np.float64)
+    ridge = terms.ridge + (terms.loss == "square" and terms.A is None)
+    if terms.H is None or terms.H.ndim == 1:
+        P = sp.diags_array(np.full(n, ridge) if terms.H is None else terms.H.astype(np.float64) + ridge).tocsc()
+    else:
+        P = _symmetric(terms.H)
+        P = P + ridge * sp.eye_array(n, format="csc") if ridge else P
+    if terms.A is None:
+        q = q - terms.d if terms.loss == "square" and terms.d is not None else q
+        return QuadraticForm(P, q, None, np.zeros(0))
+    A, d = csr_of(terms.A), np.zeros(terms.A.shape[0]) if terms.d is None else terms.d.astype(np.float64)
+    squares = float(np.sum(np.diff(A.indptr).astype(np.float64) ** 2))
+    if min(squares, float(n) ** 2) <= 2 * A.nnz + 4 * len(d):  # AᵀA has fewer entries than A and the residuals
+        product = terms.A.dense().T @ terms.A.dense() if isinstance(terms.A, Dense) else A.T @ A
+        return QuadraticForm(P + sp.csc_array(product), q - A.T @ d, None, np.zeros(0))
+    return QuadraticForm(P, q, A, d)
+
+
+def _symmetric(H: Any) -> Any:
+    """A symmetric matrix in CSC: its rows are its columns."""
+    if sp.issparse(H) and H.format == "csr":
+        return sp.csc_array((H.data.astype(np.float64, copy=False), H.indices, H.indptr), shape=H.shape)
+    return sp.csc_array(H, dtype=np.float64)

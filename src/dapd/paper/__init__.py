@@ -1,0 +1,1 @@
+"""The paper's artefact, built on the public interface: experiments, lower bounds, figures and tables."""

@@ -1,0 +1,75 @@
+"""The source files that define a result: a record made from different ones is no longer valid.
+
+They are the files with the mathematics, the engines that run it and the loop around them, and whatever those import,
+directly or not. Left out are the front doors, which only pass on what was asked, and so everything behind them that a
+named method never reaches: `auto`, second-order steps, other interfaces.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import dapd
+
+ROOTS = (
+    "theory/*.py",
+    "methods/*.py",
+    "paper/experiments/**/*.py",
+    "engines/native/runner.py",
+    "engines/native/blocks.py",
+    "engines/python.py",
+    "solving/request.py",
+)
+# ruff sorts and formats the imports, so these find all of them; the modules are absolute
+FROM = re.compile(r"^ *from (dapd[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+IMPORT = re.compile(r"^ *import (dapd[\w.]*)", re.MULTILINE)
+FRONT_DOORS = ("__init__.py", "engines/__init__.py", "solving/__init__.py")
+
+
+@cache
+def digest() -> str:
+    """The start of the SHA-256 of the names and contents of the defining files."""
+    return fingerprint(Path(dapd.__file__).parent)
+
+
+def fingerprint(package: Path) -> str:
+    """The same for any folder that contains the package."""
+    total = hashlib.sha256()
+    for path in [*defining(package), *_core(package)]:
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        total.update(f"{path.relative_to(package.parent).as_posix()} {content}\n".encode())
+    return total.hexdigest()[:16]
+
+
+def defining(package: Path) -> list[Path]:
+    """The Python files that define a result: the roots and what they import from the package."""
+    left = {path for pattern in ROOTS for path in package.glob(pattern)}
+    found: set[Path] = set()
+    while left:
+        path = left.pop()
+        found.add(path)
+        left |= set(_imported(path, package)) - found
+    return sorted(found)
+
+
+def _imported(path: Path, package: Path) -> Iterator[Path]:
+    """The files of the package that a file imports, without the front doors."""
+    text, names = path.read_text(encoding="utf-8"), []
+    for module, things in FROM.findall(text):
+        names += [module, *(f"{module}.{name}" for name in re.findall(r"\w+", things))]
+    doors = {package / name for name in FRONT_DOORS}
+    for _, *parts in (name.split(".") for name in [*names, *IMPORT.findall(text)]):
+        place = package.joinpath(*parts)
+        for file in (place.with_suffix(".py"), place / "__init__.py"):
+            if file.is_file() and file not in doors:
+                yield file
+
+
+def _core(package: Path) -> list[Path]:
+    """The sources of the native core, or its builds in an installation that has no sources."""
+    sources = sorted(path for path in (package.parent / "core").rglob("*") if path.is_file())
+    return sources or sorted(package.glob("_core_*"))

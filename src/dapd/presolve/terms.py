@@ -1,0 +1,204 @@
+"""f after a change of its variables, as terms again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from dapd.arrays import Array
+from dapd.functions.smooth import Function, Separable
+from dapd.functions.terms import Terms
+from dapd.kinds.lowered import has_valid_lowering
+from dapd.operators.convert import as_operator
+from dapd.operators.explicit import Dense, Sparse
+from dapd.presolve.maps import divisible, restricted, scaled_map
+from dapd.problem.problem import Problem
+from dapd.spectrum.estimate import singular_range, symmetric_extremes
+from dapd.spectrum.iterative import iterative
+
+EXACT = 400  # variables up to which all eigenvalues of f's matrices are computed
+
+
+class Composite(Function):
+    """f from its terms and its constants."""
+
+    def __init__(self, terms: Terms, size: int, mu: float, L: float | None) -> None:
+        self.terms, self.size, self.mu, self.L = terms, size, mu, L
+
+    def lowered(self) -> Terms:
+        """The terms."""
+        return self.terms
+
+    def split(self, blocks: list[slice]) -> list[Function] | None:
+        """The same terms on each block, if none of them is a matrix."""
+        own = self.terms
+        if own.A is not None or (own.H is not None and own.H.ndim != 1):
+            return None
+
+        def part(v: Array | None, block: slice) -> Array | None:
+            return None if v is None else v[block]
+
+        terms = [own._replace(d=part(own.d, b), H=part(own.H, b), c=part(own.c, b)) for b in blocks]
+        return [Composite(t, b.stop - b.start, self.mu, self.L) for t, b in zip(terms, blocks, strict=True)]
+
+
+class Part(Composite):
+    """The terms of some of the variables."""
+
+    def __init__(self, terms: Terms, at: slice, f: Function) -> None:
+        super().__init__(terms, at.stop - at.start, f.mu, f.L)
+        self.at = at
+
+
+def parts_of(problem: Problem) -> list[Part] | None:
+    """The terms of f, block by block if f is separable; None if only Python can evaluate it."""
+    f = problem.f
+    terms = f.lowered() if has_valid_lowering(f, "grad") else None
+    if isinstance(terms, Terms):
+        return [Part(_by_vector(terms), slice(0, problem.columns), f)]
+    if terms is None or not isinstance(f, Separable) or f.blocks is None:
+        return None
+    return [Part(_by_vector(t), at, part) for t, at, part in zip(terms, f.blocks, f.functions, strict=True)]
+
+
+def _by_vector(terms: Terms) -> Terms:
+    """The same terms, a sparse H that is diagonal as a vector."""
+    if not sp.issparse(terms.H) or terms.H.nnz > terms.H.shape[0]:
+        return terms
+    diagonal = terms.H.diagonal()
+    return terms._replace(H=diagonal) if np.count_nonzero(diagonal) == terms.H.nnz else terms
+
+
+def joined_function(problem: Problem, parts: list[Composite]) -> Function:
+    """One function again: separable if the problem's is."""
+    if not isinstance(problem.f, Separable):
+        return parts[0]
+    return Separable(parts, sizes=[part.size or 0 for part in parts])
+
+
+def is_quadratic(terms: Terms) -> bool:
+    """Whether there is no loss, and H is known by its entries."""
+    return terms.loss is None and not isinstance(terms.H, LinearOperator)
+
+
+def scalable(terms: Terms) -> bool:
+    """Whether H and the matrix of a loss are known by their entries; a loss of x itself keeps its units."""
+    explicit = terms.loss is None or isinstance(terms.A, (Dense, Sparse))
+    return explicit and not isinstance(terms.H, LinearOperator)
+
+
+def scaled_terms(terms: Terms, columns: Array) -> Terms:
+    """The terms of x ↦ f(columns·x)."""
+    new: dict[str, Any] = {}
+    if terms.c is not None:
+        new["c"] = columns * terms.c
+    if terms.A is not None:
+        new["A"] = scaled_map(terms.A, np.ones(terms.A.shape[0]), columns)
+    if not np.all(columns == 1.0):
+        new["H"], new["ridge"] = _scaled_matrix(terms, columns), 0.0
+    return terms._replace(**new)
+
+
+def _scaled_matrix(terms: Terms, columns: Array) -> Any:
+    """E(H + ridge·I)E."""
+    H, ridge = terms.H, terms.ridge * columns**2
+    if H is None:
+        return ridge if terms.ridge else None
+    if H.ndim == 1:
+        return H * columns**2 + ridge
+    if sp.issparse(H):
+        inner = (sp.diags_array(columns) @ H @ sp.diags_array(columns)).tocsr()
+        return (inner + sp.diags_array(ridge)).tocsr() if terms.ridge else inner
+    inner = H * columns[:, None]
+    inner *= columns
+    if terms.ridge:
+        inner[np.diag_indices_from(inner)] += ridge
+    return inner
+
+
+def scaled_function(problem: Problem, parts: list[Part], columns: Array) -> Function:
+    """The function f(columns·x)."""
+    found: list[Composite] = []
+    for part in parts:
+        own = columns[part.at]
+        terms = scaled_terms(part.terms, own)
+        found.append(Composite(terms, len(own), *_constants(terms, part, own)))
+    return joined_function(problem, found)
+
+
+def _constants(terms: Terms, old: Composite, columns: Array) -> tuple[float, float | None]:
+    """Bounds on the curvature of the scaled f: computed if that is cheap, else from the old ones."""
+    least, greatest = float(columns.min()), float(columns.max())
+    mu, L = old.mu * least**2, None if old.L is None else old.L * greatest**2
+    if least == greatest:
+        return mu, L
+    low, high = _range(terms)
+    return max(mu, low), max(high, mu) if L is None else min(L, max(high, mu))
+
+
+def _range(terms: Terms) -> tuple[float, float]:
+    """The sum of the bounds on each term's curvature."""
+    low = high = terms.ridge
+    if terms.H is not None and terms.H.ndim == 1:
+        low, high = low + float(terms.H.min()), high + float(terms.H.max())
+    elif terms.H is not None:
+        if len(terms.H.shape) == 2 and terms.H.shape[0] <= EXACT:
+            least, greatest = symmetric_extremes(terms.H, name="H")
+        else:
+            least, greatest = 0.0, iterative(as_operator(terms.H), "H", positive=False, least=False).s_max
+        low, high = low + max(0.0, least), high + greatest
+    if terms.A is not None:
+        if min(terms.A.shape) <= EXACT:
+            least, greatest = singular_range(terms.A, name="A")
+        else:
+            least, greatest = 0.0, iterative(terms.A, "A", positive=False, least=False).s_max
+        factor = {"square": 1.0, "logistic": 0.25, "pseudo-huber": 1 / (terms.e or 1.0)}[terms.loss or ""]
+        tall = terms.loss == "square" and terms.A.shape[0] >= terms.A.shape[1]
+        low, high = low + (least**2 if tall else 0.0), high + factor * greatest**2
+    return low, high
+
+
+def restricted_terms(terms: Terms, keep: Array, x: Array) -> Terms | None:
+    """The terms of the variables in `keep` with the others fixed at those of x; None if that has no such terms."""
+    new: dict[str, Any] = {}
+    fixed = np.where(keep, 0.0, x)
+    linear = np.zeros(len(keep)) if terms.c is None else terms.c
+    if isinstance(terms.H, LinearOperator):
+        return None
+    if terms.H is not None:
+        if terms.H.ndim == 1:
+            new["H"] = terms.H[keep]
+        else:
+            linear = linear - terms.H @ fixed
+            new["H"] = terms.H[keep][:, keep]
+    if terms.A is not None:
+        if not divisible(terms.A):
+            return None
+        shift = terms.A.forward(fixed)
+        if terms.loss == "logistic" and shift.any():
+            return None
+        new["A"] = restricted(terms.A, np.ones(terms.A.shape[0], bool), keep)
+        if shift.any():
+            new["d"] = (0.0 if terms.d is None else terms.d) - shift
+    elif terms.d is not None:
+        new["d"] = terms.d[keep]
+    if linear.any() or terms.c is not None:
+        new["c"] = linear[keep]
+    return terms._replace(**new)
+
+
+def restricted_function(problem: Problem, parts: list[Part], keep: Array, x: Array) -> Function | None:
+    """Let f depend on the variables in `keep` only, the others fixed at those of x; None if that has no terms."""
+    found: list[Composite] = []
+    for part in parts:
+        own = keep[part.at]
+        if not own.any():
+            continue
+        terms = restricted_terms(part.terms, own, x[part.at])
+        if terms is None:
+            return None
+        found.append(Composite(terms, int(own.sum()), part.mu, part.L))
+    return joined_function(problem, found)

@@ -1,0 +1,102 @@
+"""What the data contribute to the sizes that residuals are measured against, and the bounds as points are held to them.
+
+Of several problems with the same M, all arrays have a row for each.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dapd.arrays import Array, namespace
+from dapd.problem.units import Units, ratio
+
+THETA = 1e-3  # part of what is typical that counts in a size beside the terms themselves
+FARTHEST = 30.0  # times what the data say that the terms of the objective are in all
+NEXT = 1e-3  # part of what is typical of x_j, or of a bound, that is next to the bound
+
+
+class Sizes(NamedTuple):
+    """The part of the sizes of `certify` that does not depend on the point."""
+
+    rows: Array  # |b_i| + θ·(typical term of row i)
+    duals: Array  # θ·(typical y_i)
+    columns: Array  # |∇f_j(0)| + θ·(typical term of ∇f_j + (Mᵀy)_j)
+    slopes: Array  # |∇f_j(0)|
+    objective: Array  # θ·(typical term of the objective), a number
+    most: Array  # what terms of the objective count at most in all, a number: a point is not optimal for being far out
+    curvature: Array  # of f, with which rounding grows far out; 0 where it is not known
+
+
+class Limits(NamedTuple):
+    """The bounds on x, and what is next to them."""
+
+    lower: Array  # in float64
+    upper: Array
+    inner_lower: Array  # the same in the precision of the problem, rounded inwards
+    inner_upper: Array
+    next_lower: Array  # distances from the bounds that are next to them
+    next_upper: Array
+    ratio: Array  # typical x_j per typical slope
+    primal: Array  # θ·(typical x_j)
+
+
+def sizes_of(b: Array, slopes: Array, curvature: Array, bounds: tuple[Array, Array], units: Units) -> Sizes:
+    """The sizes, for |∇f(0)| = slopes and the curvature of f, 0 where that is not known."""
+    reach = np.minimum(ratio(slopes, curvature), np.maximum(*map(abs, bounds)))  # how far x_j goes for f alone
+    terms = np.sum(units.columns * units.x + slopes * reach, axis=-1) + np.sum(units.y * units.rows, axis=-1)
+    return Sizes(
+        rows=abs(b.astype(np.float64)) + THETA * units.rows,
+        duals=THETA * units.y,
+        columns=slopes + THETA * units.columns,
+        slopes=slopes,
+        objective=THETA * units.objective,
+        most=FARTHEST * terms,
+        curvature=curvature,
+    )
+
+
+def limits_of(lower: Array, upper: Array, units: Units, dtype: np.dtype[Any]) -> Limits:
+    """The bounds of a problem of this precision. Where no number of it lies between them, the nearest ones serve."""
+    low, high = lower.astype(dtype), upper.astype(dtype)
+    up = np.where(low < lower, np.nextafter(low, dtype.type(np.inf)), low)
+    down = np.where(high > upper, np.nextafter(high, dtype.type(-np.inf)), high)
+    near = [NEXT * (units.x + np.where(np.isfinite(side), abs(side), 0.0)) for side in (lower, upper)]
+    return Limits(
+        lower=lower,
+        upper=upper,
+        inner_lower=np.where(up <= down, up, low),
+        inner_upper=np.where(up <= down, down, high),
+        next_lower=near[0].astype(dtype),
+        next_upper=near[1].astype(dtype),
+        ratio=(units.x / units.columns).astype(dtype),
+        primal=THETA * units.x,
+    )
+
+
+def within_bounds(limits: Limits, x: Array, z: Array | None) -> Array:
+    """The point between the bounds that is nearest to x, to the last bit of x's own precision.
+
+    An x_j that is next to a bound is at it if its multiplier z_j says so: if that is a greater part of what is typical
+    than the distance.
+    """
+    xp, lower, upper = namespace(x), limits.inner_lower, limits.inner_upper
+    if z is not None:
+        pushed = x + limits.ratio * z
+        at_lower = (x - lower <= limits.next_lower) & (pushed <= lower)
+        at_upper = (upper - x <= limits.next_upper) & (pushed >= upper)
+        x = xp.where(at_lower, lower, xp.where(at_upper, upper, x))
+    return xp.minimum(xp.maximum(x, lower), upper)
+
+
+def multipliers_of_bounds(x: Array, slopes: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """The multipliers z of the bounds that stationarity asks for, ∇f + Mᵀy + z = 0, and the bound that each is of.
+
+    z_j = −(∇f + Mᵀy)_j if that is the sign of a bound that is there and no farther from x_j than x_j from zero; else
+    z_j = 0, and the slope counts as it is. A far bound must not make every slope that is near zero a large gap.
+    """
+    xp = namespace(x)
+    end = xp.where(slopes > 0, lower, upper)
+    takes = (slopes != 0) & (abs(x - end) <= abs(x))
+    return xp.where(takes, -slopes, 0.0), xp.where(takes, end, 0.0)

@@ -1,0 +1,222 @@
+"""The problems of a batch one by one, in several threads."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dapd.arrays import Array
+from dapd.blas import SMALL, single_blas
+from dapd.certificate.certify import certify, completed, objective
+from dapd.clock import agreeing, perf_counter
+from dapd.engines.native.threads import available
+from dapd.engines.protocol import Engine
+from dapd.functions.smooth import Quadratic
+from dapd.problem.problem import Problem
+from dapd.solving.batch.condensed import Condensed
+from dapd.solving.batch.interrupt import NO_LIMIT, Interrupt
+from dapd.solving.batch.results import BatchResult, result_at
+from dapd.solving.request import satisfied
+from dapd.solving.result import SENTENCES, Result, Status
+from dapd.solving.settings import Settings
+from dapd.solving.solve import solve_checked
+from dapd.spectrum.estimate import Spectrum
+
+CHANGED = "Chose restarted DAPD in variables without equations that all problems of the batch share."
+SolveSome = Callable[[Sequence[int]], "list[Result | None]"]
+NATIVE = 0.05  # seconds from which a solve is mostly native code
+ROUND, PAYS = 4, 1.2  # problems per thread before more threads are tried, and how much faster these must be
+NO_TURN = {
+    Status.time_limit: "The time limit of the batch passed before this problem had its turn, so this is the start.",
+    Status.interrupted: "The batch was interrupted before this problem had its turn, so this is the start.",
+}
+CLOSER = (0.3, 0.03, 0.003)  # parts of the tolerance to which a problem in other variables is solved, one by one
+
+
+class OneByOne(NamedTuple):
+    """What became of some problems."""
+
+    results: list[Result | None]  # None: it was not its turn before the end
+    end: Status  # why it was not
+
+
+def one_by_one(
+    problem_of: Callable[[int], Problem],
+    which: Sequence[int],
+    settings: Settings,
+    began: float,
+    starts: Callable[[int], tuple[Array, Array, Array] | None] | None = None,
+    form: Condensed | None = None,
+) -> OneByOne:
+    """Solve some problems with at most a thread for each core; threads keep what the next problem can use.
+
+    With `form`, each is first solved in the variables that all of them share.
+    """
+    interrupt = Interrupt()
+    deadline = began + min(NO_LIMIT, settings.time_limit or NO_LIMIT)
+
+    def worker() -> SolveSome:
+        kept: dict[str, Any] = {}
+        shared = None if form is None else _Shared(form, interrupt)
+
+        def solve_some(some: Sequence[int]) -> list[Result | None]:
+            with agreeing(interrupt.clock):
+                return [solve_one(at) if perf_counter() < deadline else None for at in some]
+
+        def solve_one(at: int) -> Result:
+            now = time.perf_counter()
+            try:
+                result = attempt(at)
+            except KeyboardInterrupt:  # during the set-up of a solve in the main thread
+                interrupt.pressed = True
+                result = attempt(at)
+            return interrupt.told(result, time.perf_counter() - now)
+
+        def attempt(at: int) -> Result:
+            start, z0, own = None if starts is None else starts(at), None, settings
+            if start is not None:
+                x0, y0, z0 = start
+                own = own._replace(x0=x0, y0=y0)
+            problem, result = problem_of(at), None
+            if shared is not None and any(settings.tolerances):
+                result = shared.solve(problem, at, own, deadline)
+            # what a lock step could not solve has little in common
+            again = kept if starts is None else None
+            return result or solve_checked(problem, _until(deadline, own), perf_counter(), z0=z0, kept=again)
+
+        return solve_some
+
+    threads = min(available(), len(which))
+    results = worker()(which) if threads <= 1 else _in_threads(worker, which, threads, interrupt)
+    return OneByOne(results, Status.interrupted if interrupt.pressed else Status.time_limit)
+
+
+def _until(deadline: float, settings: Settings) -> Settings:
+    """The settings with the time that is left."""
+    return settings._replace(time_limit=max(deadline - perf_counter(), 1e-9))
+
+
+def _in_threads(
+    worker: Callable[[], SolveSome], which: Sequence[int], most: int, interrupt: Interrupt
+) -> list[Result | None]:
+    """The results of all; one more doubling of the threads for as long as it pays.
+
+    What a solve does in Python holds up the solves of other threads. Problems that take long are mostly native code,
+    so all threads start if the first problem takes long.
+    """
+    workers, results = [worker()], list[Result | None]()
+    with single_blas(SMALL), ThreadPoolExecutor(most) as pool:  # threads of BLAS would wait for each other
+
+        def round_of(threads: int, some: Sequence[int]) -> float:
+            """Solve some problems; return how many per second."""
+            workers.extend(worker() for _ in range(threads - len(workers)))
+            began, found = perf_counter(), list[Any]([None] * len(some))
+            parts = [pool.submit(workers[k], some[k::threads]) for k in range(threads)]
+            interrupt.wait(parts)
+            for k, part in enumerate(parts):
+                found[k::threads] = part.result()
+            results.extend(found)
+            return len(some) / (perf_counter() - began)
+
+        first = pool.submit(workers[0], which[:1])
+        if not interrupt.wait([first], timeout=NATIVE):
+            workers[0] = worker()  # the first one is busy
+            round_of(most, which[1:])
+            return first.result() + results
+        results.extend(first.result())
+        threads, best = 1, round_of(1, which[1 : 1 + ROUND])
+        while len(results) < len(which) and threads < most:
+            more = min(2 * threads, most)
+            rate = round_of(more, which[len(results) : len(results) + ROUND * more])
+            if rate < PAYS * best:
+                break
+            threads, best = more, rate
+        round_of(threads, which[len(results) :])
+    return results
+
+
+class _Shared:
+    """A family in its new variables, for one thread."""
+
+    def __init__(self, form: Condensed, interrupt: Interrupt) -> None:
+        self.interrupt = interrupt
+        f = Quadratic(np.ones(form.M.shape[1]))
+        spectrum = Spectrum(form.s_max, 0.0)
+        self.form, self.kept = form, dict[str, Any]()
+        self.first = Problem(f, form.M, form.b[0], form.rows.phi(), spectrum=spectrum)
+
+    def solve(self, problem: Problem, k: int, settings: Settings, deadline: float) -> Result | None:
+        """Problem k; None if its certificate is not good enough for the given problem."""
+        form = self.form
+        phi = None
+        if form.lower.ndim == 2:
+            phi = replace(form.rows, lower=form.lower[k], upper=form.upper[k]).phi()
+        simple = self.first.replaced(b=form.b[k], phi=phi)
+        here = form._replace(at=form.at[k : k + 1], c=form.c if form.c.ndim == 1 else form.c[k : k + 1])
+        x0, y0, iterations = None, None, 0
+        for part in CLOSER:
+            tolerances = part * max(settings.tolerances), 0.0
+            own = settings._replace(tolerances=tolerances, spectrum=None, x0=x0, y0=y0)
+            found = solve_checked(simple, _until(deadline, own), perf_counter(), kept=self.kept)
+            self.interrupt.notice(found)
+            iterations += found.iterations
+            x, dual = (v[0].astype(problem.dtype) for v in here.back(found.x[None], found.y[None]))
+            x = problem.within_bounds(x, dual)
+            with np.errstate(all="ignore"):
+                certificate = certify(problem, x, dual, accuracy=settings.accuracy)
+            if certificate.meets(*settings.tolerances) or not found.converged:
+                break
+            x0, y0 = found.x, found.y
+        if not certificate.meets(*settings.tolerances):
+            return None
+        with np.errstate(all="ignore"):
+            value = objective(problem, x, dual, satisfied=satisfied(certificate, *settings.tolerances))
+        y, z = completed(problem, x, dual)
+        return replace(
+            found,
+            x=x,
+            y=y,
+            z=z,
+            status=Status.optimal,
+            iterations=iterations,
+            certificate=certificate,
+            objective=value,
+            message=f"{SENTENCES[Status.optimal]} {CHANGED}",
+            spectrum=problem.spectrum,
+            ray=None,
+        )
+
+
+def batch_result(
+    problem_of: Callable[[int], Problem], solved: OneByOne, setup_time: float, solve_time: float
+) -> BatchResult:
+    """One result of many."""
+    first, results = problem_of(0), solved.results
+    zero = np.zeros(first.columns, first.dtype), np.zeros(first.rows, first.dtype), np.zeros(first.columns, first.dtype)
+
+    def result(k: int) -> Result:
+        found = results[k]
+        if found is None:
+            x, y, z = (part.copy() for part in zero)
+            engine = Engine("python", "nothing had to be run yet")
+            found = result_at(problem_of(k), (x, y, z), solved.end, NO_TURN[solved.end], engine=engine)
+            found = replace(found, solve_time=0.0, setup_time=0.0)
+        return found
+
+    return BatchResult(
+        x=np.stack([zero[0] if one is None else one.x for one in results]),
+        y=np.stack([zero[1] if one is None else one.y for one in results]),
+        z=np.stack([zero[2] if one is None else one.z for one in results]),
+        status=[solved.end if one is None else one.status for one in results],
+        error=np.array([math.inf if one is None else one.certificate.error for one in results]),
+        iterations=np.array([0 if one is None else one.iterations for one in results]),
+        solve_time=solve_time,
+        setup_time=setup_time,
+        result=result,
+    )

@@ -1,0 +1,107 @@
+"""`solve_batch`: the front door for many problems at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+from dapd.arguments import named
+from dapd.arrays import on_device
+from dapd.engines import precision
+from dapd.problem.problem import Problem
+from dapd.solving.batch.alone import batch_result, one_by_one
+from dapd.solving.batch.condensed import condensed
+from dapd.solving.batch.family import Family, family_of, family_of_list
+from dapd.solving.batch.results import BatchResult, in_kind_of
+from dapd.solving.settings import check_settings
+from dapd.solving.solver import DEFAULTS
+
+
+@named
+def solve_batch(
+    problems: Problem | Sequence[Problem],
+    *,
+    b: Any = None,
+    c: Any = None,
+    bounds: Any = None,
+    tol: float | None = None,
+    tol_absolute: float | None = None,
+    max_iterations: int | None = None,
+    time_limit: float | None = None,
+    engine: str = "auto",
+    direct: bool = True,
+) -> BatchResult:
+    """Solve many problems at once, each to its own certificate.
+
+    Parameters
+    ----------
+    problems : Problem, or list of Problem
+        A list of problems with the same numbers of rows and columns, since results are stacked, or one problem whose b,
+        c or bounds are replaced by the stacked arrays. Problems that share M (the same object) share its memory and its
+        set-up.
+    b : array (problems, rows), optional
+    c : array (problems, columns), optional
+        Of a Quadratic f = ½xᵀHx − cᵀx.
+    bounds : pair of arrays (problems, columns), vectors or numbers, optional
+        Of a problem that has bounds; None is no bound.
+    tol, tol_absolute, max_iterations
+        As for `dapd.solve`, for each problem.
+    time_limit : float, optional
+        Seconds for the whole batch. After them, or after Ctrl-C, every problem has a result: those that did not have
+        their turn are at zero, with inf in `error`.
+    engine : str
+        "auto", "native" and "python" solve one problem per thread, each as `dapd.solve` does. "jax" takes the steps of
+        all problems together on its device: restarted DAPD in lock step, where each problem has its own guesses and
+        leaves when it is done. What the lock step does not solve is solved by `dapd.solve` afterwards.
+    direct : bool
+        As for `dapd.solve`.
+    """
+    began = perf_counter()
+    given = {
+        "tol": tol,
+        "tol_absolute": tol_absolute,
+        "max_iterations": max_iterations,
+        "time_limit": time_limit,
+        "engine": engine,
+        "direct": direct,
+    }
+    batch: Family | list[Problem]
+    if isinstance(problems, Problem):
+        batch = family_of(problems, b, c, bounds)
+        first = problems
+    else:
+        if b is not None or c is not None or bounds is not None:
+            raise TypeError("b, c and bounds are stacked for one problem; problems of a list have their own")
+        batch = list(problems)
+        if not batch:
+            raise ValueError("problems is empty; give at least one")
+        for k, problem in enumerate(batch):
+            if not isinstance(problem, Problem):
+                raise TypeError(f"problems[{k}] must be a dapd.Problem, found {type(problem).__name__}")
+        first = batch[0]
+        for k, problem in enumerate(batch):
+            if (problem.rows, problem.columns) != (first.rows, first.columns):
+                raise ValueError(
+                    f"all problems of a batch must have the same numbers of rows and columns, but problems[{k}] has "
+                    f"{problem.rows} and {problem.columns}, problems[0] {first.rows} and {first.columns}; solve "
+                    "those of each shape in a batch of their own"
+                )
+    from_jax = first.from_jax or any(map(on_device, (b, c, *(bounds or ()))))
+    settings = check_settings(first, **{**DEFAULTS, **given})
+    if engine == "jax":
+        with precision(engine):
+            from dapd.solving.batch.device import solve_on_device  # jax is imported only if it is asked for
+
+            return in_kind_of(solve_on_device(batch, settings, began), from_jax)
+    problem_of = batch.problem if isinstance(batch, Family) else batch.__getitem__
+    form = None
+    if engine != "auto":  # first-order steps need good conditioning, and "auto" has others
+        family = batch if isinstance(batch, Family) else family_of_list(batch)
+        form = None if family is None else condensed(family)
+    setup_time = perf_counter() - began
+    solved = one_by_one(problem_of, range(len(batch)), settings, began, form=form)
+    return in_kind_of(
+        batch_result(problem_of, solved, setup_time, perf_counter() - began - setup_time),
+        from_jax,
+    )

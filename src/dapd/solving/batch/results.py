@@ -1,0 +1,109 @@
+"""What a batch of solves returns."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from dapd.arrays import Array
+from dapd.certificate.certify import SOLUTION, Certificate, certify, objective
+from dapd.engines import precision
+from dapd.engines.protocol import Engine
+from dapd.problem.problem import Problem
+from dapd.solving.request import in_jax, satisfied
+from dapd.solving.result import Result, Status
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class BatchResult:
+    """The solutions of a batch: `x[k]`, `y[k]` and `z[k]` belong to problem k, and `batch[k]` is its whole `Result`."""
+
+    x: Array  # (problems, columns)
+    y: Array  # (problems, rows)
+    z: Array  # (problems, columns), the multipliers of the bounds
+    status: list[Status]
+    error: Array  # of each certificate, which `tol` bounds; inf if it was not a problem's turn before the end
+    iterations: Array
+    solve_time: float  # seconds for the whole batch
+    setup_time: float
+    result: Callable[[int], Result]
+
+    @property
+    def converged(self) -> bool:
+        """Whether all of them did."""
+        return all(status is Status.optimal for status in self.status)
+
+    def __len__(self) -> int:
+        return len(self.status)
+
+    def __getitem__(self, k: int) -> Result:
+        if not -len(self) <= k < len(self):
+            raise IndexError(f"the batch has {len(self)} problems, and {k} was asked for")
+        return self.result(k % len(self))
+
+    def __iter__(self) -> Iterator[Result]:
+        return (self.result(k) for k in range(len(self)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled with all its results, which are otherwise made when they are asked for."""
+        kept = [getattr(self, one.name) for one in fields(self)[:-1]]
+        return BatchResult, (*kept, list(self).__getitem__)
+
+    def __repr__(self) -> str:
+        ends = ", ".join(f"{count:,} {status}" for status, count in Counter(self.status).items())
+        return f"BatchResult({len(self):,} problems in {self.solve_time:.3g} s: {ends})"
+
+
+def in_kind_of(batch: BatchResult, from_jax: bool) -> BatchResult:
+    """The batch with JAX arrays if the caller's were such."""
+    if not from_jax:
+        return batch
+    with precision("jax"):
+        import jax.numpy as jnp
+
+        x, y, z = (jnp.asarray(part) for part in (batch.x, batch.y, batch.z))
+    return replace(batch, x=x, y=y, z=z, result=lambda k: in_jax(batch.result(k)))
+
+
+def result_at(
+    problem: Problem,
+    point: tuple[Array, Array, Array],
+    status: Status,
+    message: str,
+    *,
+    engine: Engine,
+    tolerances: tuple[float, float] = (0.0, 0.0),
+    accuracy: str = SOLUTION,
+    iterations: int = 0,
+    certificate: Certificate | None = None,
+) -> Result:
+    """The result of a problem that was not solved by itself, at a point whose certificate may be known."""
+    x, y, z = point
+    with np.errstate(all="ignore"):
+        certificate = certificate or certify(problem, x, y, accuracy=accuracy)
+        value = objective(problem, x, y, satisfied=satisfied(certificate, *tolerances))
+    return Result(
+        x=x,
+        y=y,
+        z=z,
+        status=status,
+        message=message,
+        iterations=iterations,
+        gradients=iterations,
+        products=2 * iterations,
+        block_products=0,
+        certificate=certificate,
+        objective=value,
+        solve_time=math.nan,
+        setup_time=math.nan,
+        history=None,
+        method="restarts",
+        parameters=None,
+        spectrum=problem.spectrum,
+        engine=engine,
+    )

@@ -1,0 +1,183 @@
+"""What a slow search asks on the side: whether constraints contradict each other, and whether there is a minimum.
+
+The answers are directions, which `ends` then checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from dapd.arguments import consecutive
+from dapd.arrays import Array, on_host
+from dapd.certificate.rays import NEARLY, nearly_feasible, proves_infeasible, row_terms
+from dapd.clock import perf_counter
+from dapd.functions.smooth import Quadratic
+from dapd.kinds.base import Phi
+from dapd.kinds.by_rows import Box, GroupBall, Interval, Zero
+from dapd.kinds.composed import Stack
+from dapd.kinds.lowered import BALL, CLIP, SHRINK, has_valid_lowering
+from dapd.newton.quadratic_form import quadratic
+from dapd.presolve.maps import scaled_map, stacked_maps
+from dapd.problem import ask
+from dapd.problem.problem import Problem
+from dapd.problem.usual import usual
+from dapd.solving import farkas
+from dapd.ways.base import Moved
+from dapd.ways.search import Search
+
+SLOW = 4  # pieces of progress that do not halve the error, before anything is asked
+AFTER = 0.1  # seconds after which to ask what takes a solve of its own
+SHARE, LATER = 0.25, 4  # of the time so far: what an answer may take, and when to ask again if it took longer
+WAIT = 0.3  # seconds after which to ask what usually takes much less
+ACCURACY = 1e-6  # relative error of the answers
+WIDEST = 1e30  # ratio of weights, which float32 can hold
+FEASIBILITY = 0.1 * NEARLY  # and of a point that is to be feasible
+
+RunSearch = Callable[[Search, tuple[Array, Array]], Array | None]  # runs a search; a Farkas ray if that is how it ends
+
+
+class Settled(NamedTuple):
+    """Whether the constraints can be satisfied."""
+
+    ray: Array | None  # a proof that they cannot
+    x: Array | None  # a point that nearly satisfies them
+
+
+class Doubts:
+    """The questions of one search, each asked until it is answered."""
+
+    def __init__(self, search: Search, start: tuple[Array, Array], solve: RunSearch) -> None:
+        self.search, self.start, self.solve = search, start, solve
+        self.slow = 0
+        self.least: farkas.Least | None = None
+        self.least_at = WAIT + farkas.seconds(search.problem.unstacked) / SHARE  # seconds after which to ask for it
+        self.descent_at = np.inf if search.problem.f.mu > 0 else AFTER
+        self.falling: Array | None = None  # a ray of x along which the objective falls, if some x is feasible
+        self.feasibility_at = 0.0
+
+    def ask(self) -> Moved | None:
+        """After a piece of progress that did not halve the error: a direction that may be a ray."""
+        self.slow += 1
+        if self.slow < SLOW:
+            return None
+        elapsed = perf_counter() - self.search.began
+        if elapsed >= self.least_at and self.least is None:
+            self._violate_least(elapsed)
+            return None if self.least is None else Moved(None, self.least.ray)
+        if elapsed >= self.descent_at and self.falling is None:
+            self.descent_at = LATER * elapsed
+            return Moved(self._descent(), None)
+        return None
+
+    def _violate_least(self, elapsed: float) -> None:
+        """Find the x that violates rows least, in a part of the time so far."""
+        self.least_at = LATER * elapsed
+        left = self.search.deadline - perf_counter()
+        if left > WAIT:
+            limit = min(left, max(WAIT, SHARE * elapsed))
+            self.least = farkas.least_violation(self.search.problem.unstacked, limit)
+
+    def _descent(self) -> Array | None:
+        problem = descent_problem(self.search.problem.unstacked)
+        if problem is None:
+            self.descent_at = np.inf
+            return None
+        other = self._search(problem)
+        self._run(other, (np.zeros(problem.columns), np.zeros(other.problem.rows)))
+        if other.done:
+            self.descent_at = np.inf
+        return usual(self.search.problem.unstacked).columns * on_host(other.point.x)
+
+    def feasibility(self, *, last: bool = False) -> Settled | None:
+        """Whether any x satisfies the constraints, if the objective falls along a ray; None if that takes too long.
+
+        It does not depend on f, so f is replaced by a multiple of ‖x − x₀‖², in the units of the data, with which
+        every feasible problem has a solution, if a linear program has not said it before. There is no limit of its own
+        on what the `last` answer may take.
+        """
+        given, point = self.search.problem, self.search.point.x
+        if nearly_feasible(given, point):
+            return Settled(None, point)
+        elapsed = perf_counter() - self.search.began
+        if not (last or elapsed >= self.feasibility_at):
+            return None
+        self.feasibility_at = LATER * elapsed
+        if self.least is None and farkas.seconds(given.unstacked) <= max(AFTER, SHARE * elapsed):
+            self._violate_least(elapsed)
+        if self.least is not None:
+            ray = proves_infeasible(given, self.least.x, self.least.ray, self.search.deadline)
+            if ray is not None:
+                return Settled(ray, None)
+            if nearly_feasible(given, self.least.x):
+                return Settled(None, self.least.x)
+        weights = 1 / usual(given.unstacked).columns ** 2
+        weights = np.clip(weights / np.exp(np.mean(np.log(weights))), 1 / WIDEST, WIDEST)
+        curvature = weights.astype(given.dtype)
+        f = Quadratic(curvature, curvature * self.start[0])
+        other = self._search(given.replaced(f=f), FEASIBILITY, np.inf if last else 0.0)
+        ray = self._run(other, self.start)
+        if ray is not None:
+            return Settled(ray, None)
+        return Settled(None, other.point.x) if nearly_feasible(given, other.point.x) else None
+
+    def _search(self, problem: Problem, accuracy: float = ACCURACY, seconds: float = 0.0) -> Search:
+        search = self.search
+        end = perf_counter() + max(AFTER, SHARE * (perf_counter() - search.began), seconds)
+        allowed = max(1, search.limit - search.iterations)
+        return Search(problem.stacked, (accuracy, 0.0), allowed, min(search.deadline, end), None)
+
+    def _run(self, other: Search, start: tuple[Array, Array]) -> Array | None:
+        ray = self.solve(other, start)
+        self.search.iterations += other.iterations
+        self.search.gradients += other.gradients
+        self.search.products += other.products
+        return ray
+
+
+def descent_problem(problem: Problem) -> Problem | None:
+    """The problem whose solution is the steepest ray of x in its usual sizes c, or zero if there is none.
+
+    It is min ½‖v̂‖² + (∇f(0)ᵀv + φ*∞(Mv))/u over the v = c·v̂ along which f does not bend and no bound is met, with
+    u = max_j |∇f_j(0)|c_j. φ*∞ is the support function of dom φ. None if f is not quadratic.
+    """
+    columns = usual(problem).columns
+    slope = columns * np.asarray(ask.gradient(problem.f, np.zeros(problem.columns)), np.float64)
+    size = float(np.max(abs(slope), initial=0.0)) or 1.0
+    phi = domain(problem.phi, problem.rows, size)
+    if phi is None or quadratic(problem.f, problem.columns) is None:
+        return None
+    maps = [scaled_map(problem.M, np.ones(problem.rows), columns)] if problem.rows else []
+    curved = [one for one in problem.f.curved_maps(problem.columns) if np.any(one.row_norms)]
+    for one in curved:
+        sizes = row_terms(one, columns)
+        maps.append(scaled_map(one, 1 / np.where(sizes > 0, sizes, 1.0), columns))
+    M = stacked_maps(maps, problem.columns)
+    if curved:
+        phi = Stack([phi, Zero()], sizes=[problem.rows, M.shape[0] - problem.rows]) if problem.rows else Zero()
+    bounds = None
+    if problem.lower is not None and problem.upper is not None:
+        bounds = np.where(np.isinf(problem.lower), -np.inf, 0.0), np.where(np.isinf(problem.upper), np.inf, 0.0)
+    return Problem(Quadratic(np.ones(problem.columns), -slope / size), M, np.zeros(M.shape[0]), phi, bounds=bounds)
+
+
+def domain(phi: Phi, rows: int, size: float = 1.0) -> Phi | None:
+    """The indicator of dom φ, divided by `size`; None if φ is only available in Python."""
+    pieces = phi.lowered(rows) if has_valid_lowering(phi, "prox") else None
+    if pieces is None:
+        return None
+    parts: list[Phi] = []
+    for piece, length in pieces:
+        if piece.code == SHRINK:
+            lower, upper = (np.broadcast_to(end, length) for end in (piece.lower, piece.upper))
+            lower, upper = np.where(np.isinf(lower), -np.inf, 0.0), np.where(np.isinf(upper), np.inf, 0.0)
+            parts.append(Interval.between(lower, upper))
+        elif piece.code == CLIP:
+            parts.append(Box.between(*(np.broadcast_to(end, length) / size for end in (piece.lower, piece.upper))))
+        elif piece.code == BALL:
+            parts.append(GroupBall(np.asarray(piece.lower) / size, consecutive(map(int, piece.sizes))))
+        else:
+            parts.append(Zero())
+    return parts[0] if len(parts) == 1 else Stack(parts, sizes=[length for _, length in pieces])

@@ -1,0 +1,224 @@
+"""The direct path: Clarabel's interior point for problems that have a conic form, if it is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from dapd.arrays import Array
+from dapd.clock import perf_counter
+from dapd.functions.smooth import LeastSquares, Quadratic
+from dapd.newton.symbolic import cost
+from dapd.problem.problem import Problem
+from dapd.ways.clarabel.conic import Conic, conic, entries_of
+
+DirectStatus = Literal["optimal", "infeasible", "unbounded", "time_limit", "iteration_limit", "stalled"]
+
+STATUSES: dict[str, DirectStatus] = {
+    "Solved": "optimal",
+    "PrimalInfeasible": "infeasible",
+    "DualInfeasible": "unbounded",
+    "MaxTime": "time_limit",
+    "MaxIterations": "iteration_limit",
+}
+
+FRACTION = 0.1  # Clarabel gets a tenth of the tolerance, since it measures other norms than the certificate
+GAP_MARGIN = 1e-6  # and less of the gap, of which errors are roots if rows are nearly active or cones are curved
+FURTHER = 1  # iterations of the first attempt from there on, since another attempt takes many
+FINEST = 1e-15  # below this, rounding decides
+RAY = 1e-12  # what Clarabel takes for a ray; its own 1e-8 calls feasible problems infeasible
+
+# Seconds, by measurement: per call; per iteration and unknown, entry of L, flop of a factorisation
+CALL, PER_UNKNOWN, PER_ENTRY, PER_FLOP = 5e-4, 1.5e-7, 6e-8, 6e-10
+PER_SQUARE, DENSE_ROW = 3.5e-9, 15.0  # to order rows with k < DENSE_ROW·√n entries: seconds per k², once
+PANELS = 200  # flops per entry of L from which Clarabel's other factorisation, by dense panels, pays;
+PER_FLOP_IN_PANELS = 2e-10  # seconds per flop of it
+ITERATIONS, MOST_ITERATIONS = 20, 100  # usually, and at most in one attempt
+MOST_ENTRIES = 1 << 26  # data beyond this are not even converted
+
+# Settings tried in turn until the answer is good. Steps that solve their equations as a regularised factorisation does,
+# without refinement, take a sixth less time, and longer steps are fewer; where there is one step only, it is refined.
+# Regularised, the LISWET problems stall; scaled, QSIERRA does.
+ONE_STEP: dict[str, Any] = {"iterative_refinement_reltol": 1e-8, "iterative_refinement_abstol": 1e-8}
+WITHOUT_CONES: tuple[dict[str, Any], ...] = (
+    {"iterative_refinement_enable": False, "max_step_fraction": 0.999},
+    {"static_regularization_enable": False, "tol_gap_rel": FINEST},
+    {"equilibrate_enable": False, "tol_gap_rel": FINEST},
+)
+# Near the boundary of a second-order cone, full steps end at about the root of the rounding.
+WITH_CONES: tuple[dict[str, Any], ...] = ({}, {"max_step_fraction": 0.9, "tol_gap_rel": FINEST})
+
+
+class Answer(NamedTuple):
+    """What Clarabel says, in the problem's own x and y; whether it is true, the certificate decides."""
+
+    x: Array
+    y: Array
+    status: DirectStatus
+    iterations: int
+    message: str
+    ray: Array | None  # in y if infeasible, in x if unbounded; to Clarabel's accuracy
+
+
+def is_installed() -> bool:
+    """Whether Clarabel is installed."""
+    return importlib.util.find_spec("clarabel") is not None
+
+
+def least_seconds(problem: Problem, entries: int) -> float:
+    """Seconds that `solve` takes at least, if the factor has no more entries than the matrices."""
+    once = PER_UNKNOWN * (problem.columns + 2 * problem.rows) + PER_ENTRY * entries
+    return CALL + _usual_iterations(problem) * once
+
+
+def _usual_iterations(problem: Problem) -> int:
+    """One for a quadratic f under equations: the first system that Clarabel solves is the whole problem."""
+    return 1 if problem.phi.is_linear and isinstance(problem.f, (Quadratic, LeastSquares)) else ITERATIONS
+
+
+class Forecast(NamedTuple):
+    """What `solve` is expected to do."""
+
+    seconds: float
+    by_columns: bool  # whether qdldl, which factorises column by column, is expected to be the faster of its two
+
+
+def predict(problem: Problem, limit: float = math.inf, *, form: Conic | None = None) -> Forecast | None:
+    """What `solve` will take, from the symbolic cost of its factorisation; None if there is no conic form.
+
+    Infinite if the factorisations alone take more than `limit`, or if the data are too many to try. `form` saves the
+    conversion.
+    """
+    count = entries_of(problem)
+    if count is None:
+        return None
+    iterations = _usual_iterations(problem)
+    if count > MOST_ENTRIES or count * PER_ENTRY * iterations > limit:
+        return Forecast(math.inf, False)
+    form = form or conic(problem)
+    if form is None:
+        return None
+    kkt = form.kkt()
+    found = cost(kkt, limit / (iterations * PER_FLOP_IN_PANELS), fill_limit=limit / (iterations * PER_ENTRY))
+    by_columns = found.flops < PANELS * found.fill
+    per_flop = PER_FLOP if by_columns else PER_FLOP_IN_PANELS
+    once = PER_UNKNOWN * kkt.shape[0] + PER_ENTRY * found.fill + per_flop * found.flops
+    return Forecast(CALL + _ordering(kkt) + iterations * once if found.complete else math.inf, by_columns)
+
+
+def _ordering(kkt: Any) -> float:
+    """Seconds that Clarabel takes to order the unknowns; it sets rows with very many entries apart."""
+    size = kkt.shape[0]
+    degrees = np.diff(kkt.indptr) + np.bincount(kkt.indices, minlength=size).astype(np.float64)
+    return PER_SQUARE * float(np.sum(degrees[degrees < DENSE_ROW * math.sqrt(size)] ** 2))
+
+
+def attempts(
+    problem: Problem,
+    *,
+    tol: float = 1e-9,
+    tol_absolute: float = 0.0,
+    time_limit: float = math.inf,
+    max_iterations: int = 300,
+    form: Conic | None = None,
+    by_columns: bool = False,
+) -> Iterator[Answer]:
+    """Solve with Clarabel, and again with other settings for as long as another answer is asked for.
+
+    Parameters
+    ----------
+    problem : Problem
+        Without bounds (`problem.stacked`), with a conic form.
+    tol, tol_absolute : float
+        What the certificate should meet, relative and absolute; 0 is no tolerance.
+    time_limit : float
+        Seconds for all attempts, checked once per iteration.
+    max_iterations : int
+        Factorisations in all attempts.
+    form : Conic, optional
+        `conic(problem)`, if it is known already.
+    by_columns : bool
+        Factorise with qdldl; by default Clarabel chooses.
+
+    Yields
+    ------
+    Answer
+        Of each attempt, not checked here. If it is infeasible or unbounded, it has the ray, and x and y are zero.
+    """
+    form = form or conic(problem)
+    if form is None:
+        raise TypeError("the problem has no conic form; it needs a quadratic f, rows, boxes or balls, an explicit M")
+    chosen = {"direct_solve_method": "qdldl"} if by_columns else {}
+    iterations, end = 0, perf_counter() + time_limit
+    for changes in _settings_in_turn(form):
+        left = max_iterations - iterations, end - perf_counter()
+        found = _attempt(problem, form, (tol, tol_absolute), *left, changes | chosen)
+        iterations += found.iterations
+        yield found
+        if perf_counter() >= end or iterations >= max_iterations:
+            return
+
+
+def _settings_in_turn(form: Conic) -> tuple[dict[str, Any], ...]:
+    if form.cones.size:
+        return WITH_CONES
+    return WITHOUT_CONES if form.nonnegative else (ONE_STEP, *WITHOUT_CONES[1:])
+
+
+def _attempt(
+    problem: Problem, form: Conic, tolerances: tuple[float, float], limit: int, seconds: float, changes: dict[str, Any]
+) -> Answer:
+    import clarabel
+
+    cones = [clarabel.ZeroConeT(form.zeros)] if form.zeros else []
+    cones += [clarabel.NonnegativeConeT(form.nonnegative)] if form.nonnegative else []
+    cones += [clarabel.SecondOrderConeT(int(size)) for size in form.cones]
+    settings = _settings(clarabel, form, *tolerances)
+    decides = "tol_gap_rel" not in changes  # `_Enough`, and not Clarabel, when the gap is small
+    if decides:
+        settings.tol_gap_abs = 0.0
+    settings.max_iter, settings.time_limit = min(limit, MOST_ITERATIONS), max(seconds, 0.0)
+    for name, value in changes.items():
+        setattr(settings, name, value)
+    solver = clarabel.DefaultSolver(form.P, form.q, form.G, form.h, cones, settings)
+    if decides:
+        gaps = max(GAP_MARGIN * tolerances[0], FINEST), FRACTION * tolerances[1]
+        solver.set_termination_callback(_Enough(settings.tol_feas, *gaps))
+    found = solver.solve()
+    status, said = STATUSES.get(str(found.status), "stalled"), f"Clarabel: {found.status}"
+    v, u = np.array(found.x), np.array(found.z)
+    if status in ("infeasible", "unbounded"):
+        ray = form.dual_ray(u) if status == "infeasible" else v[: problem.columns]
+        return Answer(np.zeros(problem.columns), np.zeros(problem.rows), status, int(found.iterations), said, ray)
+    y = problem.phi.project(form.y(u))
+    return Answer(v[: problem.columns], y, status, int(found.iterations), said, None)
+
+
+class _Enough:
+    """Ends an attempt soon after Clarabel's residuals and gap met what usually suffices."""
+
+    def __init__(self, residual: float, gap: float, gap_absolute: float) -> None:
+        self.residual, self.gap, self.gap_absolute, self.last = residual, gap, gap_absolute, math.inf
+
+    def __call__(self, info: Any) -> bool:
+        """Whether to stop; each iteration may give another digit or two of the multipliers."""
+        small = info.gap_rel < self.gap or info.gap_abs < self.gap_absolute
+        if self.last == math.inf and small and max(info.res_primal, info.res_dual) < self.residual:
+            self.last = info.iterations + FURTHER
+        return bool(info.iterations >= self.last)
+
+
+def _settings(clarabel: Any, form: Conic, tol: float, tol_absolute: float) -> Any:
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_infeas_rel = settings.tol_infeas_abs = RAY
+    size = max(1.0, float(np.max(abs(form.h), initial=0.0)), float(np.max(abs(form.q), initial=0.0)))
+    wanted = max(tol, tol_absolute / size)  # the certificate may meet either
+    settings.tol_feas = max(FRACTION * wanted, FINEST)
+    settings.tol_gap_rel = FINEST
+    settings.tol_gap_abs = FRACTION * tol_absolute
+    return settings

@@ -1,0 +1,93 @@
+"""The direct way: Clarabel's interior point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+from dapd.clock import perf_counter
+from dapd.core import MISSING, load
+from dapd.engines.protocol import Engine
+from dapd.ways.base import Advance, Moved, Way
+from dapd.ways.clarabel import attempts as direct
+from dapd.ways.clarabel.conic import Conic, conic, entries_of
+from dapd.ways.search import Search
+
+TRIVIAL = 5e-3  # seconds that are not worth a closer prediction
+UNKNOWN = 10  # times the limit: what a way is thought to take that was not examined because it would take longer
+AHEAD, FAR_AHEAD = 8, 1e5  # times the limit that is looked ahead before such a way begins, and the most seconds
+
+
+class Direct(Way):
+    """Clarabel's interior point."""
+
+    name, title = "clarabel", "Clarabel"
+
+    def __init__(self, search: Search, limit: float) -> None:
+        super().__init__(search)
+        self.form: Conic | None = None
+        self.seconds: float | None = None
+        self.by_columns = False
+        self.attempted: float | None = None  # seconds of the last attempt
+        count = entries_of(search.problem) if direct.is_installed() else None
+        if count is not None:
+            least = direct.least_seconds(search.problem, count)
+            if least < limit:
+                self.form = conic(search.problem)
+                # below a few milliseconds the symbolic cost takes longer than it can save
+                cheap = self.form is not None and least < TRIVIAL
+                found = None if cheap else direct.predict(search.problem, limit, form=self.form)
+                self.seconds = least if cheap else found and found.seconds
+                self.by_columns = found is not None and found.by_columns
+            else:
+                self.seconds = math.inf
+        self.limit = limit
+        if self.seconds is not None:
+            self.why = f"predicted to take {self.predict():.2g} s by the size of its factorisation"
+
+    @property
+    def ran(self) -> Engine:
+        """Clarabel itself."""
+        return Engine("clarabel", "" if load() else MISSING)
+
+    def predict(self) -> float:
+        """From the symbolic cost of its factorisation."""
+        if self.seconds is None:
+            return math.inf
+        return self.seconds if math.isfinite(self.seconds) else UNKNOWN * self.limit
+
+    def expected(self) -> float:
+        """As predicted, and after an attempt that did not suffice what that took, since others take as long."""
+        return super().expected() if self.attempted is None else self.attempted
+
+    def start(self) -> Iterator[Advance]:
+        """Attempt after attempt, as soon as it is known how long the first one takes."""
+        search = self.search
+        self.form = self.form or conic(search.problem)
+        while self.seconds == math.inf and self.limit < FAR_AHEAD:
+            self.limit *= AHEAD
+            found = direct.predict(search.problem, self.limit, form=self.form)
+            self.seconds, self.by_columns = (None, False) if found is None else found
+            yield partial(Moved, None, None)
+        if self.form is None:
+            self.seconds = None
+            return
+        tol, tol_absolute = search.tolerances
+        began = perf_counter()
+        for answer in direct.attempts(
+            search.problem,
+            tol=tol,
+            tol_absolute=tol_absolute,
+            time_limit=search.deadline - began,
+            max_iterations=search.limit - search.iterations,
+            form=self.form,
+            by_columns=self.by_columns,
+        ):
+            search.iterations += answer.iterations
+            if answer.ray is None:
+                search.judge(answer.x, answer.y)
+            self.attempted, began = perf_counter() - began, perf_counter()
+            rays = {"infeasible": (None, answer.ray), "unbounded": (answer.ray, None)}
+            yield partial(Moved, *rays.get(answer.status, (None, None)))
+        self.seconds = self.attempted = None  # it will not do better

@@ -1,0 +1,147 @@
+"""Restarted first-order methods on a transformed problem: predicted by the iterations that are usual."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from dapd import theory
+from dapd.arrays import Array
+from dapd.core import load
+from dapd.engines import is_on_mesh
+from dapd.engines.protocol import Engine
+from dapd.kinds.lowered import has_valid_lowering
+from dapd.newton.costs import DENSE_RATE
+from dapd.operators.explicit import Dense
+from dapd.presolve import CLEANING, CONDITIONING, SCALING, ExchangedRoles, Presolve, SortedColumns
+from dapd.presolve.chain import Apply
+from dapd.problem.problem import Problem
+from dapd.spectrum.estimate import Spectrum, estimate_norm
+from dapd.ways.base import SOON, Advance, Moved, Way, entries_are_scattered
+from dapd.ways.judge import Judge, judge_of, on_the_device
+from dapd.ways.restarts import restarts
+from dapd.ways.search import Search
+
+DIGITS = 6.0  # times Π: the iterations to a usual accuracy
+EPOCHS, EQUATIONS = 5_000, 2_000  # iterations that a problem usually takes, and one with equations only
+PER_ITERATION, PER_VECTOR_ENTRY = 8e-6, 1e-9  # seconds per iteration, looks included, and per entry of x and y in it
+DENSE_PRODUCT, SPARSE_PRODUCT = 1e-10, 5e-10  # seconds per multiplication with M or a matrix of f
+IN_PYTHON = 10  # times as slow
+BEGIN = 3e-3  # seconds to be set up and judged
+TRANSFORMS = CLEANING + CONDITIONING
+
+
+class FirstOrder(Way):
+    """Restarted x-DAPD and y-DAPD."""
+
+    name, title = "restarts", "restarted DAPD"
+
+    def __init__(self, search: Search, engine: str, spectrum: Spectrum | None) -> None:
+        super().__init__(search)
+        self.engine, self.spectrum = engine, spectrum
+        self.used: Engine | None = None
+        problem = search.problem
+        native = engine != "python" and load() is not None and has_valid_lowering(problem.f, "grad")
+        native = native and has_valid_lowering(problem.phi, "prox")
+        products = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
+        per_product = SPARSE_PRODUCT if entries_are_scattered(problem.M) else DENSE_PRODUCT
+        once = PER_ITERATION + per_product * products + PER_VECTOR_ENTRY * (problem.rows + problem.columns)
+        self.usual = once * (1 if native else IN_PYTHON)  # seconds per iteration
+        iterations: float = EQUATIONS if problem.phi.is_linear else EPOCHS
+        self.seconds = BEGIN + iterations * self.usual
+        self.why = f"an iteration takes about {1e3 * self.usual:.2g} ms"
+        self.certain = False  # whether a theorem says how many
+        f = problem.f
+        if problem.phi.is_linear and isinstance(problem.M, Dense) and f.mu > 0 and f.L is not None:
+            # rows are made orthonormal, and then the theorem of x-DAPD says how many iterations there will be
+            iterations = DIGITS * theory.x_dapd(L=f.L, mu=f.mu, s_max=1.0, s_min=1.0).Pi
+            changed = 4.0 * min(problem.M.shape) ** 2 * max(problem.M.shape) / DENSE_RATE
+            if BEGIN + iterations * self.usual + changed < self.seconds:
+                self.certain = True
+                self.seconds = BEGIN + iterations * self.usual + changed
+                self.why = f"with orthonormal rows the theorem asks for about {iterations:,.0f} iterations"
+
+    @property
+    def ran(self) -> Engine:
+        """The engine of the first-order steps."""
+        return self.used or Engine("python", "no step was taken")
+
+    def predict(self) -> float:
+        """Iterations, times what one takes."""
+        return self.seconds
+
+    @property
+    def work(self) -> float:
+        """Multiplications with M and with f's matrices."""
+        return self.search.problem.M.work + self.search.problem.f.work
+
+    def _transform(self) -> Presolve:
+        """Scaled rows and orthonormal equations: those of the last problem, if only b is new."""
+        problem, kept = self.search.problem, self.search.kept
+        steps = self._steps()
+        known: Presolve | None
+        tried, known = kept.get("transform", ((), None))
+        found = known.again(problem) if known is not None and tried == steps else None
+        if found is None:
+            found = Presolve.apply(problem, steps, self.search.deadline)
+        kept["transform"] = steps, found
+        return found
+
+    def _steps(self) -> Sequence[Apply]:
+        """The transforms to try."""
+        if is_on_mesh():  # its devices divide M as it was given
+            return SCALING
+        if self.engine != "jax":  # points of a device are taken back there only if entries stay entries
+            return (*TRANSFORMS, ExchangedRoles.apply)
+        # one solve would not make up for the time that sorting takes
+        return (*TRANSFORMS, SortedColumns.apply) if self.search.repeated else TRANSFORMS
+
+    def start(self) -> Iterator[Advance]:
+        """Epochs on a problem with scaled rows, judged by the certificate of the given one."""
+        search = self.search
+        transform = self._transform()
+        problem = transform.problem
+        changed = any(not isinstance(step, SortedColumns) for step in transform.transforms)  # but for the order
+        spectrum = problem.spectrum or (None if changed else self.spectrum)
+        if spectrum is None:
+            device = on_the_device(problem, self.engine)
+            spectrum = estimate_norm(problem.M if device is None else device, deadline=search.deadline)
+        best, judging = search.point, judge_of(search.problem, self.engine, transform, search.accuracy)
+
+        before: dict[str, tuple[Array, Array]] = {}  # where epochs of each kind ended
+        made = [0, 0, 0]
+        for epoch in restarts(
+            problem,
+            lambda x, y: search.guide(x, y, judging),
+            start_error=search.typical(best.certificate) if judging.returns_exactly else None,
+            s_max=spectrum.s_max,
+            s_min=spectrum.s_min or None,
+            start=judging.start(best.x, best.y),
+            engine=self.engine,
+            deadline=search.deadline,
+            allowed=lambda: search.limit - (search.iterations - made[0]),
+            typical=lambda: _typical(search.problem, transform),
+        ):
+            search.iterations += epoch.iterations - made[0]
+            self.counted += self.usual * (epoch.iterations - made[0])
+            search.gradients += epoch.gradients - made[1]
+            search.products += epoch.products - made[2]
+            if self.spent > SOON and epoch.iterations:
+                search.slowdown = max(1.0, self.spent / epoch.iterations / self.usual)
+            made[:] = epoch.iterations, epoch.gradients, epoch.products
+            self.used = epoch.engine
+            yield partial(_moved, judging, epoch.last, before.get(epoch.kind, epoch.last))
+            before[epoch.kind] = epoch.last
+
+
+def _typical(problem: Problem, transform: Presolve) -> tuple[Array, Array]:
+    """What is typical of x and y by the data as they were given, in the variables of the transformed problem."""
+    units = problem.unstacked.units()
+    of_bounds = units.columns if problem.rows > len(units.y) else np.zeros(0)
+    return transform.start(units.x, np.concatenate([units.y, of_bounds]))
+
+
+def _moved(judging: Judge, now: tuple[Array, Array], before: tuple[Array, Array]) -> Moved:
+    return Moved(None, None) if now is before else Moved(*judging.move(now, before))

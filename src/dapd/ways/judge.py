@@ -1,0 +1,118 @@
+"""Who judges the points of a solve: the host, or the device of the jax engine if the points stay there."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from dapd.arrays import Array, on_device, on_host
+from dapd.certificate.certify import SOLUTION, Look, certify, objective
+from dapd.certificate.rays import may_be_ray
+from dapd.presolve import Presolve
+from dapd.problem.problem import Problem
+from dapd.spectrum.estimate import Spectrum
+
+if TYPE_CHECKING:
+    from dapd.engines.jax.judge import Device
+
+
+class Judge(Protocol):
+    """Measures points of a problem, or of a transformed one whose points it takes back first."""
+
+    knows_distance: bool  # whether its certificates may have one
+    returns_exactly: bool  # whether what `start` returns is taken back to the same point, but for rounding
+
+    def start(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """A point of the given problem in the variables of the transformed one."""
+
+    def look(self, x: Array, y: Array, spectrum: Spectrum | None = None, *, with_distance: bool = True) -> Look:
+        """The point of the given problem, and its certificate; a point of a device that is not finite has error inf."""
+
+    def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
+        """How x and y of the given problem moved from one point to another."""
+
+    def may_be_ray(self, direction: Array) -> bool:
+        """Whether a direction of y is worth the check of `ends.proves_infeasible`."""
+
+    def may_descend(self, x: Array, direction: Array) -> bool:
+        """Whether a direction of x is worth the check of `ends.proves_unbounded`."""
+
+    def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
+        """As `certificate.objective`, of a point of the given problem."""
+
+
+class OnHost:
+    """Judges by NumPy."""
+
+    knows_distance = True
+
+    def __init__(self, problem: Problem, transform: Presolve | None, accuracy: str) -> None:
+        self.problem, self.transform, self.accuracy = problem, transform, accuracy
+        self.returns_exactly = transform is None
+
+    def _back(self, x: Array, y: Array) -> tuple[Array, Array]:
+        x, y = on_host(x), on_host(y)
+        return (x, y) if self.transform is None else self.transform.back(x, y)
+
+    def start(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """The point of the given problem in the transformed one."""
+        x, y = on_host(x), on_host(y)
+        return (x, y) if self.transform is None else self.transform.start(x, y)
+
+    def look(self, x: Array, y: Array, spectrum: Spectrum | None = None, *, with_distance: bool = True) -> Look:
+        """The point in the given problem, and its certificate."""
+        from_device = on_device(x)
+        x, y = (part.astype(self.problem.dtype, copy=False) for part in self._back(x, y))
+        x = self.problem.unstacked.within_bounds(x, y)
+        certificate = certify(
+            self.problem, x, y, accuracy=self.accuracy, spectrum=spectrum, with_distance=with_distance
+        )
+        if from_device and not (np.isfinite(x).all() and np.isfinite(y).all()):
+            certificate = certificate._replace(stationarity_error=math.inf)
+        return Look(x, y, certificate)
+
+    def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
+        """The difference of the two points."""
+        (x, y), (x_before, y_before) = self._back(*now), self._back(*before)
+        return x - x_before, y - y_before
+
+    def may_be_ray(self, direction: Array) -> bool:
+        """Whether products that are small, taken for zero, would make it one."""
+        with np.errstate(all="ignore"):
+            return may_be_ray(self.problem, direction)
+
+    def may_descend(self, x: Array, direction: Array) -> bool:
+        """Unless f is strongly convex."""
+        return not self.problem.f.mu > 0
+
+    def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
+        """The objective in float64."""
+        return objective(self.problem, on_host(x), on_host(y), satisfied)
+
+
+def judge_of(problem: Problem, engine: str, transform: Presolve | None = None, accuracy: str = SOLUTION) -> Judge:
+    """The judge of a problem; of points of `transform.problem` if that is given."""
+    device = on_the_device(problem, engine)
+    if device is None or not device.can_certify:
+        return OnHost(problem, transform, accuracy)
+    from dapd.engines.jax.judge import OnDevice
+
+    return OnDevice(device, on_the_device_itself(problem.unstacked), transform, accuracy)
+
+
+def on_the_device_itself(problem: Problem) -> Device:
+    """The problem on the device of the jax engine, small or not."""
+    from dapd.engines.jax.judge import Device
+
+    return Device(problem)
+
+
+def on_the_device(problem: Problem, engine: str) -> Device | None:
+    """The problem on the device of the jax engine; None if it is small, or if another engine runs it."""
+    if engine != "jax":
+        return None
+    from dapd.engines.jax.runner import is_large  # jax is imported only if it is asked for
+
+    return on_the_device_itself(problem) if is_large(problem) else None

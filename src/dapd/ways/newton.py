@@ -1,0 +1,188 @@
+"""Second-order steps: predicted by what a factorisation costs, which a set-up finds out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+from dapd.blas import MANY
+from dapd.clock import perf_counter
+from dapd.core import MISSING, load
+from dapd.engines.protocol import Engine
+from dapd.functions.smooth import LeastSquares, Quadratic
+from dapd.newton.costs import ENTRY, banded_step_seconds, dense_multiplications, dense_seconds, overhead
+from dapd.newton.matrices import TooExpensive
+from dapd.newton.newton import PROBING, Newton
+from dapd.newton.parts import Unsuitable
+from dapd.newton.systems import Singular
+from dapd.ways.base import AT_ONCE, OVERRUN, SOON, Advance, Moved, Way, entries_are_scattered
+from dapd.ways.search import Search
+
+FACTORISATIONS, FEW = 40, 10  # that it usually takes, and near a solution
+ON_PATH = 20  # and if rows couple neighbours
+AGAIN, ONCE = 3, 1.2  # and from the solution of nearly the same problem, and of a quadratic one under equations only
+SET_UP = 2e-3  # seconds to set them up at least,
+SET_UP_ENTRY = 3e-8  # per entry,
+SET_UP_ROW = 1e-6  # and per row or column
+AT_LEAST = 0.5  # of what a factorisation is predicted to take: what it counts in the first 0.3 s
+NEAR = 1e-6  # relative error from which a point is near
+BRIEFLY = 4  # times the prediction: what steps may take that start anew from a better point
+SLOWEST = 3.0  # times: how much slower than predictions they may prove this machine to be
+LITTLE = 0.2  # of the time spent, if it was long: what a better answer than asked for may take
+RETRY = 8  # times the seconds that a factorisation may take, after it turned out too expensive
+ANALYSIS = 1e-7  # seconds per entry of a sparse factor that it takes to count them
+IN_NUMPY = "second-order steps run in NumPy, SciPy and qdldl"
+
+
+class SecondOrder(Way):
+    """The proximal method of multipliers with semismooth Newton."""
+
+    name, title = "newton", "second-order steps"
+
+    def __init__(self, search: Search, limit: float) -> None:
+        super().__init__(search)
+        self.limit = limit
+        self.impossible = False
+        known: Newton | None = search.kept.get("newton")
+        self.newton = known if known is not None and known.update(search.problem) else None
+        self.why = "" if self.newton is None else self._cost()
+        scattered = entries_are_scattered(search.problem.M)
+        dense, banded = dense_seconds(search.problem, scattered=scattered), banded_step_seconds(search.problem)
+        self.guess, self.seems_banded = min(dense, banded), banded < dense  # without a set-up
+
+    def renew(self) -> None:
+        """Start anew, as if nothing had been spent: near a solution, these steps are fast."""
+        super().renew()
+        self.counted, self.measured, self.patience = 0.0, 0.0, min(SOON, BRIEFLY * self.predict())
+        self.progress.clear()
+
+    def insist(self, *, first: bool = False) -> None:
+        """Hope that a factor has no more entries than the matrices: only a set-up tells what it costs."""
+        problem = self.search.problem
+        entries = problem.M.work + problem.f.work
+        hoped = 0.0 if first else overhead(0.0, entries, problem.rows + problem.columns) + ENTRY * entries
+        self.guess = min(self.guess, hoped)
+
+    def _cost(self) -> str:
+        assert self.newton is not None
+        return f"a factorisation takes about {self.newton.cost:.2g} s ({self.newton.kind})"
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether it is known what a factorisation costs, or that there can be none."""
+        return self.newton is not None or self.impossible
+
+    @property
+    def is_predictable(self) -> bool:
+        """Whether it takes about as many steps as an interior point does."""
+        return self.seems_banded if self.newton is None else self.newton.follows_path
+
+    @property
+    def is_in_time(self) -> bool:
+        """Whether it has not taken much longer than usual."""
+        return self.newton is not None and self.spent <= OVERRUN * FACTORISATIONS * self.newton.cost
+
+    def set_up(self, within: float = math.inf) -> None:
+        """Find out what a factorisation costs, if that is within so many seconds and the limit; the next is higher."""
+        allowed = min(self.limit, within)
+        try:
+            left = self.search.deadline - perf_counter()
+            self.newton = self.search.kept["newton"] = Newton(self.search.problem, seconds=min(allowed, left / PROBING))
+            self.search.products += self.newton.products
+            self.why = self._cost()
+            if self.is_predictable:
+                self.patience = math.inf  # errors fall at the end of the path
+        except TooExpensive as error:
+            self.why, self.guess = str(error), 2 * allowed
+        except Unsuitable as error:
+            self.impossible, self.why = True, str(error)
+        if allowed == self.limit:
+            self.limit *= RETRY
+
+    @property
+    def ran(self) -> Engine:
+        """Always Python."""
+        return Engine("python", "; ".join([*([] if load() else [MISSING]), IN_NUMPY]))
+
+    def predict(self) -> float:
+        """Factorisations, times what one takes."""
+        if self.impossible:
+            return math.inf
+        once = self.guess if self.newton is None else self.newton.cost
+        if self.search.repeated:  # later solves are what counts
+            return AGAIN * once
+        problem = self.search.problem
+        before = 0.0
+        if self.newton is None:
+            entries = problem.M.work + problem.f.work
+            before = SET_UP + SET_UP_ENTRY * entries + SET_UP_ROW * (problem.rows + problem.columns)
+        if problem.phi.is_linear and isinstance(problem.f, (Quadratic, LeastSquares)):
+            return before + ONCE * once
+        best = self.search.best
+        if self.newton is None or best is None:
+            return before + self.usual * once
+        digits = -math.log10(min(max(best.certificate.error, NEAR), 1.0))
+        return (self.usual + (FEW - self.usual) * digits / -math.log10(NEAR)) * once
+
+    @property
+    def usual(self) -> int:
+        """How many factorisations are usual."""
+        return ON_PATH if self.is_predictable else FACTORISATIONS
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether its prediction, even if it is infinite, may be wrong."""
+        return not self.impossible
+
+    @property
+    def work(self) -> float:
+        """Multiplications in a dense factorisation, which BLAS would do on several threads."""
+        if self.newton is None:
+            dense = dense_multiplications(self.search.problem)
+            return dense if dense < MANY else 0.0  # beyond that it will be a sparse one, if any
+        return self.newton.work
+
+    def _analysis(self) -> float:
+        """Seconds that a set-up takes at most."""
+        problem = self.search.problem
+        whole = (problem.rows + problem.columns) ** 2 / 2
+        return ANALYSIS * min(whole, self.limit / ENTRY)
+
+    def start(self) -> Iterator[Advance]:
+        """Proximal steps."""
+        search = self.search
+        while not self.is_set_up:
+            left = search.deadline - perf_counter()
+            hurried = self._analysis() > left
+            self.set_up(within=left * ENTRY / ANALYSIS if hurried else math.inf)
+            yield partial(Moved, None, None)
+            if hurried and not self.is_set_up:
+                return
+        if self.newton is None:
+            return
+        newton, best, first = self.newton, search.point, self.newton.factorizations
+        newton.finer = finer = not search.repeated
+        points = newton.run(best.x, best.y, search.judge, search.deadline, tol=max(search.tolerances))
+        while newton.cost <= search.deadline - perf_counter():
+            counted = newton.factorizations
+            newton.most_factorizations = counted + search.limit - search.iterations
+            try:
+                reached = next(points)
+            except StopIteration:
+                return
+            except Singular:
+                self.impossible, self.why = True, "factorisations break down"
+                return
+            finally:
+                search.iterations += newton.factorizations - counted
+                self.counted += AT_LEAST * newton.cost * (newton.factorizations - counted)
+            made = newton.factorizations - first
+            if self.spent > SOON and made:
+                search.slowdown = min(max(1.0, self.spent / made / newton.cost), SLOWEST)
+            if search.done and finer:
+                elapsed = perf_counter() - search.began
+                if FEW * newton.cost < (LITTLE * elapsed if elapsed > SOON else AT_ONCE):
+                    finer = False  # one more step is worth several digits
+                    continue
+            yield partial(Moved, None, None) if reached is None else partial(Moved, reached.dx, reached.dy)

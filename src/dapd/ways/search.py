@@ -1,0 +1,130 @@
+"""The state of a solve by `auto`: the best point seen, and what was spent."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dapd.arrays import Array, on_host
+from dapd.certificate.certify import SOLUTION, Certificate
+from dapd.clock import perf_counter
+from dapd.problem.problem import Problem
+from dapd.spectrum.estimate import Spectrum
+from dapd.ways.judge import Judge, judge_of
+
+TINY = float(np.finfo(float).tiny)  # the least error of a point that does not meet a tolerance
+ROUNDED = 0.1  # part of an error: if a rounding changes it by more, rounding is what is left of it
+
+
+class Info(NamedTuple):
+    """The state of a run, as a callback receives it."""
+
+    iteration: int
+    time: float
+    x: Array
+    y: Array
+    certificate: Certificate
+    z: Array | None = None  # the multipliers of the bounds on x; None if there are none
+
+
+class Search:
+    """Judges points by the certificate of the given problem, and keeps the best."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        tolerances: tuple[float, float],
+        limit: int,
+        deadline: float,
+        spectrum: Spectrum | None,
+        kept: dict[str, Any] | None = None,
+        engine: str = "auto",
+        accuracy: str = SOLUTION,
+    ) -> None:
+        self.problem, self.tolerances, self.limit, self.deadline = problem, tolerances, limit, deadline
+        self.spectrum = spectrum
+        self.accuracy = accuracy
+        self.judging = judge_of(problem, engine, accuracy=accuracy)
+        self.repeated = kept is not None  # whether there will be more solves of nearly the same problem
+        self.kept = {} if kept is None else kept  # set-ups that these use again
+        self.began = perf_counter()
+        self.best: Info | None = None
+        self.last: Certificate  # of the last point
+        self.error = self.much_better = math.inf  # of the best point, and when it last fell by more than rounding may
+        self.slowdown = 1.0  # how much slower this machine is at the moment than predictions assume
+        self.iterations = self.gradients = self.products = 0
+        self.seconds: dict[str, float] = {}  # that each way took, by its title
+        self.judged = self.judged_at_best = self.judged_at_doubt = 0  # points
+
+    @property
+    def point(self) -> Info:
+        """The best point."""
+        assert self.best is not None
+        return self.best
+
+    def judge(self, x: Array, y: Array, judging: Judge | None = None) -> float:
+        """The relative error of a point, or 0 if it meets a tolerance; `judging` takes points of another form back.
+
+        Absolute residuals would mislead: their gap is zero at a start that is far from anything.
+        """
+        with np.errstate(all="ignore"):
+            x, y, certificate = (judging or self.judging).look(x, y, with_distance=False)
+        error = self._outside(certificate, certificate.solution_error)
+        self.judged += 1
+        self.last = certificate
+        if (
+            self.best is None
+            or error < self.error
+            or (error == 0.0 and certificate.solution_error < self.best.certificate.solution_error)
+        ):
+            self.best = Info(self.iterations, perf_counter() - self.began, x, y, certificate)
+            self.error = error
+            if not error > (1 - ROUNDED) * self.much_better:  # less may be rounding
+                self.much_better, self.judged_at_best = error, self.judged
+        return error
+
+    def guide(self, x: Array, y: Array, judging: Judge | None = None) -> float:
+        """As `judge`, but the typical error: it falls although a single entry keeps the greatest one near 1."""
+        return self.typical(self.last) if math.isfinite(self.judge(x, y, judging)) else math.inf
+
+    def typical(self, certificate: Certificate) -> float:
+        """The typical error of a point that is finite, or 0 if it meets a tolerance."""
+        return self._outside(certificate, certificate.typical_error)
+
+    def _outside(self, certificate: Certificate, error: float) -> float:
+        """An error that is 0 only if a tolerance is met, and inf instead of NaN."""
+        if certificate.meets(*self.tolerances):
+            return 0.0
+        return math.inf if math.isnan(error) else max(error, TINY)
+
+    def complete(self, look: Info) -> Info:
+        """A point with the distance in its certificate, which points are judged without."""
+        f = self.problem.f
+        if not (self.judging.knows_distance and f.mu and f.L is not None):  # else no distance is known
+            return look
+        with np.errstate(all="ignore"):
+            return look._replace(certificate=self.judging.look(look.x, look.y, self.spectrum).certificate)
+
+    def is_rounding(self, every: int) -> bool:
+        """Whether one rounding of each entry changes the error of the best point; asked again after `every` points."""
+        if self.judged < self.judged_at_doubt + every:
+            return False
+        self.judged_at_doubt = self.judged
+        rng, eps = np.random.default_rng(0), np.finfo(self.problem.dtype).eps
+        x, y = (v * (1 + eps * rng.choice([-1, 1], v.size)).astype(v.dtype) for v in map(on_host, self.point[2:4]))
+        with np.errstate(all="ignore"):
+            moved = self.judging.look(x, y, with_distance=False).certificate.error
+        error = self.point.certificate.error
+        return abs(moved - error) > ROUNDED * error
+
+    @property
+    def done(self) -> bool:
+        """Whether the best point meets a tolerance."""
+        return self.error == 0.0
+
+    @property
+    def excess(self) -> float:
+        """How many times too large the error of the best point is."""
+        return self.point.certificate.excess(*self.tolerances)
