@@ -75,7 +75,7 @@ def test_full_uses_twenty_seeds_and_the_budgets_of_the_paper(tmp_path, monkeypat
         asked.extend(runs)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dapd.paper.reproduce.complete", complete)
+    monkeypatch.setattr("dapd.reproduce.complete", complete)
     stopped = run("reproduce", "table-nse-1", "--full", "--out", tmp_path)
     assert stopped.exit_code == 130
     assert "Run the same command to continue" in stopped.output

@@ -339,7 +339,7 @@ def test_digest_follows_every_import_of_a_run(tmp_path):
         "package = types.ModuleType('dapd')\n"  # without the imports of the front door
         f"package.__path__ = [{str(PACKAGE)!r}]\n"
         "sys.modules['dapd'] = package\n"
-        "import dapd.methods, dapd.experiments, dapd.solving.request, dapd.engines.python\n"
+        "import dapd.methods, dapd.paper.experiments, dapd.solving.request, dapd.engines.python\n"
         "import dapd.engines.native.runner, dapd.engines.native.blocks\n"
         "print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('dapd') and getattr(m, '__file__', 0)))\n"
     )
