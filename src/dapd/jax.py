@@ -10,21 +10,14 @@ except ModuleNotFoundError as error:
 from dapd.derivatives.jax.smooth import Smooth
 from dapd.derivatives.jax.solve import Solution, solve
 from dapd.derivatives.options import NotSolved
+from dapd.derivatives.phi_records import L1, Box, Conjugate, GroupBall, Interval, NonNegative, Stack, Zero
 from dapd.derivatives.records import (
-    L1,
-    Box,
-    Conjugate,
-    GroupBall,
-    Interval,
     LeastSquares,
     Logistic,
-    NonNegative,
     PseudoHuber,
     Quadratic,
     Separable,
     Sparse,
-    Stack,
-    Zero,
 )
 from dapd.engines.jax.mesh.place import load_shards
 

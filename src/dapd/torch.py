@@ -19,22 +19,15 @@ from dapd.derivatives import host
 from dapd.derivatives.conditions import residual
 from dapd.derivatives.data import INDICES, Data, check_shapes, data_of, leaves, rebuilt, with_leaves
 from dapd.derivatives.options import NotSolved, SolveOptions, check_options
+from dapd.derivatives.phi_records import L1, Box, Conjugate, GroupBall, Interval, NonNegative, Stack, Zero
 from dapd.derivatives.records import (
-    L1,
     PRODUCTS,
-    Box,
-    Conjugate,
-    GroupBall,
-    Interval,
     LeastSquares,
     Logistic,
-    NonNegative,
     PseudoHuber,
     Quadratic,
     Separable,
     Sparse,
-    Stack,
-    Zero,
 )
 from dapd.operators.base import Operator
 

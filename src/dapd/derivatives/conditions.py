@@ -6,7 +6,8 @@ from typing import Any
 
 from dapd.arrays import Array
 from dapd.derivatives.data import Data
-from dapd.derivatives.records import Interval, times, times_transpose
+from dapd.derivatives.phi_records import Interval
+from dapd.derivatives.records import times, times_transpose
 
 
 def residual(xp: Any, data: Data, x: Array, w: Array, steps: Array) -> tuple[Array, Array]:

@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
-from dapd.derivatives import records
-from dapd.derivatives.records import FunctionRecord, ParameterRecord, PhiRecord, Products, Sparse
+from dapd.derivatives import phi_records, records
+from dapd.derivatives.phi_records import PhiRecord, Zero
+from dapd.derivatives.records import FunctionRecord, ParameterRecord, Products, Sparse
 from dapd.functions import smooth
 from dapd.kinds import by_rows as proximal
 from dapd.kinds import composed
@@ -22,11 +23,11 @@ from dapd.operators.convert import as_operator
 
 # a subclass may compute something else, so it is not among them
 RECORDS: dict[type, type[ParameterRecord]] = {
-    getattr(module, name): getattr(records, name)
-    for module, names in (
-        (smooth, ("Quadratic", "LeastSquares", "Logistic", "PseudoHuber", "Separable")),
-        (proximal, ("Zero", "NonNegative", "Box", "Interval", "L1", "GroupBall")),
-        (composed, ("Conjugate", "Stack")),
+    getattr(module, name): getattr(library, name)
+    for module, library, names in (
+        (smooth, records, ("Quadratic", "LeastSquares", "Logistic", "PseudoHuber", "Separable")),
+        (proximal, phi_records, ("Zero", "NonNegative", "Box", "Interval", "L1", "GroupBall")),
+        (composed, phi_records, ("Conjugate", "Stack")),
     )
     for name in names
 }
@@ -65,7 +66,7 @@ def data_of(f: Any, M: Any, b: Any, phi: Any, bounds: Any) -> Data:
         )
     else:
         raise TypeError(f"bounds must be a pair (lower, upper), found {type(bounds).__name__}")
-    f, phi = record(f), record(records.Zero() if phi is None else phi)
+    f, phi = record(f), record(Zero() if phi is None else phi)
     if callable(f) and not isinstance(f, FunctionRecord):
         raise TypeError("f is a plain function; in JAX, wrap it: dapd.jax.Smooth(fun, theta) with fun(x, theta)")
     if not isinstance(f, FunctionRecord):

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.derivatives import records
+from dapd.derivatives import phi_records, records
 from dapd.derivatives.hessian import Hessian
 from dapd.derivatives.records import FunctionRecord, ParameterRecord
 from dapd.functions import smooth
@@ -114,6 +114,7 @@ def _register(kind: Any) -> None:
     jax.tree_util.register_pytree_node(kind, flatten, unflatten)
 
 
-for _kind in (Smooth, *vars(records).values()):
-    if isinstance(_kind, type) and issubclass(_kind, ParameterRecord):
+_kinds = [one for one in (*vars(records).values(), *vars(phi_records).values()) if isinstance(one, type)]
+for _kind in {Smooth, *_kinds}:
+    if issubclass(_kind, ParameterRecord):
         _register(_kind)

@@ -12,8 +12,8 @@ from dapd.arrays import Array, on_device, on_host
 from dapd.certificate.certify import Look, certificate_with, objective
 from dapd.engines.jax import certificate as formulas
 from dapd.engines.jax.certificate import Measured
-from dapd.engines.jax.functions import PhiOf
 from dapd.engines.jax.layout import layout, put
+from dapd.engines.jax.phi import PhiOf
 from dapd.engines.jax.program import report
 from dapd.engines.jax.runner import Placed, place
 from dapd.operators.base import Operator

@@ -13,9 +13,10 @@ import numpy as np
 from dapd.arguments import SAFE
 from dapd.arrays import Array
 from dapd.engines.jax.certificate import Measured, certificate_of, multipliers, within_bounds
-from dapd.engines.jax.functions import PhiOf, RowsOf, TermsOf
+from dapd.engines.jax.functions import TermsOf
 from dapd.engines.jax.judge import measured_of
 from dapd.engines.jax.maps import DenseMap
+from dapd.engines.jax.phi import PhiOf, RowsOf
 from dapd.engines.jax.runner import Placed, place
 from dapd.kinds.base import least_positive
 from dapd.operators.base import Operator

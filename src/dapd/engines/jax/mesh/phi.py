@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dapd.engines.jax.functions import place_rows
 from dapd.engines.jax.layout import whole_on_mesh
 from dapd.engines.jax.mesh.map import MeshMap, Sections
+from dapd.engines.jax.phi import place_rows
 from dapd.engines.jax.pytree import pytree
 from dapd.kinds.base import Phi
 from dapd.kinds.composed import Stack
