@@ -10,7 +10,7 @@ from dapd import theory
 from dapd.arguments import BoundWarning
 from dapd.arrays import Dual, Primal
 from dapd.certificate.certify import Certificate
-from dapd.functions.smooth import Function, LeastSquares, Logistic, PseudoHuber, Quadratic, Separable, Smooth
+from dapd.functions import Function, LeastSquares, Logistic, PseudoHuber, Quadratic, Separable, Smooth
 from dapd.kinds.by_rows import L1, Box, GroupBall, Interval, NonNegative, Phi, Zero
 from dapd.kinds.composed import Conjugate, Stack
 from dapd.methods import METHODS, Method

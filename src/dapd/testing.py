@@ -8,7 +8,7 @@ import numpy as np
 
 from dapd.arguments import named, number, whole
 from dapd.arrays import Array
-from dapd.functions.smooth import Function
+from dapd.functions import Function
 from dapd.kinds.composed import HasProx
 from dapd.operators.convert import as_operator
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
+from dapd import functions
 from dapd.arrays import Array
 from dapd.derivatives import phi_records, records
 from dapd.derivatives.phi_records import PhiRecord, Zero
 from dapd.derivatives.records import FunctionRecord, ParameterRecord, Products, Sparse
-from dapd.functions import smooth
 from dapd.kinds import by_rows as proximal
 from dapd.kinds import composed
 from dapd.newton.matrices import NotExplicit, entries, explicit
@@ -25,7 +25,7 @@ from dapd.operators.convert import as_operator
 RECORDS: dict[type, type[ParameterRecord]] = {
     getattr(module, name): getattr(library, name)
     for module, library, names in (
-        (smooth, records, ("Quadratic", "LeastSquares", "Logistic", "PseudoHuber", "Separable")),
+        (functions, records, ("Quadratic", "LeastSquares", "Logistic", "PseudoHuber", "Separable")),
         (proximal, phi_records, ("Zero", "NonNegative", "Box", "Interval", "L1", "GroupBall")),
         (composed, phi_records, ("Conjugate", "Stack")),
     )
@@ -114,7 +114,7 @@ def record(thing: Any) -> Any:
         else _part(one.name, getattr(thing, one.name, None))
         for one in fields(kind or thing)
     }
-    if isinstance(thing, smooth.Separable):
+    if isinstance(thing, functions.Separable):
         values["sizes"] = [block.stop - block.start for block in thing.blocks or []]
     return replace(thing, **values) if kind is None else kind(**values)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dapd import functions
 from dapd.arguments import bounds_of, vector
 from dapd.arrays import Array
 from dapd.certificate.certify import Certificate, certify
@@ -16,7 +17,6 @@ from dapd.derivatives.hessian import Hessian
 from dapd.derivatives.linearised import Conditions, Point
 from dapd.derivatives.options import NotSolved, SolveOptions
 from dapd.derivatives.records import Products, Quadratic, matrix_of
-from dapd.functions import smooth
 from dapd.problem.problem import Problem
 from dapd.solving.batch import solve_batch
 from dapd.solving.result import Result
@@ -125,7 +125,7 @@ def _is_family(first: Data, other: Data) -> bool:
 def _replaced(problem: Problem, first: Data, data: Data) -> Problem:
     """The problem with the other b, c and bounds of `data`, checked."""
     f, limits = problem.f, None
-    if isinstance(f, smooth.Quadratic) and isinstance(data.f, Quadratic):
+    if isinstance(f, functions.Quadratic) and isinstance(data.f, Quadratic):
         f = f.with_c(f.c if data.f.c is None else data.f.c)
     if data.lower is not first.lower or data.upper is not first.upper:
         free = np.full(problem.columns, np.inf)

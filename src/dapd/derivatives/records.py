@@ -15,9 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
+from dapd import functions
 from dapd.arguments import consecutive
 from dapd.arrays import Array
-from dapd.functions import smooth
+from dapd.functions import Function
 from dapd.operators.base import Operator
 
 
@@ -113,7 +114,7 @@ class FunctionRecord(ParameterRecord):
         """∇f(x)."""
         raise NotImplementedError
 
-    def model(self) -> smooth.Function:
+    def model(self) -> Function:
         """The class of `dapd`."""
         raise NotImplementedError
 
@@ -137,14 +138,14 @@ class Quadratic(FunctionRecord):
             curved = 0.5 * (times(self.H, x) + times_transpose(self.H, x))
         return curved if self.c is None else curved - self.c
 
-    def model(self) -> smooth.Function:
+    def model(self) -> Function:
         """With its eigenvalues."""
         if isinstance(self.H, Products):
-            return smooth.Quadratic(
+            return functions.Quadratic(
                 LinearOperator(self.H.shape, matvec=self.H.operator.forward, dtype=np.float64), self.c
             )
         H = matrix_of(self.H)
-        return smooth.Quadratic(H if H is None or H.ndim == 1 else 0.5 * (H + H.T), self.c)
+        return functions.Quadratic(H if H is None or H.ndim == 1 else 0.5 * (H + H.T), self.c)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,9 +160,9 @@ class LeastSquares(FunctionRecord):
         """Aᵀ(Ax − d) + ridge·x."""
         return times_transpose(self.A, times(self.A, x) - self.d) + self.ridge * x
 
-    def model(self) -> smooth.Function:
+    def model(self) -> Function:
         """With its singular values."""
-        return smooth.LeastSquares(matrix_of(self.A), self.d, float(self.ridge))
+        return functions.LeastSquares(matrix_of(self.A), self.d, float(self.ridge))
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,9 +178,9 @@ class Logistic(FunctionRecord):
         margins = self.labels * times(self.A, x)
         return times_transpose(self.A, -0.5 * self.labels * (1.0 - xp.tanh(0.5 * margins))) + self.ridge * x
 
-    def model(self) -> smooth.Function:
+    def model(self) -> Function:
         """With its constants."""
-        return smooth.Logistic(matrix_of(self.A), self.labels, float(self.ridge))
+        return functions.Logistic(matrix_of(self.A), self.labels, float(self.ridge))
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,9 +193,9 @@ class PseudoHuber(FunctionRecord):
         """x/√(x² + e²) + e·x."""
         return x / xp.sqrt(x**2 + self.e**2) + self.e * x
 
-    def model(self) -> smooth.Function:
+    def model(self) -> Function:
         """With its constants."""
-        return smooth.PseudoHuber(float(self.e))
+        return functions.PseudoHuber(float(self.e))
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,6 +214,6 @@ class Separable(FunctionRecord):
         pieces = zip(self.functions, consecutive(self.sizes), strict=True)
         return xp.concatenate([f.gradient(xp, x[piece]) for f, piece in pieces])
 
-    def model(self) -> smooth.Function:
+    def model(self) -> Function:
         """With the blocks' constants."""
-        return smooth.Separable([f.model() for f in self.functions], sizes=list(self.sizes))
+        return functions.Separable([f.model() for f in self.functions], sizes=list(self.sizes))

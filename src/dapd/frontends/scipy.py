@@ -11,7 +11,7 @@ from scipy.optimize import Bounds, LinearConstraint, OptimizeResult
 from dapd.arguments import NO_BOUND, named, real, renamed
 from dapd.arrays import Array
 from dapd.frontends.rows import as_limits, matrix_for, stacked
-from dapd.functions.smooth import Function, LeastSquares, Smooth
+from dapd.functions import Function, LeastSquares, Smooth
 from dapd.kinds.by_rows import Interval
 from dapd.problem.problem import Problem
 from dapd.solving.result import Result, Status

@@ -16,7 +16,7 @@ from dapd.arguments import bounds_of, number, warn
 from dapd.arrays import Array
 from dapd.frontends.rows import stacked
 from dapd.frontends.scipy import rows_of
-from dapd.functions.smooth import Function, Quadratic
+from dapd.functions import Function, Quadratic
 from dapd.functions.terms import Terms
 from dapd.kinds.base import Phi
 from dapd.kinds.by_rows import Box, Interval

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from dapd.arrays import Array, in_dtype
-from dapd.functions.smooth import Function
+from dapd.functions import Function
 from dapd.operators.base import Operator
 from dapd.operators.columns import column_matrices
 from dapd.operators.convert import as_operator

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
-from dapd.functions.smooth import Function, Separable
+from dapd.functions import Function, Separable
 from dapd.functions.terms import Terms
 from dapd.kinds.lowered import has_valid_lowering
 from dapd.newton.matrices import csr_of, entries

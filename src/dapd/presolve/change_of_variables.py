@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
-from dapd.functions.smooth import Quadratic
+from dapd.functions import Quadratic
 from dapd.functions.terms import Terms
 from dapd.operators.explicit import Dense, Sparse
 from dapd.presolve.maps import bands

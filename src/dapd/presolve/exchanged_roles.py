@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.functions.smooth import Quadratic
+from dapd.functions import Quadratic
 from dapd.kinds.by_rows import Box
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense, Sparse

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.functions.smooth import Function
+from dapd.functions import Function
 from dapd.presolve.equilibrate import identity_columns
 from dapd.presolve.maps import divisible, restricted
 from dapd.presolve.row_table import PhiTable

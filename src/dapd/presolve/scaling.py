@@ -9,7 +9,7 @@ import numpy as np
 
 from dapd.arguments import LARGEST
 from dapd.arrays import Array
-from dapd.functions.smooth import Function
+from dapd.functions import Function
 from dapd.presolve.equilibrate import column_factors, identity_columns, norm_factors
 from dapd.presolve.maps import scaled_map
 from dapd.presolve.row_table import PhiTable

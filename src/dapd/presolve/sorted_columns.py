@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.functions.smooth import Function
+from dapd.functions import Function
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Sparse
 from dapd.operators.stacked import Identity, RowBlocks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol, runtime_checkable
 
 from dapd.arrays import Array
-from dapd.functions.smooth import Function
+from dapd.functions import Function
 from dapd.kinds.by_rows import Phi
 from dapd.problem.problem import Problem
 from dapd.problem.way_back import WayBack

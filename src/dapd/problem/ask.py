@@ -8,7 +8,7 @@ import numpy as np
 
 from dapd.arguments import asked, unmasked
 from dapd.arrays import Array
-from dapd.functions.smooth import Function
+from dapd.functions import Function
 from dapd.kinds.base import Phi
 
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from dapd.arguments import SAFE, bounds_of, curvatures, named, partition, vector
 from dapd.arrays import Array, in_single, on_device
-from dapd.functions.smooth import Function, Separable
+from dapd.functions import Function, Separable
 from dapd.functions.terms import Terms
 from dapd.kinds.base import Phi, as_phi, least_positive
 from dapd.kinds.by_rows import Interval, Zero

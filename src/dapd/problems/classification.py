@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arguments import named, numbers, vector
-from dapd.functions.smooth import Quadratic
+from dapd.functions import Quadratic
 from dapd.kinds.by_rows import Box
 from dapd.operators.convert import matrix_of
 from dapd.problem.problem import Problem

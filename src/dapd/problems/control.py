@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from dapd.arguments import named, numbers, real, vector, whole
 from dapd.arrays import Array
-from dapd.functions.smooth import Quadratic
+from dapd.functions import Quadratic
 from dapd.problem.problem import Problem
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arguments import named, number, numbers, vector
-from dapd.functions.smooth import Quadratic
+from dapd.functions import Quadratic
 from dapd.kinds.by_rows import Box, Zero
 from dapd.kinds.composed import Stack
 from dapd.operators.stacked import Identity, RowBlocks

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dapd.arguments import named, numbers, real, vector
-from dapd.functions.smooth import LeastSquares, Quadratic
+from dapd.functions import LeastSquares, Quadratic
 from dapd.kinds.by_rows import NonNegative
 from dapd.kinds.groups import GroupBall
 from dapd.operators.explicit import Dense

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from dapd.arguments import named, number, numbers, real, vector, whole
 from dapd.arrays import Array
-from dapd.functions.smooth import Function, Quadratic, Separable
+from dapd.functions import Function, Quadratic, Separable
 from dapd.problem.problem import Problem
 
 

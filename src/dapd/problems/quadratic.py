@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dapd.arguments import named, numbers, renamed, vector
-from dapd.functions.smooth import Quadratic
+from dapd.functions import Quadratic
 from dapd.kinds.by_rows import Interval
 from dapd.operators.convert import as_operator
 from dapd.problem.problem import Problem

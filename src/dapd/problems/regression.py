@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from dapd.arguments import named, number, numbers, renamed, vector
 from dapd.arrays import Array
-from dapd.functions.smooth import Function, LeastSquares, Logistic, Quadratic
+from dapd.functions import Function, LeastSquares, Logistic, Quadratic
 from dapd.kinds.by_rows import L1, Box, NonNegative, Zero
 from dapd.kinds.composed import Stack
 from dapd.kinds.groups import GroupBall

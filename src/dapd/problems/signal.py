@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from dapd.arguments import named, number, real, vector, whole
 from dapd.arrays import Array
-from dapd.functions.smooth import LeastSquares
+from dapd.functions import LeastSquares
 from dapd.kinds.by_rows import Box, NonNegative
 from dapd.kinds.groups import GroupBall
 from dapd.operators.stacked import Identity

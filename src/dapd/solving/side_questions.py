@@ -14,7 +14,7 @@ from dapd.arguments import consecutive
 from dapd.arrays import Array, on_host
 from dapd.certificate.rays import NEARLY, nearly_feasible, proves_infeasible, row_terms
 from dapd.clock import perf_counter
-from dapd.functions.smooth import Quadratic
+from dapd.functions import Quadratic
 from dapd.kinds.base import Phi
 from dapd.kinds.by_rows import Box, GroupBall, Interval, Zero
 from dapd.kinds.composed import Stack

@@ -10,7 +10,7 @@ import numpy as np
 from dapd.arguments import bounds_of, named, near_miss, vector
 from dapd.arrays import Array
 from dapd.clock import perf_counter
-from dapd.functions.smooth import Function, Quadratic
+from dapd.functions import Function, Quadratic
 from dapd.kinds.base import Called, Phi, as_phi
 from dapd.kinds.composed import Conjugate, Stack
 from dapd.operators.convert import as_operator

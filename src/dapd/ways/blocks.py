@@ -9,7 +9,7 @@ from dapd.arguments import TimeUp
 from dapd.clock import perf_counter
 from dapd.engines import bind
 from dapd.engines.protocol import Runner
-from dapd.functions.smooth import Function
+from dapd.functions import Function
 from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
 from dapd.methods.x_sbc import XSBC

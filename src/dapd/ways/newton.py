@@ -10,7 +10,7 @@ from dapd.blas import MANY
 from dapd.clock import perf_counter
 from dapd.core import MISSING, load
 from dapd.engines.protocol import Engine
-from dapd.functions.smooth import LeastSquares, Quadratic
+from dapd.functions import LeastSquares, Quadratic
 from dapd.newton.costs import ENTRY, banded_step_seconds, dense_multiplications, dense_seconds, overhead
 from dapd.newton.matrices import TooExpensive
 from dapd.newton.newton import PROBING, Newton

@@ -10,11 +10,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from dapd import functions
 from dapd.arrays import Array
 from dapd.derivatives import phi_records, records
 from dapd.derivatives.hessian import Hessian
 from dapd.derivatives.records import FunctionRecord, ParameterRecord
-from dapd.functions import smooth
 from dapd.newton.costs import MEMORY
 from dapd.newton.matrices import TooExpensive
 
@@ -42,7 +42,7 @@ class Smooth(FunctionRecord):
         """By JAX."""
         return jax.grad(self.fun)(x, self.theta)
 
-    def model(self) -> smooth.Function:
+    def model(self) -> functions.Function:
         """In float64, whatever the user's configuration is."""
         value, grad = _compiled(self.fun)
 
@@ -50,7 +50,7 @@ class Smooth(FunctionRecord):
             with jax.enable_x64(True):
                 return np.asarray(call(x, self.theta))
 
-        return smooth.Smooth(lambda x: float(ask(value, x)), lambda x: ask(grad, x), self.mu, self.L)
+        return functions.Smooth(lambda x: float(ask(value, x)), lambda x: ask(grad, x), self.mu, self.L)
 
     def hessian(self, x: Array) -> Hessian:
         """∇²f(x)."""

@@ -14,7 +14,7 @@ from dapd.arrays import Array
 from dapd.engines.jax.layout import put
 from dapd.engines.jax.maps import check_traced, place_map
 from dapd.engines.jax.pytree import pytree
-from dapd.functions.smooth import Function
+from dapd.functions import Function
 from dapd.functions.terms import LOSSES, Terms
 from dapd.kinds.lowered import has_valid_lowering
 from dapd.operators.convert import as_operator

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.engines.protocol import NotNative
-from dapd.functions.smooth import Function
+from dapd.functions import Function
 from dapd.functions.terms import Terms
 from dapd.kinds.lowered import has_valid_lowering
 from dapd.operators.columns import split_columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dapd.arguments import named, number, whole
-from dapd.functions.smooth import PseudoHuber
+from dapd.functions import PseudoHuber
 from dapd.paper.experiments.matrices import with_singular_values
 from dapd.problem.problem import Problem
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dapd.arguments import named, number, whole
-from dapd.functions.smooth import Quadratic
+from dapd.functions import Quadratic
 from dapd.kinds.by_rows import L1, NonNegative
 from dapd.paper.experiments.matrices import with_eigenvalues, with_singular_values
 from dapd.problem.problem import Problem

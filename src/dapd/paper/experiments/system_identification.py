@@ -6,7 +6,7 @@ import numpy as np
 
 from dapd.arguments import named, number, whole
 from dapd.arrays import Array
-from dapd.functions.smooth import PseudoHuber
+from dapd.functions import PseudoHuber
 from dapd.kinds.by_rows import GroupBall
 from dapd.operators.structured import Kronecker
 from dapd.problem.problem import Problem

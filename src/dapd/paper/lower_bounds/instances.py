@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arguments import named, number, whole
-from dapd.functions.smooth import Quadratic
+from dapd.functions import Quadratic
 from dapd.paper.lower_bounds.chain import LOSS, Bounded, Chain, distance_to_one, representable, zero_chain
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum

@@ -17,7 +17,7 @@ from dapd.certificate.certify import certify, completed, objective
 from dapd.clock import agreeing, perf_counter
 from dapd.engines.native.threads import available
 from dapd.engines.protocol import Engine
-from dapd.functions.smooth import Quadratic
+from dapd.functions import Quadratic
 from dapd.problem.problem import Problem
 from dapd.solving.batch.condensed import Condensed
 from dapd.solving.batch.interrupt import NO_LIMIT, Interrupt

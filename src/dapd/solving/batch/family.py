@@ -9,7 +9,7 @@ import numpy as np
 
 from dapd.arguments import first_true, open_ended, real
 from dapd.arrays import Array
-from dapd.functions.smooth import Quadratic
+from dapd.functions import Quadratic
 from dapd.problem.problem import Problem
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.clock import perf_counter
-from dapd.functions.smooth import LeastSquares, Quadratic
+from dapd.functions import LeastSquares, Quadratic
 from dapd.newton.symbolic import cost
 from dapd.problem.problem import Problem
 from dapd.ways.clarabel.conic import Conic, conic, entries_of

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from dapd.arguments import consecutive
 from dapd.arrays import Array
-from dapd.functions.smooth import Quadratic
+from dapd.functions import Quadratic
 from dapd.functions.terms import Terms
 from dapd.kinds.composed import Stack
 from dapd.kinds.groups import GroupBall

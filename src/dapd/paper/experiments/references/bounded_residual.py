@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.certificate.certify import certify
-from dapd.functions.smooth import Quadratic
+from dapd.functions import Quadratic
 from dapd.kinds.by_rows import L1
 from dapd.paper.experiments.references.interior_point import interior_point
 from dapd.problem.problem import Problem

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 
 from dapd.certificate.certify import certify
-from dapd.functions.smooth import PseudoHuber
+from dapd.functions import PseudoHuber
 from dapd.problem.problem import Problem
 
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.certificate.certify import certify
-from dapd.functions.smooth import PseudoHuber
+from dapd.functions import PseudoHuber
 from dapd.kinds.by_rows import GroupBall
 from dapd.operators.structured import Kronecker
 from dapd.paper.experiments.references.interior_point import interior_point

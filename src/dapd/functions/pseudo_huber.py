@@ -1,0 +1,35 @@
+"""A smooth stand-in for ‖x‖₁."""
+
+from __future__ import annotations
+
+from dapd.arguments import named, number
+from dapd.arrays import Array
+from dapd.functions.base import Function
+from dapd.functions.terms import Terms
+
+
+class PseudoHuber(Function):
+    """Σ √(x² + e²) + (e/2)x², a smooth strongly convex stand-in for ‖x‖₁; mu = e, L = 1/e + e."""
+
+    @named
+    def __init__(self, e: float) -> None:
+        self.e = number("e", e, above=0.0)
+        self._constants(self.e, 1 / self.e + self.e)
+
+    @classmethod
+    @named
+    def with_condition(cls, kappa: float) -> PseudoHuber:
+        """The function with L/mu = kappa."""
+        return cls((number("kappa", kappa, above=1.0) - 1) ** -0.5)
+
+    def split(self, blocks: list[slice]) -> list[Function]:
+        """The same function on each block."""
+        return [self] * len(blocks)
+
+    def hessian_diagonal(self, x: Array) -> Array:
+        """e²/(x² + e²)^{3/2} + e, entry by entry."""
+        return self.lowered().curvatures(x) + self.e
+
+    def lowered(self) -> Terms:
+        """A loss of x itself, and a ridge."""
+        return Terms("pseudo-huber", e=self.e, ridge=self.e)

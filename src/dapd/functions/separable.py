@@ -1,0 +1,91 @@
+"""A sum of functions of consecutive blocks of x."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dapd.arguments import consecutive, named
+from dapd.arrays import Array, namespace
+from dapd.functions.base import Function
+from dapd.functions.terms import Terms
+from dapd.kinds.lowered import has_valid_lowering
+from dapd.operators.base import Operator
+from dapd.operators.columns import OnBlock
+
+
+class Separable(Function):
+    """Σ f_i(x_i), x cut into consecutive blocks, one function each.
+
+    `sizes` gives the length of each block if a function does not know it (PseudoHuber); a Problem with
+    `blocks=` fills them in.
+    """
+
+    @named
+    def __init__(self, functions: Sequence[Function], *, sizes: Sequence[int] | None = None) -> None:
+        if not functions:
+            raise ValueError("functions is empty; give one function per block")
+        for f in functions:
+            if not isinstance(f, Function):
+                raise TypeError(f"functions must be dapd functions, found {type(f).__name__}; wrap it in dapd.Smooth")
+        if sizes is not None and len(sizes) != len(functions):
+            raise ValueError(f"sizes has {len(sizes)} entries for {len(functions)} functions")
+        if sizes is not None:
+            functions = [f.sized(n) for f, n in zip(functions, sizes, strict=True)]
+        self.functions = list(functions)
+        known = list(sizes) if sizes is not None else [f.size for f in functions if f.size is not None]
+        self.blocks = consecutive(known) if len(known) == len(functions) else None
+        self.size = None if self.blocks is None else self.blocks[-1].stop
+        greatest = [f.L for f in functions if f.L is not None]
+        self._constants(min(f.mu for f in functions), max(greatest) if len(greatest) == len(functions) else None)
+
+    def sized(self, variables: int) -> Function:
+        """Check the blocks too."""
+        self._known_blocks()
+        return super().sized(variables)
+
+    def _known_blocks(self) -> list[slice]:
+        if self.blocks is None:
+            raise ValueError("f has blocks of unknown size: give Separable sizes=[...], or the Problem blocks=")
+        return self.blocks
+
+    def _pieces(self, x: Array) -> list[tuple[Function, Array]]:
+        return [(f, x[block]) for f, block in zip(self.functions, self._known_blocks(), strict=True)]
+
+    @property
+    def work(self) -> int:
+        """That of all blocks."""
+        return sum(f.work for f in self.functions)
+
+    def value(self, x: Array) -> float:
+        """Σ f_i(x_i)."""
+        return sum(f.value(piece) for f, piece in self._pieces(x))
+
+    def recession(self, v: Array) -> float:
+        """Σ of the blocks'."""
+        return sum(f.recession(piece) for f, piece in self._pieces(v))
+
+    def curved_maps(self, size: int) -> list[Operator]:
+        """Those of the blocks, each on its own variables."""
+        return [
+            OnBlock(curved, block, size)
+            for f, block in zip(self.functions, self._known_blocks(), strict=True)
+            for curved in f.curved_maps(block.stop - block.start)
+        ]
+
+    def grad(self, x: Array) -> Array:
+        """The blocks' gradients, joined."""
+        return namespace(x).concat([f.grad(piece) for f, piece in self._pieces(x)])
+
+    def split(self, blocks: list[slice]) -> list[Function] | None:
+        """The functions themselves, if the blocks are theirs."""
+        return list(self.functions) if blocks == self.blocks else None
+
+    def block_grad(self, x: Array, block: slice) -> Array:
+        """The gradient of the function of that block."""
+        return self.functions[self._known_blocks().index(block)].grad(x[block])
+
+    def lowered(self) -> list[Terms] | None:
+        """The terms of each block."""
+        parts = [f.lowered() if has_valid_lowering(f, "grad") else None for f in self.functions]
+        found = [part for part in parts if isinstance(part, Terms)]
+        return found if len(found) == len(parts) else None
