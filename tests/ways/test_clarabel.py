@@ -12,7 +12,7 @@ from scipy.sparse.linalg import aslinearoperator
 import dapd
 from dapd.certificate.certify import certify
 from dapd.certificate.rays import falling_ray, proves_infeasible
-from dapd.newton.matrices import csr_of, entries, explicit
+from dapd.newton.matrices import csr_of, explicit
 from dapd.ways.clarabel import attempts as direct
 from dapd.ways.clarabel.conic import conic
 
@@ -112,7 +112,7 @@ def test_every_explicit_coupling_is_converted(coupling):
     given = dapd.Problem(dapd.Quadratic(np.ones(COLUMNS)), coupling, np.zeros(ROWS), phi)
     np.testing.assert_array_equal(csr_of(given.M).toarray(), given.M.dense())
     np.testing.assert_array_equal(sp.csr_array(explicit(given.M)).toarray(), given.M.dense())
-    assert csr_of(given.M).nnz <= entries(given.M)
+    assert csr_of(given.M).nnz <= given.M.entry_count
     given = dapd.Problem(
         dapd.Quadratic(np.ones(COLUMNS), x + given.M.adjoint(y)), coupling, given.M.forward(x) - g, phi
     )

@@ -12,7 +12,6 @@ from dapd.certificate.norms import greatest, norm, pieces, worst
 from dapd.core import load
 from dapd.operators.base import Operator
 from dapd.operators.explicit import record_of
-from dapd.operators.stacked import RowBlocks
 from dapd.problem import ask
 from dapd.problem.problem import Problem
 from dapd.problem.sizes import multipliers_of_bounds
@@ -73,15 +72,14 @@ def products_of(problem: Problem, x: Array, y: Array) -> Products:
 
 
 def _products(M: Operator, x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
-    if isinstance(M, RowBlocks):
-        found = [_products(part, x, y[at]) for part, at in zip(M.operators, M.blocks, strict=True)]
-        above, sizes, pulls, pull_sizes = zip(*found, strict=True)
-        return (
-            np.concatenate(above),
-            np.concatenate(sizes),
-            sum(pulls[1:], pulls[0]),
-            sum(pull_sizes[1:], pull_sizes[0]),
-        )
+    found = [_products_of_band(part, x, y[at]) for part, at in M.bands()]
+    if len(found) == 1:
+        return found[0]
+    above, sizes, pulls, pull_sizes = zip(*found, strict=True)
+    return np.concatenate(above), np.concatenate(sizes), sum(pulls[1:], pulls[0]), sum(pull_sizes[1:], pull_sizes[0])
+
+
+def _products_of_band(M: Operator, x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
     record = record_of(M)
     core = load() if record is not None else None
     if core is not None:

@@ -16,8 +16,7 @@ from dapd.derivatives.phi_records import PhiRecord, Zero
 from dapd.derivatives.records import FunctionRecord, ParameterRecord, Products, Sparse
 from dapd.kinds import by_rows as proximal
 from dapd.kinds import composed
-from dapd.newton.matrices import NotExplicit, entries, explicit
-from dapd.operators import explicit as stored
+from dapd.newton.matrices import NotExplicit, explicit
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
 
@@ -88,7 +87,7 @@ def matrix(name: str, M: Any) -> Any:
     """M as an array, as `Sparse`, or as `Products` if its entries are unknown or too many."""
     if isinstance(M, Operator):
         try:
-            if (entries(M) or 0) > MOST_ENTRIES and not isinstance(M, (stored.Dense, stored.Sparse)):
+            if (M.entry_count or 0) > MOST_ENTRIES and M.stored_matrix is None:
                 return Products(M)
             M = explicit(M)
         except NotExplicit:

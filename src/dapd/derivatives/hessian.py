@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
 from dapd.functions.terms import Terms
@@ -16,8 +15,6 @@ from dapd.newton.costs import DENSE_RATE, SPARSE_RATE
 from dapd.newton.curvature import Curvature
 from dapd.newton.matrices import Matrix, NotExplicit, TooExpensive
 from dapd.operators.base import Operator
-from dapd.operators.explicit import Dense
-from dapd.operators.stacked import RowBlocks
 from dapd.problem.problem import Problem
 
 SKETCHES = 16  # products from which the sizes of a map without entries are estimated
@@ -117,13 +114,15 @@ def hessian_of(problem: Problem) -> Callable[[Array], Hessian]:
 
 def squares(M: Operator, weights: Array) -> Array:
     """Σ_j M_ij²·weights_j of each row; estimated from products if the entries are not known."""
-    if isinstance(M, RowBlocks):
-        return np.concatenate([squares(part, weights) for part in M.operators])
+    return np.concatenate([_squares(part, weights) for part, _ in M.bands()])
+
+
+def _squares(M: Operator, weights: Array) -> Array:
     matrix = M.sparse()
     if matrix is not None:
         return np.asarray(matrix.power(2) @ weights)
-    if isinstance(M, Dense):
-        return np.einsum("ij,ij,j->i", M.matrix, M.matrix, weights)
+    if M.stored_matrix is not None:
+        return np.einsum("ij,ij,j->i", M.stored_matrix, M.stored_matrix, weights)
     roots = np.sqrt(weights)
     return signs_through(lambda v: M.forward((roots * v).astype(M.dtype)), weights.size) ** 2
 
@@ -140,7 +139,7 @@ def _times(part: Terms, weights: Array | None, d: Array) -> Array:
         total = total + (weights * d if part.A is None else part.A.adjoint(weights * part.A.forward(d)))
     if part.H is None:
         return total
-    if isinstance(part.H, LinearOperator):
+    if part.has_products_only:
         return total + part.H.matvec(d)
     return total + (part.H * d if part.H.ndim == 1 else part.H @ d)
 
@@ -151,7 +150,7 @@ def _sizes(part: Terms, weights: Array | None, size: int) -> Array:
         total = total + (weights if part.A is None else squares(part.A.transposed(), weights))
     if part.H is None:
         return total
-    if isinstance(part.H, LinearOperator):
+    if part.has_products_only:
         return total + signs_through(part.H.matvec, size)
     return total + (part.H if part.H.ndim == 1 else part.H.diagonal())
 

@@ -19,7 +19,7 @@ from dapd.derivatives.iterated import Iterated
 from dapd.derivatives.options import NotSolved
 from dapd.kinds.lowered import pieces_of
 from dapd.newton.costs import MEMORY
-from dapd.newton.matrices import Matrix, NotExplicit, TooExpensive, entries, explicit
+from dapd.newton.matrices import Matrix, NotExplicit, TooExpensive, explicit
 from dapd.newton.prox_rows import ProxRows
 from dapd.problem.problem import Problem
 
@@ -36,7 +36,7 @@ class Conditions:
         self.given, problem = problem, problem.stacked
         self.problem, self.rows = problem, _rows_of(problem)
         self.M: Matrix = None  # if its entries are known and not too many
-        if (entries(problem.M) or 0) <= MEMORY:
+        if (problem.M.entry_count or 0) <= MEMORY:
             with suppress(NotExplicit):
                 self.M = explicit(problem.M, np.inf)
         self.hessian = hessian_of(problem) if hessian is None else hessian

@@ -9,7 +9,6 @@ from dapd.functions.base import Function
 from dapd.functions.terms import Terms
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
-from dapd.operators.stacked import Identity
 from dapd.spectrum.estimate import singular_range
 
 
@@ -30,5 +29,5 @@ class LeastSquares(Function):
 
     def lowered(self) -> Terms:
         """A loss of Ax, and a ridge."""
-        plain = isinstance(self.A, Identity) and self.A.shape == (self.size, self.size)
+        plain = self.A.identity_start == 0 and self.A.shape == (self.size, self.size)
         return Terms("square", None if plain else self.A, self.d, ridge=self.ridge)

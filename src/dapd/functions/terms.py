@@ -14,7 +14,6 @@ from dapd.arguments import asked
 from dapd.arrays import Array, namespace
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
-from dapd.operators.explicit import Dense
 from dapd.operators.stacked import Identity
 
 
@@ -70,6 +69,11 @@ class Terms(NamedTuple):
     c: Array | None = None
 
     @property
+    def has_products_only(self) -> bool:
+        """Whether H is a LinearOperator, so its entries are not known."""
+        return isinstance(self.H, LinearOperator)
+
+    @property
     def work(self) -> int:
         """Multiplications of a gradient with A and H; 0 if that is not known."""
         of_A = 0 if self.A is None else 2 * self.A.work
@@ -80,7 +84,7 @@ class Terms(NamedTuple):
 
     def _curved(self, x: Array) -> Array:
         """Hx."""
-        if isinstance(self.H, LinearOperator):
+        if self.has_products_only:
             return asked("H.matvec", self.H.matvec, x) if isinstance(x, np.ndarray) else self.H.matvec(x)
         return self.H * x if self.H.ndim == 1 else self.H @ x
 
@@ -124,7 +128,7 @@ class Terms(NamedTuple):
             total = total + own.slopes(x[block])
         elif self.A is not None:
             total = total + self.A.columns(block).adjoint(self.slopes(x))
-        if isinstance(self.H, LinearOperator):
+        if self.has_products_only:
             total = total + self._curved(x)[block]
         elif self.H is not None:
             total = total + (self.H[block] * x[block] if self.H.ndim == 1 else self.H[block] @ x)
@@ -171,7 +175,7 @@ class Terms(NamedTuple):
         sharp: then its slopes at −1 and 1 say more.
         """
         total = np.full(size, float(self.ridge))
-        if self.H is not None and not isinstance(self.H, LinearOperator):
+        if self.H is not None and not self.has_products_only:
             total += self.H if self.H.ndim == 1 else self.H.diagonal()
         if self.loss is None:
             return total
@@ -181,6 +185,6 @@ class Terms(NamedTuple):
         sparse = self.A.sparse()
         if sparse is not None:
             return total + sp.csr_array(sparse).power(2).T @ curvatures
-        if isinstance(self.A, Dense):
-            total += np.einsum("ij,ij,i->j", self.A.matrix, self.A.matrix, curvatures)
+        if self.A.stored_matrix is not None:
+            total += np.einsum("ij,ij,i->j", self.A.stored_matrix, self.A.stored_matrix, curvatures)
         return total

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
 from dapd.functions.terms import LOSSES, Terms
@@ -110,7 +109,7 @@ def linear_part(parts: list[Terms], sizes: list[int]) -> Array:
 def _quadratic(parts: list[Terms], sizes: list[int]) -> Any:
     blocks = []
     for part, n in zip(parts, sizes, strict=True):
-        if isinstance(part.H, LinearOperator):
+        if part.has_products_only:
             raise TypeError("H is a LinearOperator, so its entries are not known")
         H = np.zeros(n) if part.H is None else part.H
         if part.ridge:

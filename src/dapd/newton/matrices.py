@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.clock import perf_counter
-from dapd.operators.base import Operator
+from dapd.operators.base import PROBED, Operator
 from dapd.operators.columns import ColumnBlocks
 from dapd.operators.stacked import RowBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker
@@ -17,7 +18,6 @@ from dapd.operators.structured import BlockDiagonal, Kronecker
 Matrix = Any  # a dense array or a CSR array, in float64
 DENSE = 0.25  # part of the entries that must be nonzero for a matrix to be treated as dense
 MOST_PROBED = 1 << 22  # entries of a map that only has products, up to which its matrix may be found by them
-PROBED = "entries found by products"
 
 
 class NotExplicit(Exception):
@@ -28,38 +28,38 @@ class TooExpensive(Exception):
     """No factorisation is expected to end in time."""
 
 
-def entries(operator: Operator) -> int | None:
-    """How many entries the explicit matrix has at most; None if the matrix is not known."""
-    if isinstance(operator, (RowBlocks, ColumnBlocks)):
-        counts = [entries(part) for part in operator.operators]
-        known = [count for count in counts if count is not None]
-        return sum(known) if len(known) == len(counts) else None
-    if isinstance(operator, Kronecker):
-        return operator.nonzeros
-    if PROBED in operator.memory:
-        return operator.shape[0] * operator.shape[1]
-    return None if operator.probes and not isinstance(operator, BlockDiagonal) else operator.work
-
-
+@singledispatch
 def explicit(M: Operator, seconds: float = 0.0) -> Matrix:
     """The matrix of a map, dense or CSR; if it is not stored, by products, if they take no longer than `seconds`."""
-    if isinstance(M, RowBlocks):
-        return stack([explicit(part, seconds) for part in M.operators], M.shape[1])
-    if isinstance(M, ColumnBlocks):
-        parts = [explicit(part, seconds) for part in M.operators]
-        if not any(sp.issparse(part) for part in parts):
-            return np.concatenate(parts, axis=1)
-        return sp.csr_array(sp.hstack([sp.csr_array(part) for part in parts], format="csr"))
     sparse = M.sparse()
     if sparse is not None:
         known = isinstance(sparse, sp.csr_array) and sparse.dtype == np.float64
         return sparse if known else sp.csr_array(sparse, dtype=np.float64)
-    if isinstance(M, Kronecker):
-        whole = sp.csr_array(M.formed(), dtype=np.float64)
-        return whole.toarray() if whole.nnz > DENSE * whole.shape[0] * whole.shape[1] else whole
-    if isinstance(M, BlockDiagonal):
-        return sp.csr_array(M.formed(), dtype=np.float64)
     return _probed(M, seconds) if M.probes else np.asarray(M.dense(), np.float64)
+
+
+@explicit.register
+def _(M: RowBlocks, seconds: float = 0.0) -> Matrix:
+    return stack([explicit(part, seconds) for part in M.operators], M.shape[1])
+
+
+@explicit.register
+def _(M: ColumnBlocks, seconds: float = 0.0) -> Matrix:
+    parts = [explicit(part, seconds) for part in M.operators]
+    if not any(sp.issparse(part) for part in parts):
+        return np.concatenate(parts, axis=1)
+    return sp.csr_array(sp.hstack([sp.csr_array(part) for part in parts], format="csr"))
+
+
+@explicit.register
+def _(M: Kronecker, seconds: float = 0.0) -> Matrix:
+    whole = sp.csr_array(M.formed(), dtype=np.float64)
+    return whole.toarray() if whole.nnz > DENSE * whole.shape[0] * whole.shape[1] else whole
+
+
+@explicit.register
+def _(M: BlockDiagonal, seconds: float = 0.0) -> Matrix:
+    return sp.csr_array(M.formed(), dtype=np.float64)
 
 
 def _probed(M: Operator, seconds: float) -> Array:
@@ -79,9 +79,7 @@ def _probed(M: Operator, seconds: float) -> Array:
 
 def probes(M: Operator) -> int:
     """The products with unit vectors that found entries of M."""
-    if isinstance(M, (RowBlocks, ColumnBlocks)):
-        return sum(map(probes, M.operators))
-    return M.probes if PROBED in M.memory else 0
+    return sum(part.probes for part, _, _ in M.leaves() if PROBED in part.memory)
 
 
 def _seconds_of_product(M: Operator) -> float:

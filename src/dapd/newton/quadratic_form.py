@@ -6,14 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
 from dapd.functions import Function, Separable
 from dapd.functions.terms import Terms
 from dapd.kinds.lowered import has_valid_lowering
-from dapd.newton.matrices import csr_of, entries
-from dapd.operators.explicit import Dense
+from dapd.newton.matrices import csr_of
 
 
 class QuadraticForm(NamedTuple):
@@ -45,9 +43,9 @@ def quadratic(f: Function, variables: int) -> QuadraticForm | None:
 
 
 def _of_terms(terms: Terms, n: int) -> QuadraticForm | None:
-    if terms.loss not in (None, "square") or isinstance(terms.H, LinearOperator):
+    if terms.loss not in (None, "square") or terms.has_products_only:
         return None
-    if terms.A is not None and entries(terms.A) is None:
+    if terms.A is not None and terms.A.entry_count is None:
         return None
     q = np.zeros(n) if terms.c is None else -terms.c.astype(np.float64)
     ridge = terms.ridge + (terms.loss == "square" and terms.A is None)
@@ -62,7 +60,8 @@ def _of_terms(terms: Terms, n: int) -> QuadraticForm | None:
     A, d = csr_of(terms.A), np.zeros(terms.A.shape[0]) if terms.d is None else terms.d.astype(np.float64)
     squares = float(np.sum(np.diff(A.indptr).astype(np.float64) ** 2))
     if min(squares, float(n) ** 2) <= 2 * A.nnz + 4 * len(d):  # AᵀA has fewer entries than A and the residuals
-        product = terms.A.dense().T @ terms.A.dense() if isinstance(terms.A, Dense) else A.T @ A
+        dense = isinstance(terms.A.stored_matrix, np.ndarray)
+        product = terms.A.dense().T @ terms.A.dense() if dense else A.T @ A
         return QuadraticForm(P + sp.csc_array(product), q - A.T @ d, None, np.zeros(0))
     return QuadraticForm(P, q, A, d)
 

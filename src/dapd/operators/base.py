@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ FORMED = 1 << 24  # entries of a map with structure that may be stored if only a
 APART = 1e-3  # relative difference of two products, perhaps in float32, that rounding does not explain
 CANCELLED = 1e3  # roundings within which a sum of terms counts as zero
 SKETCHES = 8  # products used to estimate the row norms of a matrix-free map
+PROBED = "entries found by products"
 
 
 def describes(thing: object, description: str, *methods: str) -> bool:
@@ -25,6 +26,14 @@ def describes(thing: object, description: str, *methods: str) -> bool:
         if any(name in vars(kind) for name in methods):
             return False
     return False
+
+
+class Placed(NamedTuple):
+    """A part of a map, and where it lies."""
+
+    part: Operator
+    rows: slice
+    columns: slice
 
 
 class Operator:
@@ -52,6 +61,49 @@ class Operator:
     def work(self) -> int:
         """The number of multiplications in a product with M; 0 if unknown."""
         return 0
+
+    @property
+    def entry_count(self) -> int | None:
+        """How many entries the explicit matrix has at most; None if the matrix is not known."""
+        if PROBED in self.memory:
+            return self.shape[0] * self.shape[1]
+        return None if self.probes else self.work
+
+    @property
+    def stored_matrix(self) -> Any:
+        """The array or the CSR matrix that the map is; None if it is not stored as one."""
+        return None
+
+    @property
+    def identity_start(self) -> int | None:
+        """The first column, if the rows are consecutive rows of an identity; else None."""
+        return None
+
+    @property
+    def column_partition(self) -> list[slice] | None:
+        """The blocks of columns that the map was made of; None if there are none."""
+        return None
+
+    @property
+    def divisible(self) -> bool:
+        """Whether rows and columns can be taken out, and a map of the same kind is left."""
+        return False
+
+    def placed_parts(self) -> list[Placed]:
+        """The maps that this one was made of; none if it was not made of others."""
+        return []
+
+    def leaves(self, row: int = 0, column: int = 0) -> Iterator[Placed]:
+        """The parts that were not made of others, and have rows; in places counted from this row and column."""
+        parts = self.placed_parts()
+        for part, rows, columns in parts:
+            yield from part.leaves(row + rows.start, column + columns.start)
+        if not parts and self.shape[0]:
+            yield Placed(self, slice(row, row + self.shape[0]), slice(column, column + self.shape[1]))
+
+    def bands(self) -> list[tuple[Operator, slice]]:
+        """The parts that lie on top of each other, with their rows; the map itself if it is no stack."""
+        return [(self, slice(0, self.shape[0]))]
 
     def forward(self, x: Array) -> Array:
         """Mx."""

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 
 from dapd.arguments import consecutive, named
 from dapd.arrays import Array
-from dapd.operators.base import Operator
+from dapd.operators.base import Operator, Placed
 from dapd.operators.convert import as_operator
-from dapd.operators.explicit import Dense, Sparse, joined
+from dapd.operators.explicit import Dense, Sparse, joined, total_entries
 
 
 class ColumnBlocks(Operator):
@@ -35,6 +35,26 @@ class ColumnBlocks(Operator):
     def probes(self) -> int:
         """The number of products that `dense` makes, summed over the blocks."""
         return sum(operator.probes for operator in self.operators)
+
+    @property
+    def entry_count(self) -> int | None:
+        """The sum over the blocks; None if one is not known."""
+        return total_entries(self.operators)
+
+    @property
+    def column_partition(self) -> list[slice]:
+        """The blocks."""
+        return self.blocks
+
+    @property
+    def divisible(self) -> bool:
+        """Whether all blocks are."""
+        return all(operator.divisible for operator in self.operators)
+
+    def placed_parts(self) -> list[Placed]:
+        """The blocks."""
+        rows = slice(0, self.shape[0])
+        return [Placed(part, rows, own) for part, own in zip(self.operators, self.blocks, strict=True)]
 
     def forward(self, x: Array) -> Array:
         """Σ M_i x_i."""

@@ -17,6 +17,14 @@ from dapd.operators.sizes import SHEET, magnitudes, norms_of_rows, outer, raised
 class _Explicit(Operator):
     """A map whose matrix is stored."""
 
+    matrix: Any
+    divisible = True
+
+    @property
+    def stored_matrix(self) -> Any:
+        """The matrix."""
+        return self.matrix
+
     @property
     def probes(self) -> int:
         """0, since the matrix is stored."""
@@ -180,6 +188,13 @@ def to_power(matrix: Any, power: float) -> Any:
     if not sp.issparse(matrix):
         return raised(matrix, power)
     return sp.csr_array((raised(matrix.data, power), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def total_entries(parts: Sequence[Operator]) -> int | None:
+    """How many entries the matrices of the parts have at most; None if one is not known."""
+    counts = [part.entry_count for part in parts]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def joined(parts: Sequence[Operator], axis: int, most: int) -> Operator | None:

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 
 from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array
-from dapd.operators.base import Operator
+from dapd.operators.base import Operator, Placed
 from dapd.operators.convert import as_operator
-from dapd.operators.explicit import Sparse, joined
+from dapd.operators.explicit import Sparse, joined, total_entries
 
 
 class Identity(Operator):
@@ -21,6 +21,8 @@ class Identity(Operator):
 
     As a part of `RowBlocks` it puts bounds on x without storing a matrix.
     """
+
+    divisible = True
 
     @named
     def __init__(self, columns: int, *, rows: int | None = None, start: int = 0) -> None:
@@ -39,6 +41,11 @@ class Identity(Operator):
     @property
     def _own(self) -> slice:
         return slice(self.start, self.start + self.shape[0])
+
+    @property
+    def identity_start(self) -> int:
+        """The column of the first row."""
+        return self.start
 
     @property
     def probes(self) -> int:
@@ -114,6 +121,29 @@ class RowBlocks(Operator):
     def work(self) -> int:
         """The number of multiplications, summed over the blocks."""
         return sum(operator.work for operator in self.operators)
+
+    @property
+    def entry_count(self) -> int | None:
+        """The sum over the blocks; None if one is not known."""
+        return total_entries(self.operators)
+
+    @property
+    def divisible(self) -> bool:
+        """Whether all blocks are."""
+        return all(operator.divisible for operator in self.operators)
+
+    def placed_parts(self) -> list[Placed]:
+        """The blocks."""
+        columns = slice(0, self.shape[1])
+        return [Placed(part, own, columns) for part, own in zip(self.operators, self.blocks, strict=True)]
+
+    def bands(self) -> list[tuple[Operator, slice]]:
+        """The bands of the blocks."""
+        return [
+            (part, slice(at.start + own.start, at.start + own.stop))
+            for block, at in zip(self.operators, self.blocks, strict=True)
+            for part, own in block.bands()
+        ]
 
     def forward(self, x: Array) -> Array:
         """M_i x for all blocks, concatenated."""

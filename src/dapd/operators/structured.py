@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array
-from dapd.operators.base import Operator
+from dapd.operators.base import Operator, Placed
 from dapd.operators.convert import matrix_of
 from dapd.operators.explicit import Dense, Sparse, as_entries
 from dapd.operators.sizes import SHEET, norms_of_rows, raised
@@ -47,7 +47,7 @@ class Kronecker(Operator):
         return int(p * q * width + (0 if self.B is None else p * self.B.size))
 
     @property
-    def nonzeros(self) -> int:
+    def entry_count(self) -> int:
         """How many entries the matrix has that are not zero because of its structure."""
         return int(self.A.size * (self.shape[1] // self.A.shape[1] if self.B is None else self.B.size))
 
@@ -69,7 +69,7 @@ class Kronecker(Operator):
 
     def stored(self, most: int) -> Operator | None:
         """The matrix as CSR."""
-        return Sparse(self.formed()) if self.nonzeros <= most else None
+        return Sparse(self.formed()) if self.entry_count <= most else None
 
     def lowered(self) -> tuple[Any, ...]:
         """("kronecker", A, B or None, rows and columns of B)."""
@@ -131,6 +131,15 @@ class BlockDiagonal(Operator):
     def work(self) -> int:
         """One per entry of the blocks."""
         return int(self.entries.size)
+
+    @property
+    def entry_count(self) -> int:
+        """Those of the blocks."""
+        return self.work
+
+    def placed_parts(self) -> list[Placed]:
+        """The blocks."""
+        return list(map(Placed, self.parts(), self.row_blocks, self.column_blocks))
 
     def forward(self, x: Array) -> Array:
         """M_i x_i for all blocks, concatenated."""

@@ -7,14 +7,13 @@ from typing import Self
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
 from dapd.functions import Quadratic
 from dapd.functions.terms import Terms
-from dapd.operators.explicit import Dense, Sparse
-from dapd.presolve.maps import bands
+from dapd.operators.base import Operator
+from dapd.operators.explicit import Dense
 from dapd.presolve.terms import parts_of
 from dapd.presolve.transform import FLOPS, rebuilt_problem
 from dapd.problem.problem import Problem
@@ -71,20 +70,24 @@ class ChangeOfVariables:
 def _affordable(problem: Problem) -> bool:
     """Whether M is dense, or nearly so, without rows of an identity, and not too large."""
     m, n = problem.rows, problem.columns
-    if m == 0 or not all(isinstance(part, (Dense, Sparse)) for part, _ in bands(problem.M)):
+    if m == 0 or not all(part.stored_matrix is not None for part, _ in problem.M.bands()):
         return False
     return n**3 / 3 + float(m) * n * n <= FLOPS and m * n <= DENSER * max(problem.M.work, 1 << 14)
+
+
+def _is_dense(A: Operator) -> bool:
+    return isinstance(A.stored_matrix, np.ndarray)
 
 
 def _matrix(terms: Terms, n: int) -> tuple[Array, Array] | None:
     """H as an array and the linear part, of a quadratic that is not a diagonal one."""
     linear = np.zeros(n) if terms.c is None else terms.c
-    if terms.loss is None and terms.H is not None and not isinstance(terms.H, LinearOperator) and terms.H.ndim == 2:
+    if terms.loss is None and terms.H is not None and not terms.has_products_only and terms.H.ndim == 2:
         H = terms.H.toarray() if sp.issparse(terms.H) else np.array(terms.H, np.float64)
-    elif terms.loss == "square" and isinstance(terms.A, Dense) and terms.H is None:
+    elif terms.loss == "square" and terms.A is not None and _is_dense(terms.A) and terms.H is None:
         if float(terms.A.shape[0]) * n * n > FLOPS or terms.d is None:
             return None
-        A = terms.A.matrix.astype(np.float64, copy=False)
+        A = terms.A.stored_matrix.astype(np.float64, copy=False)
         H, linear = A.T @ A, linear + A.T @ terms.d
     else:
         return None

@@ -8,8 +8,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.kinds.lowered import BALL, CLIP, SHRINK_BALL
-from dapd.operators.stacked import Identity
-from dapd.presolve.maps import bands, divisible, restricted, stacked_maps
+from dapd.presolve.maps import restricted, stacked_maps
 from dapd.presolve.row_table import PhiTable
 from dapd.presolve.transform import rebuilt_problem
 from dapd.problem.problem import Problem
@@ -26,7 +25,7 @@ class EmptyRows:
     def __init__(self, problem: Problem, table: PhiTable, removed: Array, duals: Array) -> None:
         self.kept, self.duals = np.flatnonzero(~removed), np.where(removed, duals, 0.0)
         every = np.ones(problem.columns, bool)
-        parts = [restricted(M, ~removed[at], every) if removed[at].any() else M for M, at in bands(problem.M)]
+        parts = [restricted(M, ~removed[at], every) if removed[at].any() else M for M, at in problem.M.bands()]
         M = stacked_maps(parts, problem.columns)
         self.problem = rebuilt_problem(problem, M=M, b=problem.b[self.kept], phi=table.take(self.kept).phi())
         self.why = f"{int(removed.sum())} empty or free rows were removed."
@@ -40,10 +39,10 @@ class EmptyRows:
         free = table.interval & (table.lower == -np.inf) & (table.upper == np.inf)
         solvable, duals = _empty_duals(table, problem.b.astype(np.float64))
         removed = np.zeros(problem.rows, bool)
-        for M, at in bands(problem.M):
-            if not divisible(M):
+        for M, at in problem.M.bands():
+            if not M.divisible:
                 continue
-            if isinstance(M, Identity):  # with gaps it would need a matrix, so few free bounds stay
+            if M.identity_start is not None:  # with gaps it would need a matrix, so few free bounds stay
                 removed[at] = free[at] if free[at].mean() >= FREE_PART else False
             else:
                 removed[at] = free[at] | (solvable[at] & (M.row_norms == 0))

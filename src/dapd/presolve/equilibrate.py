@@ -6,16 +6,14 @@ All factors are powers of two, so no digit of the data changes and a scaling is 
 from __future__ import annotations
 
 import math
+from functools import singledispatch
 
 import numpy as np
 
 from dapd.arrays import Array
 from dapd.operators.base import Operator
-from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.peaks import Entries, damped
-from dapd.operators.stacked import Identity
 from dapd.operators.structured import Kronecker
-from dapd.presolve.maps import bands, leaves_of
 from dapd.presolve.row_table import PhiTable
 
 LARGEST = 2.0**60  # factor that is not exceeded
@@ -26,16 +24,16 @@ ROUNDS = 10  # of Ruiz scaling
 def identity_columns(M: Operator) -> Array:
     """The column of each row that belongs to an identity; −1 for other rows."""
     found = np.full(M.shape[0], -1)
-    for part, at in bands(M):
-        if isinstance(part, Identity):
-            found[at] = np.arange(part.start, part.start + part.shape[0])
+    for part, at in M.bands():
+        if part.identity_start is not None:
+            found[at] = part.identity_start + np.arange(part.shape[0])
     return found
 
 
 def norm_factors(M: Operator, rows: PhiTable) -> Array:
     """Factors that bring the norms of the rows near one, one for all rows of a ball; all are one if they are alike."""
     norms = np.empty(M.shape[0])
-    for part, at in bands(M):
+    for part, at in M.bands():
         norms[at] = _norms(part)
     norms = rows.pooled(norms)
     factors = 1 / powers_of_two(norms)
@@ -43,11 +41,15 @@ def norm_factors(M: Operator, rows: PhiTable) -> Array:
     return np.ones(M.shape[0]) if known.size == 0 or np.ptp(known) == 0 else factors
 
 
+@singledispatch
 def _norms(part: Operator) -> Array:
-    if isinstance(part, Kronecker):  # the product of rounded factors, so the structure stays
-        norms = [powers_of_two(factor.row_norms) for factor in part.factors()]
-        return np.kron(norms[0], norms[1] if len(norms) == 2 else np.ones(part.shape[0] // len(norms[0])))
     return part.row_norms
+
+
+@_norms.register
+def _(part: Kronecker) -> Array:
+    norms = [powers_of_two(factor.row_norms) for factor in part.factors()]  # so the structure stays
+    return np.kron(norms[0], norms[1] if len(norms) == 2 else np.ones(part.shape[0] // len(norms[0])))
 
 
 def powers_of_two(values: Array) -> Array:
@@ -89,10 +91,10 @@ def column_factors(M: Operator, rows: PhiTable, curvature: Array) -> Array | Non
 def _entries_of(M: Operator) -> list[tuple[Entries, slice, slice]] | None:
     """The matrices that M consists of, and where they lie; None if some entries are not stored."""
     found = []
-    for part, rows, columns in leaves_of(M):
-        if isinstance(part, (Dense, Sparse)):
-            found.append((Entries(part.matrix), rows, columns))
-        elif not isinstance(part, Identity):
+    for part, rows, columns in M.leaves():
+        if part.stored_matrix is not None:
+            found.append((Entries(part.stored_matrix), rows, columns))
+        elif part.identity_start is None:
             return None
     return found
 

@@ -20,7 +20,7 @@ from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.stacked import RowBlocks
 from dapd.presolve.equilibrate import identity_columns
-from dapd.presolve.maps import divisible, restricted
+from dapd.presolve.maps import restricted
 from dapd.presolve.row_table import PhiTable
 from dapd.presolve.terms import is_quadratic, parts_of
 from dapd.problem.problem import Problem
@@ -70,10 +70,10 @@ class ExchangedRoles:
         own = places[places >= 0]
         general = places < 0
         inequalities = int(np.sum(general & (table.lower != table.upper)))
-        if not divisible(problem.M) or not general.any() or len(own) <= inequalities or len(np.unique(own)) < len(own):
+        if not problem.M.divisible or not general.any() or len(own) <= inequalities or len(np.unique(own)) < len(own):
             return None
         A = restricted(problem.M, general, np.ones(problem.columns, bool))
-        if A.probes or not isinstance(A, (Dense, Sparse)):
+        if A.stored_matrix is None:
             return None
         costs = np.zeros(problem.columns) if terms.c is None else -terms.c.astype(np.float64)
         return cls(problem, costs, table, places, A)

@@ -9,7 +9,7 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.functions import Function
 from dapd.presolve.equilibrate import identity_columns
-from dapd.presolve.maps import divisible, restricted
+from dapd.presolve.maps import restricted
 from dapd.presolve.row_table import PhiTable
 from dapd.presolve.terms import parts_of, restricted_function
 from dapd.problem.problem import Problem
@@ -39,7 +39,7 @@ class FixedVariables:
     def apply(cls, problem: Problem) -> Self | None:
         """Eliminate fixed variables; None if there are none, if all are, or if f or M does not allow it."""
         table = PhiTable.of(problem)
-        if table is None or not divisible(problem.M):
+        if table is None or not problem.M.divisible:
             return None
         places = identity_columns(problem.M)
         fixing = np.flatnonzero((places >= 0) & table.equation)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import singledispatch
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -96,52 +95,12 @@ def _ones(rows: Array, columns: Array) -> bool:
     return bool(np.all(rows == 1) and np.all(columns == 1))
 
 
-class Leaf(NamedTuple):
-    """A part of M, and where it lies."""
-
-    part: Operator
-    rows: slice
-    columns: slice
-
-
-def leaves_of(M: Operator, row: int = 0, column: int = 0) -> Iterator[Leaf]:
-    """The parts of M that are no stacks of other parts, and have rows."""
-    if isinstance(M, RowBlocks):
-        for part, at in zip(M.operators, M.blocks, strict=True):
-            yield from leaves_of(part, row + at.start, column)
-    elif isinstance(M, ColumnBlocks):
-        for part, at in zip(M.operators, M.blocks, strict=True):
-            yield from leaves_of(part, row, column + at.start)
-    elif isinstance(M, BlockDiagonal):
-        for part, rows, columns in zip(M.parts(), M.row_blocks, M.column_blocks, strict=True):
-            yield from leaves_of(part, row + rows.start, column + columns.start)
-    elif M.shape[0]:
-        yield Leaf(M, slice(row, row + M.shape[0]), slice(column, column + M.shape[1]))
-
-
-def bands(M: Operator) -> list[tuple[Operator, slice]]:
-    """The parts that lie on top of each other, with their rows."""
-    if not isinstance(M, RowBlocks):
-        return [(M, slice(0, M.shape[0]))]
-    found = []
-    for part, at in zip(M.operators, M.blocks, strict=True):
-        found += [(inner, slice(at.start + own.start, at.start + own.stop)) for inner, own in bands(part)]
-    return found
-
-
 def stacked_maps(parts: Sequence[Operator], columns: int) -> Operator:
     """The parts on top of each other; those without rows are left out."""
     some = [part for part in parts if part.shape[0]]
     if not some:
         return Dense(np.zeros((0, columns)))
     return some[0] if len(some) == 1 else RowBlocks(some)
-
-
-def divisible(M: Operator) -> bool:
-    """Whether `restricted` can take rows and columns out of M."""
-    if isinstance(M, (RowBlocks, ColumnBlocks)):
-        return all(divisible(part) for part in M.operators)
-    return isinstance(M, (Dense, Sparse, Identity))
 
 
 @singledispatch

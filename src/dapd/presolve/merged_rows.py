@@ -6,17 +6,16 @@ A row with one entry is a multiple of a row of the identity, so it becomes a bou
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.operators.base import Operator
-from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.stacked import Identity
 from dapd.presolve.equilibrate import identity_columns
-from dapd.presolve.maps import bands, restricted, stacked_maps
+from dapd.presolve.maps import restricted, stacked_maps
 from dapd.presolve.row_table import PhiTable
 from dapd.presolve.transform import rebuilt_problem
 from dapd.problem.problem import Problem
@@ -78,7 +77,7 @@ class MergedRows:
             upper=np.where(changed, upper - b, table.upper),
         )
         every = np.ones(problem.columns, bool)
-        parts = [restricted(part, ~removed[at], every) if removed[at].any() else part for part, at in bands(M)]
+        parts = [restricted(part, ~removed[at], every) if removed[at].any() else part for part, at in M.bands()]
         self.problem = rebuilt_problem(
             problem,
             M=stacked_maps(parts, problem.columns),
@@ -125,12 +124,12 @@ def _side(lower: Array, upper: Array) -> Array:
 def _with_identity(problem: Problem, table: PhiTable) -> tuple[Operator, PhiTable]:
     """M and φ with free bounds on x below, if there are none yet and enough rows have one entry."""
     n = problem.columns
-    if any(isinstance(M, Identity) and M.shape[0] == n and table.interval[at].all() for M, at in bands(problem.M)):
+    if any(M.identity_start == 0 and M.shape[0] == n and table.interval[at].all() for M, at in problem.M.bands()):
         return problem.M, table
     count = sum(
-        int(np.sum(table.interval[at] & (np.diff(M.matrix.indptr) == 1)))
-        for M, at in bands(problem.M)
-        if isinstance(M, Sparse)
+        int(np.sum(table.interval[at] & (np.diff(M.stored_matrix.indptr) == 1)))
+        for M, at in problem.M.bands()
+        if sp.issparse(M.stored_matrix)
     )
     if count < max(1, SHARE * n):
         return problem.M, table
@@ -144,12 +143,13 @@ def _single_entries(M: Operator, table: PhiTable) -> Multiples:
     usable = np.flatnonzero((places >= 0) & table.interval)
     bound_of[places[usable][::-1]] = usable[::-1]
     rows, of, ratios = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
-    for part, at in bands(M):
-        if not isinstance(part, Sparse):
+    for part, at in M.bands():
+        matrix = part.stored_matrix
+        if not sp.issparse(matrix):
             continue
-        single = np.flatnonzero((np.diff(part.matrix.indptr) == 1) & table.interval[at])
-        entry = part.matrix.indptr[single]
-        target, ratio = bound_of[part.matrix.indices[entry]], part.matrix.data[entry].astype(np.float64)
+        single = np.flatnonzero((np.diff(matrix.indptr) == 1) & table.interval[at])
+        entry = matrix.indptr[single]
+        target, ratio = bound_of[matrix.indices[entry]], matrix.data[entry].astype(np.float64)
         fits = (target >= 0) & (ratio != 0)
         rows.append(at.start + single[fits])
         of.append(target[fits])
@@ -160,11 +160,11 @@ def _single_entries(M: Operator, table: PhiTable) -> Multiples:
 def _parallel(M: Operator, table: PhiTable) -> Multiples:
     """Rows of a dense or sparse part that are multiples of an earlier row of the same part."""
     rows, of, ratios = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
-    for part, at in bands(M):
-        if not isinstance(part, (Dense, Sparse)):
+    for part, at in M.bands():
+        if part.stored_matrix is None:
             continue
         row, leader = _candidates(part, np.flatnonzero(table.interval[at] & (part.row_norms > 0)))
-        ratio = _ratios(part, row, leader)
+        ratio = _ratios(part.stored_matrix, row, leader)
         rows.append(at.start + row[ratio != 0])
         of.append(at.start + leader[ratio != 0])
         ratios.append(ratio[ratio != 0])
@@ -187,18 +187,18 @@ def _candidates(part: Operator, usable: Array) -> tuple[Array, Array]:
     return row[row != leader], leader[row != leader]
 
 
-def _ratios(part: Dense | Sparse, row: Array, leader: Array) -> Array:
+def _ratios(matrix: Any, row: Array, leader: Array) -> Array:
     """The factor of each pair; 0 if the rows are not multiples of each other."""
     if len(row) == 0:
         return np.zeros(0)
-    if isinstance(part, Dense):
-        others = part.matrix[leader].astype(np.float64)
-        own = part.matrix[row].astype(np.float64)
+    if not sp.issparse(matrix):
+        others = matrix[leader].astype(np.float64)
+        own = matrix[row].astype(np.float64)
         at = abs(others).argmax(axis=1)
         ratio = own[np.arange(len(row)), at] / others[np.arange(len(row)), at]
         same = np.all(abs(own - ratio[:, None] * others) <= SAME * abs(own), axis=1)
         return np.where(same, ratio, 0.0)
-    matrix = part.matrix.astype(np.float64)
+    matrix = matrix.astype(np.float64)
     entries = (matrix.data[matrix.indptr[row]], matrix.data[matrix.indptr[leader]])
     ratio = np.divide(*entries, out=np.zeros(len(row)), where=entries[1] != 0)
     own = matrix[row]

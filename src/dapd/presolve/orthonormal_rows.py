@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from copy import copy
-from functools import cached_property
+from functools import cached_property, singledispatch
 from typing import Protocol, Self
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 
 from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
 from dapd.operators.base import Operator
-from dapd.operators.explicit import Dense, Sparse
+from dapd.operators.explicit import Dense
 from dapd.operators.structured import BlockDiagonal, Kronecker
-from dapd.presolve.maps import bands, restricted, stacked_maps
+from dapd.presolve.maps import restricted, stacked_maps
 from dapd.presolve.row_table import PhiTable
 from dapd.presolve.transform import FLOPS, rebuilt_problem
 from dapd.problem.problem import Problem
@@ -196,16 +197,12 @@ class OrthonormalRows:
         table = PhiTable.of(problem)
         if table is None or not table.equation.any():
             return None
-        parts = bands(problem.M)
+        parts = problem.M.bands()
         equations = [table.equation[at] for _, at in parts]
         chosen = [M for (M, _), own in zip(parts, equations, strict=True) if own.any()]
-        factor: Factor
-        if len(chosen) == 1 and isinstance(chosen[0], (Kronecker, BlockDiagonal)):
-            M = chosen[0]
-            if not all(own.all() or not own.any() for own in equations) or _structured_flops(M) > FLOPS:
-                return None
-            factor = KroneckerFactor(M) if isinstance(M, Kronecker) else BlockFactor(M)
-        else:
+        whole = len(chosen) == 1 and all(own.all() or not own.any() for own in equations)
+        factor = _structured_factor(chosen[0]) if whole else None
+        if factor is None:
             matrix = _dense_rows(parts, equations)
             if matrix is None:
                 return None
@@ -248,9 +245,24 @@ def _is_orthonormal(rows: Array) -> bool:
     return bool(np.linalg.norm(apart) * len(rows) ** 0.5 <= ORTHONORMAL / 10 * np.linalg.norm(v))
 
 
-def _structured_flops(M: Kronecker | BlockDiagonal) -> float:
-    matrices = [part.matrix for part in (M.factors() if isinstance(M, Kronecker) else M.parts())]
-    return float(sum(4 * matrix.size * len(matrix) for matrix in matrices))
+@singledispatch
+def _structured_factor(M: Operator) -> Factor | None:
+    """The factor of all rows of M from those of its parts; None if it has none, or if that would take too long."""
+    return None
+
+
+@_structured_factor.register
+def _(M: Kronecker) -> Factor | None:
+    return KroneckerFactor(M) if _affordable(M.factors()) else None
+
+
+@_structured_factor.register
+def _(M: BlockDiagonal) -> Factor | None:
+    return BlockFactor(M) if _affordable(M.parts()) else None
+
+
+def _affordable(parts: list[Dense]) -> bool:
+    return bool(sum(4.0 * part.matrix.size * len(part.matrix) for part in parts) <= FLOPS)
 
 
 def _dense_rows(parts: list[tuple[Operator, slice]], equations: list[Array]) -> Array | None:
@@ -262,17 +274,14 @@ def _dense_rows(parts: list[tuple[Operator, slice]], equations: list[Array]) -> 
     for (M, _), own in zip(parts, equations, strict=True):
         if not own.any():
             continue
-        if isinstance(M, Dense):
-            stored += int(own.sum()) * columns
-            found.append(M.matrix if own.all() else M.matrix[own])
-        elif isinstance(M, Sparse):
-            some = M.matrix if own.all() else M.matrix[own]
-            stored += some.nnz
-            if count * columns > DENSER_PART * max(stored, 1 << 14):
-                return None
-            found.append(some.toarray())
-        else:
+        if M.stored_matrix is None:
             return None
+        some = M.stored_matrix if own.all() else M.stored_matrix[own]
+        sparse = sp.issparse(some)
+        stored += some.nnz if sparse else some.size
+        if sparse and count * columns > DENSER_PART * max(stored, 1 << 14):
+            return None
+        found.append(some.toarray() if sparse else some)
     if count * columns > DENSER_PART * max(stored, 1 << 14):
         return None
     return found[0] if len(found) == 1 else np.concatenate(found)

@@ -13,8 +13,7 @@ from dapd.arrays import Array
 from dapd.functions import Function
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Sparse
-from dapd.operators.stacked import Identity, RowBlocks
-from dapd.presolve.maps import bands
+from dapd.presolve.maps import stacked_maps
 from dapd.presolve.row_table import PhiTable
 from dapd.presolve.terms import Composite, Part, parts_of
 from dapd.presolve.transform import rebuilt_problem
@@ -58,7 +57,7 @@ class SortedColumns:
         """Sort the columns; None if that does not pay off, or if f, φ or M cannot be sorted."""
         if problem.columns < MANY or not (_has_sortable_rows(problem) and _has_sortable_function(problem)):
             return None
-        (matrix,) = (part.matrix for part, _ in bands(problem.M) if isinstance(part, Sparse))
+        (matrix,) = _sparse_parts(problem.M)
         first = _first_rows(matrix)
         falls = np.count_nonzero(first[1:] < first[:-1])
         return cls(problem, _order_of(first, matrix.shape[0])) if falls >= UNSORTED * len(first) else None
@@ -83,16 +82,20 @@ class SortedColumns:
 
 def _has_sortable_rows(problem: Problem) -> bool:
     """Whether M is one sparse matrix, perhaps with bounds on all of x, which φ treats alike but for their values."""
-    parts, table = bands(problem.M), PhiTable.of(problem)
-    if table is None or sum(isinstance(part, Sparse) for part, _ in parts) != 1:
+    table = PhiTable.of(problem)
+    if table is None or len(_sparse_parts(problem.M)) != 1:
         return False
-    for part, at in parts:
-        if isinstance(part, Identity):
+    for part, at in problem.M.bands():
+        if part.identity_start is not None:
             if part.shape[0] != problem.columns or table.balls[at].any() or np.ptp(table.code[at]):
                 return False
-        elif not isinstance(part, Sparse):
+        elif not sp.issparse(part.stored_matrix):
             return False
     return True
+
+
+def _sparse_parts(M: Operator) -> list[sp.csr_array]:
+    return [part.stored_matrix for part, _ in M.bands() if sp.issparse(part.stored_matrix)]
 
 
 def _has_sortable_function(problem: Problem) -> bool:
@@ -128,18 +131,20 @@ def _inverse(order: Array) -> Array:
 def _extended(M: Operator, order: Array) -> Array | None:
     """An order of x as one of y: rows of an identity move as x does, others stay; None if there is no identity."""
     found, moved = np.arange(M.shape[0], dtype=order.dtype), False
-    for part, at in bands(M):
-        if isinstance(part, Identity):
+    for part, at in M.bands():
+        if part.identity_start is not None:
             found[at], moved = at.start + order, True
     return found if moved else None
 
 
 def _sorted_map(M: Operator, places: Array) -> Operator:
-    if isinstance(M, RowBlocks):
-        return RowBlocks([_sorted_map(part, places) for part in M.operators])
-    if not isinstance(M, Sparse):
+    return stacked_maps([_sorted_part(part, places) for part, _ in M.bands()], M.shape[1])
+
+
+def _sorted_part(M: Operator, places: Array) -> Operator:
+    matrix = M.stored_matrix
+    if not sp.issparse(matrix):
         return M
-    matrix = M.matrix
     narrow = matrix.nnz <= np.iinfo(np.int32).max  # so indices are not widened
     ends = matrix.indptr.astype(np.int32) if narrow else matrix.indptr
     moved = sp.csr_array((matrix.data.copy(), places[matrix.indices], ends), shape=M.shape)

@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
 from dapd.functions import Function, Separable
 from dapd.functions.terms import Terms
 from dapd.kinds.lowered import has_valid_lowering
 from dapd.operators.convert import as_operator
-from dapd.operators.explicit import Dense, Sparse
-from dapd.presolve.maps import divisible, restricted, scaled_map
+from dapd.presolve.maps import restricted, scaled_map
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
 from dapd.spectrum.iterative import iterative
@@ -81,13 +79,13 @@ def joined_function(problem: Problem, parts: list[Composite]) -> Function:
 
 def is_quadratic(terms: Terms) -> bool:
     """Whether there is no loss, and H is known by its entries."""
-    return terms.loss is None and not isinstance(terms.H, LinearOperator)
+    return terms.loss is None and not terms.has_products_only
 
 
 def scalable(terms: Terms) -> bool:
     """Whether H and the matrix of a loss are known by their entries; a loss of x itself keeps its units."""
-    explicit = terms.loss is None or isinstance(terms.A, (Dense, Sparse))
-    return explicit and not isinstance(terms.H, LinearOperator)
+    explicit = terms.loss is None or (terms.A is not None and terms.A.stored_matrix is not None)
+    return explicit and not terms.has_products_only
 
 
 def scaled_terms(terms: Terms, columns: Array) -> Terms:
@@ -166,7 +164,7 @@ def restricted_terms(terms: Terms, keep: Array, x: Array) -> Terms | None:
     new: dict[str, Any] = {}
     fixed = np.where(keep, 0.0, x)
     linear = np.zeros(len(keep)) if terms.c is None else terms.c
-    if isinstance(terms.H, LinearOperator):
+    if terms.has_products_only:
         return None
     if terms.H is not None:
         if terms.H.ndim == 1:
@@ -175,7 +173,7 @@ def restricted_terms(terms: Terms, keep: Array, x: Array) -> Terms | None:
             linear = linear - terms.H @ fixed
             new["H"] = terms.H[keep][:, keep]
     if terms.A is not None:
-        if not divisible(terms.A):
+        if not terms.A.divisible:
             return None
         shift = terms.A.forward(fixed)
         if terms.loss == "logistic" and shift.any():

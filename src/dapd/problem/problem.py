@@ -18,7 +18,6 @@ from dapd.kinds.by_rows import Interval, Zero
 from dapd.kinds.composed import Stack, is_sum_over_rows
 from dapd.kinds.lowered import UnitTable, has_valid_lowering, pieces_of, tabulate
 from dapd.operators.base import Operator
-from dapd.operators.columns import ColumnBlocks
 from dapd.operators.convert import as_operator
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.problem import ask
@@ -104,8 +103,8 @@ class Problem:
     def _divide(self, f: Function, blocks: int | list[slice] | None) -> list[slice] | None:
         if blocks is not None:
             return partition("blocks", blocks, self.columns)
-        if isinstance(self.M, ColumnBlocks):
-            return self.M.blocks
+        if self.M.column_partition is not None:
+            return self.M.column_partition
         return f.blocks if isinstance(f, Separable) else None
 
     def _fit(self, f: Function) -> Function:
@@ -240,8 +239,7 @@ class Problem:
 
     def _stacked_M(self) -> Operator:
         identity = Identity(self.columns)
-        above = self.M.operators if isinstance(self.M, RowBlocks) else [self.M]
-        return RowBlocks([*above, identity]) if self.rows else identity
+        return RowBlocks([*(part for part, _ in self.M.bands()), identity]) if self.rows else identity
 
     def _stacked_b(self) -> Array:
         return np.concatenate([self.b, np.zeros(self.columns, self.b.dtype)])

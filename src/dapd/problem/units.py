@@ -21,7 +21,7 @@ from dapd.arrays import Array
 from dapd.core import load
 from dapd.operators.balance import balancing
 from dapd.operators.base import Operator
-from dapd.operators.explicit import Dense, record_of, to_power
+from dapd.operators.explicit import record_of, to_power
 from dapd.operators.sizes import SHEET, raised
 
 ROUNDING = 2.0**-49  # part of the greatest number up to which one may be what is left where such numbers cancel
@@ -143,8 +143,8 @@ def _sizes_of(M: Operator) -> tuple[_Along, _Along]:
         rows, columns = np.repeat(np.arange(height), np.diff(matrix.indptr)), matrix.indices
         powers = [raised(matrix.data, power) for power in (POWER, 0)]
         return _of_entries(rows, columns, powers, (height, width)), _of_entries(columns, rows, powers, (width, height))
-    if matrix is None and isinstance(M, Dense) and M.matrix.size <= SHEET:
-        matrix = M.matrix
+    if matrix is None and M.stored_matrix is not None and M.stored_matrix.size <= SHEET:
+        matrix = M.stored_matrix
     if matrix is not None:  # the powers are made once, and let go afterwards
         roots, ones = (to_power(matrix, power) for power in (POWER, 0))
         return _of_matrix(roots, ones, (height, width)), _of_matrix(roots.T, ones.T, (width, height))
@@ -219,8 +219,8 @@ def _is_wide(*numbers: Array) -> bool:
 def _entries_of(M: Operator) -> Any:
     """The matrix in CSR if it is sparse or small; else None."""
     matrix = M.sparse()
-    if matrix is None and isinstance(M, Dense) and M.matrix.size <= SHEET:
-        return sp.csr_array(M.matrix)
+    if matrix is None and M.stored_matrix is not None and M.stored_matrix.size <= SHEET:
+        return sp.csr_array(M.stored_matrix)
     return matrix
 
 

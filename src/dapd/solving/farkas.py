@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.kinds.lowered import has_valid_lowering, pieces_of
-from dapd.newton.matrices import NotExplicit, TooExpensive, entries, explicit
+from dapd.newton.matrices import NotExplicit, TooExpensive, explicit
 from dapd.newton.prox_rows import ProxRows
 from dapd.problem.problem import Problem
 from dapd.problem.usual import usual
@@ -30,7 +30,7 @@ class Least(NamedTuple):
 
 def seconds(problem: Problem) -> float:
     """About what `least_violation` takes at least; inf if M is too large, or φ is only available in Python."""
-    count = entries(problem.M)
+    count = problem.M.entry_count
     if not problem.rows or not has_valid_lowering(problem.phi, "prox"):
         return math.inf
     most = MOST_ENTRIES

@@ -19,8 +19,9 @@ def check_deadline(deadline: float, cost: float = 0.0) -> None:
 
 def timed(operator: Operator, deadline: float) -> Operator:
     """The same map, except that products after the deadline raise TimeUp."""
-    if isinstance(operator, ColumnBlocks):
-        return ColumnBlocks([timed(part, deadline) for part in operator.operators])
+    blocks = operator.column_partition
+    if blocks is not None:
+        return ColumnBlocks([timed(operator.columns(block), deadline) for block in blocks])
     return _Timed(operator, deadline) if operator.probes else operator
 
 

@@ -12,9 +12,7 @@ from typing import Any, TypeVar
 from dapd.arguments import named, partition, warn
 from dapd.blas import MANY, single_blas
 from dapd.operators.base import Operator
-from dapd.operators.columns import ColumnBlocks
 from dapd.operators.convert import as_operator
-from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.spectrum.blocks import block_norm
 from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
 from dapd.spectrum.exact import exact
@@ -22,7 +20,7 @@ from dapd.spectrum.factored import Full, least_eigenvalue
 from dapd.spectrum.iterative import PRODUCTS, iterative
 from dapd.spectrum.record import Estimate, Spectrum, SpectrumWarning, zero_spectrum
 from dapd.spectrum.sparse import STEPS_BEFORE_FACTOR, sparse, with_least
-from dapd.spectrum.structured import block_diagonal, kronecker
+from dapd.spectrum.structured import has_parts, spectrum_of_parts
 from dapd.spectrum.symmetric import symmetric_extremes
 
 __all__ = [
@@ -63,8 +61,7 @@ def estimate_spectrum(
         A value of `time.perf_counter()`; `dapd.arguments.TimeUp` is raised if the estimate cannot end before it.
     """
     operator = as_operator(M)
-    if isinstance(operator, ColumnBlocks) and blocks is None:
-        blocks = operator.blocks
+    blocks = operator.column_partition if blocks is None else blocks
     found = estimate_range(operator, positive=positive, deadline=deadline)
     if blocks is None:
         return found
@@ -98,7 +95,7 @@ def known_range(operator: Operator, *, positive: bool) -> Spectrum | None:
 
 def estimate_norm(operator: Operator, *, deadline: float = math.inf) -> Spectrum:
     """s_max, with s_min = 0, for methods that need only s_max; both if that is cheap."""
-    if _small(operator) or isinstance(operator, (Kronecker, BlockDiagonal)) or min(operator.shape) == 0:
+    if _small(operator) or has_parts(operator) or min(operator.shape) == 0:
         return estimate_range(operator, positive=False, deadline=deadline)
 
     def find() -> Spectrum:
@@ -163,10 +160,8 @@ def _whole(operator: Operator, name: str, *, positive: bool, deadline: float) ->
     def part(factor: Operator) -> Spectrum:
         return _whole(factor, name, positive=positive, deadline=deadline)
 
-    if isinstance(operator, Kronecker):
-        return kronecker(operator, part, positive=positive)
-    if isinstance(operator, BlockDiagonal):
-        return block_diagonal(operator, part, positive=positive)
+    if has_parts(operator):
+        return spectrum_of_parts(operator, part, positive=positive)
     writable = 0 < operator.probes <= PRODUCTS and operator.shape[0] * operator.shape[1] <= PROBE_ENTRIES
     if _small(operator) or writable:
         return exact(operator, name, positive=positive, deadline=deadline)

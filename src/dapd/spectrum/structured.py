@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import singledispatch
 
 from dapd.operators.base import Operator
 from dapd.operators.structured import BlockDiagonal, Kronecker
@@ -12,7 +13,19 @@ from dapd.spectrum.record import Estimate, Spectrum, zero_spectrum
 Find = Callable[[Operator], Spectrum]
 
 
-def kronecker(operator: Kronecker, find: Find, *, positive: bool) -> Spectrum:
+@singledispatch
+def spectrum_of_parts(operator: Operator, find: Find, *, positive: bool) -> Spectrum:
+    """The singular values of a map that has parts, from those that `find` returns for the parts."""
+    raise TypeError(f"the singular values of {operator!r} are not those of parts")
+
+
+def has_parts(operator: Operator) -> bool:
+    """Whether `spectrum_of_parts` knows this kind of map."""
+    return spectrum_of_parts.dispatch(type(operator)) is not spectrum_of_parts.dispatch(Operator)
+
+
+@spectrum_of_parts.register
+def _kronecker(operator: Kronecker, find: Find, *, positive: bool) -> Spectrum:
     """The singular values of A ⊗ B are the products of those of A and of B."""
     factors = operator.factors()
     if any(not factor.matrix.any() for factor in factors):
@@ -31,7 +44,8 @@ def kronecker(operator: Kronecker, find: Find, *, positive: bool) -> Spectrum:
     return Spectrum(s_max, s_min, how=how)
 
 
-def block_diagonal(operator: BlockDiagonal, find: Find, *, positive: bool) -> Spectrum:
+@spectrum_of_parts.register
+def _block_diagonal(operator: BlockDiagonal, find: Find, *, positive: bool) -> Spectrum:
     """The singular values of diag(M_1, …, M_N) are those of all blocks."""
     parts = [find(part) for part in operator.parts() if part.matrix.any()]
     if not parts:

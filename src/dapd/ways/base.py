@@ -11,7 +11,6 @@ from dapd.arrays import Array
 from dapd.clock import perf_counter
 from dapd.engines.protocol import Engine
 from dapd.operators.base import Operator
-from dapd.operators.stacked import RowBlocks
 from dapd.ways.search import Search
 
 AT_ONCE = 0.02  # seconds that a way may take in any case,
@@ -33,9 +32,7 @@ Advance = Callable[[], Moved]  # a piece of progress, which says how x and y mov
 
 def entries_are_scattered(M: Operator) -> bool:
     """Whether products read x here and there, which takes longer than to read a dense matrix."""
-    if isinstance(M, RowBlocks):
-        return max(M.operators, key=lambda part: part.work).sparse() is not None
-    return M.sparse() is not None
+    return max((part for part, _ in M.bands()), key=lambda part: part.work).sparse() is not None
 
 
 class Way:

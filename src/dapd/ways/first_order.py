@@ -14,7 +14,6 @@ from dapd.engines import is_on_mesh
 from dapd.engines.protocol import Engine
 from dapd.kinds.lowered import has_valid_lowering
 from dapd.newton.costs import DENSE_RATE
-from dapd.operators.explicit import Dense
 from dapd.presolve import CLEANING, CONDITIONING, SCALING, ExchangedRoles, Presolve, SortedColumns
 from dapd.presolve.chain import Apply
 from dapd.problem.problem import Problem
@@ -54,7 +53,7 @@ class FirstOrder(Way):
         self.why = f"an iteration takes about {1e3 * self.usual:.2g} ms"
         self.certain = False  # whether a theorem says how many
         f = problem.f
-        if problem.phi.is_linear and isinstance(problem.M, Dense) and f.mu > 0 and f.L is not None:
+        if problem.phi.is_linear and isinstance(problem.M.stored_matrix, np.ndarray) and f.mu > 0 and f.L is not None:
             # rows are made orthonormal, and then the theorem of x-DAPD says how many iterations there will be
             iterations = DIGITS * theory.x_dapd(L=f.L, mu=f.mu, s_max=1.0, s_min=1.0).Pi
             changed = 4.0 * min(problem.M.shape) ** 2 * max(problem.M.shape) / DENSE_RATE

@@ -8,7 +8,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array
 from dapd.engines.jax.layout import put
@@ -107,10 +106,10 @@ def place_function(problem: Problem, dtype: Any) -> Any:
 
 def _terms(terms: Terms, size: int, dtype: Any) -> TermsOf:
     diagonal, H = None, None
-    if isinstance(terms.H, LinearOperator):
+    if terms.has_products_only:
         matvec = terms.H.matvec
         check_traced(matvec, [size], (size,), dtype, "H is a LinearOperator, whose products JAX cannot trace")
-    if sp.issparse(terms.H) or isinstance(terms.H, LinearOperator):
+    if sp.issparse(terms.H) or terms.has_products_only:
         H = place_map(as_operator(terms.H, name="H"), dtype, "H")
     elif terms.H is not None and terms.H.ndim == 1:
         diagonal = put(terms.H, dtype, dual=False)

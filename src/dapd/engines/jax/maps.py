@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import singledispatch
 from typing import Any
 
 import jax
@@ -262,34 +263,53 @@ def place_map(M: Operator, dtype: Any, name: str = "M") -> Any:
     return M.memory[key]
 
 
+@singledispatch
 def _placed(M: Operator, dtype: Any, name: str) -> Any:
-    match M:
-        case Dense():
-            return DenseMap(_entries(M.memory.get("on the device", M.matrix), dtype))
-        case Sparse():
-            narrow = np.dtype(np.float32) if M.dtype == np.float32 else dtype
-            return SparseMap(gathered(M.matrix, narrow), gathered(M.transpose.tocsr(), narrow))
-        case Identity():
-            return IdentityMap(*M.shape, M.start)
-        case Kronecker():
-            return KroneckerMap(M.A.shape[1], _entries(M.A, dtype), None if M.B is None else _entries(M.B, dtype))
-        case BlockDiagonal():
-            if len({block.shape for block in M.matrices}) == 1:
-                return BlocksMap(_entries(M.entries.reshape(-1, *M.matrices[0].shape), dtype))
-            parts = tuple(DenseMap(_entries(block, dtype)) for block in M.matrices)
-            return PartsMap(_ends(M.row_blocks), _ends(M.column_blocks), parts)
-        case RowBlocks():
-            parts = tuple(place_map(part, dtype, name) for part in M.operators)
-            return PartsMap(_ends(M.blocks), ((0, M.shape[1]),) * len(parts), parts)
-        case ColumnBlocks():
-            parts = tuple(place_map(part, dtype, name) for part in M.operators)
-            return PartsMap(((0, M.shape[0]),) * len(parts), _ends(M.blocks), parts)
-        case ScaledMap():
-            return FactorsMap(place_map(M.inner, dtype, name), _entries(M.rows, dtype), _entries(M.scales, dtype))
     traced = TracedMap(M)
     for call, size, other in ((traced.forward, M.shape[1], M.shape[0]), (traced.adjoint, M.shape[0], M.shape[1])):
         check_traced(call, [size], (other,), dtype, f"{name} is {type(M).__name__}, whose products JAX cannot trace")
     return traced
+
+
+@_placed.register
+def _(M: Dense, dtype: Any, name: str) -> DenseMap:
+    return DenseMap(_entries(M.memory.get("on the device", M.matrix), dtype))
+
+
+@_placed.register
+def _(M: Sparse, dtype: Any, name: str) -> SparseMap:
+    narrow = np.dtype(np.float32) if M.dtype == np.float32 else dtype
+    return SparseMap(gathered(M.matrix, narrow), gathered(M.transpose.tocsr(), narrow))
+
+
+@_placed.register
+def _(M: Identity, dtype: Any, name: str) -> IdentityMap:
+    return IdentityMap(*M.shape, M.start)
+
+
+@_placed.register
+def _(M: Kronecker, dtype: Any, name: str) -> KroneckerMap:
+    return KroneckerMap(M.A.shape[1], _entries(M.A, dtype), None if M.B is None else _entries(M.B, dtype))
+
+
+@_placed.register
+def _(M: BlockDiagonal, dtype: Any, name: str) -> BlocksMap | PartsMap:
+    if len({block.shape for block in M.matrices}) == 1:
+        return BlocksMap(_entries(M.entries.reshape(-1, *M.matrices[0].shape), dtype))
+    parts = tuple(DenseMap(_entries(block, dtype)) for block in M.matrices)
+    return PartsMap(_ends(M.row_blocks), _ends(M.column_blocks), parts)
+
+
+@_placed.register(RowBlocks)
+@_placed.register(ColumnBlocks)
+def _(M: Operator, dtype: Any, name: str) -> PartsMap:
+    parts, rows, columns = zip(*M.placed_parts(), strict=True)
+    return PartsMap(_ends(rows), _ends(columns), tuple(place_map(part, dtype, name) for part in parts))
+
+
+@_placed.register
+def _(M: ScaledMap, dtype: Any, name: str) -> FactorsMap:
+    return FactorsMap(place_map(M.inner, dtype, name), _entries(M.rows, dtype), _entries(M.scales, dtype))
 
 
 def check_traced(
@@ -304,7 +324,7 @@ def check_traced(
         raise NotNative(f"{complaint}: it returned {found}, expected shape {shape}")
 
 
-def _ends(blocks: list[slice]) -> tuple[tuple[int, int], ...]:
+def _ends(blocks: Iterable[slice]) -> tuple[tuple[int, int], ...]:
     return tuple((block.start, block.stop) for block in blocks)
 
 

@@ -15,7 +15,6 @@ from dapd.functions import Function
 from dapd.functions.terms import Terms
 from dapd.kinds.lowered import has_valid_lowering
 from dapd.operators.columns import split_columns
-from dapd.operators.explicit import Dense, Sparse
 
 LINE = 64  # bytes of a cache line
 SHORT_COLUMN = 16  # columns with fewer entries than this are not padded to whole lines
@@ -147,9 +146,9 @@ def _part(f: Function, size: int) -> _Part:
 def _loss_matrix(terms: Terms, name: str) -> Any:
     if terms.loss is None or terms.A is None:
         return None
-    if not isinstance(terms.A, (Dense, Sparse)):
+    if terms.A.stored_matrix is None:
         raise NotNative(f"the A of {name} is only available as a product")
-    return terms.A.matrix
+    return terms.A.stored_matrix
 
 
 def _hessian(terms: Terms, name: str, size: int) -> tuple[Any, Any]:

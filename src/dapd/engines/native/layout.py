@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator
 
 from dapd.arrays import Array, is_constant
 from dapd.engines.protocol import NotNative
@@ -20,12 +20,9 @@ from dapd.kinds.lowered import (
     pieces_of,
     tabulate,
 )
-from dapd.operators.base import Operator, stored
-from dapd.operators.columns import ColumnBlocks
+from dapd.operators.base import Operator, describes, stored
 from dapd.operators.explicit import as_entries, csr_record, short_indices
 from dapd.operators.scaled import ScaledMap
-from dapd.operators.stacked import RowBlocks
-from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.problem.problem import Problem
 
 FEW = 1 << 15  # entries of a map with structure up to which the core is faster with its matrix than Python without
@@ -76,9 +73,10 @@ def matrix(M: Operator, dtype: Any, name: str, most: int = FEW) -> tuple[Any, ..
     Parts of a map that have no record, or one that does not fit there, become matrices of at most `most` entries.
     """
     record = M.lowered() if has_valid_lowering(M, "forward", "adjoint") else None
-    if record is None and type(M) is RowBlocks:
-        parts = [_as_rows(part, most) for part in M.operators]
-        heights = (part.shape[0] for part in M.operators)
+    bands = [part for part, _ in M.bands()] if describes(M, "bands", "forward", "adjoint") else [M]
+    if record is None and len(bands) > 1:
+        parts = [_as_rows(part, most) for part in bands]
+        heights = (part.shape[0] for part in bands)
         record = None if None in parts else ("stacked", *zip(heights, parts, strict=True))
     elif record is None:
         record = _as_rows(M, most)
@@ -99,15 +97,19 @@ def _as_rows(part: Operator, most: int) -> tuple[Any, ...] | None:
     return None if made is None else made.lowered()
 
 
+@singledispatch
 def obstacle(M: Operator, most: int) -> Operator:
     """The part of M that is no matrix of at most `most` entries; M itself if it is not made of others."""
-    if isinstance(M, (RowBlocks, ColumnBlocks)):
-        return next((obstacle(part, most) for part in M.operators if _as_rows(part, most) is None), M)
-    return obstacle(M.inner, most) if isinstance(M, ScaledMap) else M
+    return next((obstacle(part, most) for part, _, _ in M.placed_parts() if _as_rows(part, most) is None), M)
+
+
+@obstacle.register
+def _(M: ScaledMap, most: int) -> Operator:
+    return obstacle(M.inner, most)
 
 
 def _why_not(name: str, part: Operator, most: int) -> str:
-    if type(part) in (Kronecker, BlockDiagonal, RowBlocks, ColumnBlocks):
+    if describes(part, "stored", "forward", "adjoint"):
         return f"{name} has {part!r}, which the core needs as one matrix here, and it has more than {most:,} entries"
     return f"{name} has {part!r}, whose products are only available in Python"
 
@@ -274,7 +276,7 @@ def _terms(terms: Terms, size: int, dtype: Any, most: int) -> _Function:
             A = laid_out(A, terms.A.shape, 1) if A[0] == "dense" else A  # others are cut where the caller has cut x
             base = np.zeros(rows, dtype) if base is None else base
     diagonal, H, ridge = None, None, terms.ridge
-    if isinstance(terms.H, LinearOperator):
+    if terms.has_products_only:
         raise NotNative("H is a LinearOperator, whose products are only available in Python")
     if sp.issparse(terms.H):
         H = converted(csr_record(terms.H), dtype)

@@ -19,7 +19,7 @@ from dapd.functions.terms import Terms
 from dapd.kinds.composed import Stack
 from dapd.kinds.groups import GroupBall
 from dapd.kinds.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, Pieces, has_valid_lowering, pieces_of
-from dapd.newton.matrices import csr_of, entries, stack_rows
+from dapd.newton.matrices import csr_of, stack_rows
 from dapd.newton.quadratic_form import QuadraticForm, quadratic
 from dapd.operators.stacked import RowBlocks
 from dapd.problem.problem import Problem
@@ -102,14 +102,14 @@ class _Balls(NamedTuple):
 
 def entries_of(problem: Problem) -> int | None:
     """How many entries the matrices of the problem have; None if it has no conic form."""
-    known = entries(problem.M)
+    known = problem.M.entry_count
     return None if known is None or _pieces(problem) is None else known + problem.f.work
 
 
 def conic(problem: Problem) -> Conic | None:
     """The conic form; None if f is not quadratic, a piece of φ is of another kind, or M is matrix-free."""
     pieces = _pieces(problem)
-    if pieces is None or entries(problem.M) is None:
+    if pieces is None or problem.M.entry_count is None:
         return None
     f = quadratic(problem.f, problem.columns)
     if f is None:
@@ -122,7 +122,7 @@ def _of_pseudo_huber(problem: Problem) -> Conic | None:
     terms = problem.f.lowered() if has_valid_lowering(problem.f, "value", "grad") else None
     if not isinstance(terms, Terms) or terms.loss != "pseudo-huber" or terms.H is not None:
         return None
-    if terms.A is not None and entries(terms.A) is None:
+    if terms.A is not None and terms.A.entry_count is None:
         return None
     n = problem.columns
     A = sp.eye_array(n, format="csr") if terms.A is None else csr_of(terms.A)

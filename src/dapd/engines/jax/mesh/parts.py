@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import singledispatch
 from typing import Any
 
 import jax
@@ -35,45 +36,63 @@ class DiagonalMap:
     adjoint = forward
 
 
+@singledispatch
 def place_as_x(M: Operator, dtype: Any, layout: Layout) -> DiagonalMap | BlocksMap:
     """A part whose rows lie as x does; so do its arrays."""
-    if isinstance(M, BlockDiagonal):
-        blocks = M.entries.reshape(-1, *M.matrices[0].shape).astype(dtype, copy=False)
-        return BlocksMap(whole_on_mesh(blocks, layout.spread(dual=False)))
-    if isinstance(M, Sparse):
-        return DiagonalMap(whole_on_mesh(M.matrix.data.astype(dtype, copy=False), layout.spread(dual=False)))
     return DiagonalMap(None)
 
 
+@place_as_x.register
+def _(M: BlockDiagonal, dtype: Any, layout: Layout) -> BlocksMap:
+    blocks = M.entries.reshape(-1, *M.matrices[0].shape).astype(dtype, copy=False)
+    return BlocksMap(whole_on_mesh(blocks, layout.spread(dual=False)))
+
+
+@place_as_x.register
+def _(M: Sparse, dtype: Any, layout: Layout) -> DiagonalMap:
+    return DiagonalMap(whole_on_mesh(M.matrix.data.astype(dtype, copy=False), layout.spread(dual=False)))
+
+
+@singledispatch
 def place_part(M: Operator, dtype: Any, layout: Layout) -> Any:
     """A part that needs a sum over the devices; its arrays have one more axis in front: the devices."""
-    if isinstance(M, Sharded):
-        loaded = M.placed.layout
-        if (loaded.mesh, loaded.by_columns) != (layout.mesh, layout.by_columns):
-            raise ValueError(
-                "mesh is not the one that M was loaded for, or other rows of M change what is divided "
-                f"({'columns' if layout.by_columns else 'rows'}); give load_shards the mesh of the solve and all rows"
-            )
-        return M.placed.parts[0]
-    if isinstance(M, ScaledMap):
-        inner = place_part(M.inner, dtype, layout)
-        rows, columns = (
-            _each(layout, factors.astype(dtype), divided=dual != layout.by_columns)
-            for factors, dual in ((M.rows, True), (M.scales, False))
-        )
-        return FactorsMap(inner, rows, columns)
-    if isinstance(M, Kronecker) and M.A.shape[1 if layout.by_columns else 0] % layout.mesh.size == 0:
-        B = None if M.B is None else M.B.astype(dtype, copy=False)
-        places, A = layout.blocks(M.A.shape), M.A.astype(dtype, copy=False)
-        rows, columns = next(iter(places.values()))
-        shape = rows.stop - rows.start, columns.stop - columns.start
-        own = layout.stacked(shape, lambda k: A[places[k]])
-        return KroneckerMap(shape[1], own, None if B is None else _each(layout, B, divided=False))
-    matrix = as_matrix(M).matrix
+    matrix = as_matrix(M).stored_matrix
     places = layout.blocks(M.shape)
     if sp.issparse(matrix):
         return sparse_part({k: sp.csr_array(matrix[place]) for k, place in places.items()}, dtype, layout)
     return dense_part(lambda k: matrix[places[k]].astype(dtype, copy=False), M.shape, layout)
+
+
+@place_part.register
+def _(M: Sharded, dtype: Any, layout: Layout) -> Any:
+    loaded = M.placed.layout
+    if (loaded.mesh, loaded.by_columns) != (layout.mesh, layout.by_columns):
+        raise ValueError(
+            "mesh is not the one that M was loaded for, or other rows of M change what is divided "
+            f"({'columns' if layout.by_columns else 'rows'}); give load_shards the mesh of the solve and all rows"
+        )
+    return M.placed.parts[0]
+
+
+@place_part.register
+def _(M: ScaledMap, dtype: Any, layout: Layout) -> FactorsMap:
+    rows, columns = (
+        _each(layout, factors.astype(dtype), divided=dual != layout.by_columns)
+        for factors, dual in ((M.rows, True), (M.scales, False))
+    )
+    return FactorsMap(place_part(M.inner, dtype, layout), rows, columns)
+
+
+@place_part.register
+def _(M: Kronecker, dtype: Any, layout: Layout) -> Any:
+    if M.A.shape[1 if layout.by_columns else 0] % layout.mesh.size:
+        return place_part(as_matrix(M), dtype, layout)
+    B = None if M.B is None else M.B.astype(dtype, copy=False)
+    places, A = layout.blocks(M.A.shape), M.A.astype(dtype, copy=False)
+    rows, columns = next(iter(places.values()))
+    shape = rows.stop - rows.start, columns.stop - columns.start
+    own = layout.stacked(shape, lambda k: A[places[k]])
+    return KroneckerMap(shape[1], own, None if B is None else _each(layout, B, divided=False))
 
 
 def _each(layout: Layout, v: Array, *, divided: bool) -> Array:

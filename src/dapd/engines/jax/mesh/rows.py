@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import singledispatch
 from itertools import groupby
 from typing import Any
 
@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 from dapd.engines.jax.layout import Layout
 from dapd.engines.native.layout import obstacle
 from dapd.operators.base import FORMED, Operator, stored
-from dapd.operators.explicit import Dense, Sparse
+from dapd.operators.explicit import Sparse
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker
 
@@ -29,26 +29,31 @@ def divided_shape(M: Operator, mesh: Any) -> tuple[int, int]:
     return rows, columns
 
 
-def parts_of(M: Operator) -> Iterator[Operator]:
+def parts_of(M: Operator) -> list[Operator]:
     """The maps that lie on top of each other, without those that have no rows."""
-    if isinstance(M, RowBlocks):
-        for part in M.operators:
-            yield from parts_of(part)
-    elif M.shape[0]:
-        yield M
+    return [part for part, _ in M.bands() if part.shape[0]]
 
 
+@singledispatch
 def lies_as_x(part: Operator, devices: int, *, by_columns: bool) -> bool:
     """Whether the rows of a part can lie as x does, so that products with them need no other device."""
-    match part:
-        case Identity():
-            return part.shape[0] == part.shape[1]
-        case Sparse():
-            return is_diagonal(part.matrix)
-        case BlockDiagonal():  # whole blocks on each device
-            alike = len({block.shape for block in part.matrices}) == 1
-            return by_columns and alike and len(part.matrices) % devices == 0
     return False
+
+
+@lies_as_x.register
+def _(part: Identity, devices: int, *, by_columns: bool) -> bool:
+    return part.shape[0] == part.shape[1]
+
+
+@lies_as_x.register
+def _(part: Sparse, devices: int, *, by_columns: bool) -> bool:
+    return is_diagonal(part.matrix)
+
+
+@lies_as_x.register
+def _(part: BlockDiagonal, devices: int, *, by_columns: bool) -> bool:
+    alike = len({block.shape for block in part.matrices}) == 1
+    return by_columns and alike and len(part.matrices) % devices == 0  # whole blocks on each device
 
 
 def is_diagonal(matrix: Any) -> bool:
@@ -63,7 +68,7 @@ def divisible_parts(M: Operator, layout: Layout) -> list[Operator]:
     """The parts of M; with blocks of rows, neighbours whose rows the devices cannot divide are one matrix."""
     devices, by_columns = layout.mesh.size, layout.by_columns
     if by_columns:
-        return list(parts_of(M))
+        return parts_of(M)
     found: list[Operator] = []
     for free, some in groupby(parts_of(M), lambda part: lies_as_x(part, devices, by_columns=False)):
         run = list(some)
@@ -90,17 +95,17 @@ def _merged(run: list[Operator]) -> Operator:
     return matrix
 
 
-def as_matrix(M: Operator) -> Dense | Sparse:
+def as_matrix(M: Operator) -> Operator:
     """The matrix of a map with structure: dense if all of its parts are, else sparse."""
     matrix = stored(M, FORMED)
-    if isinstance(matrix, (Dense, Sparse)):
+    if matrix is not None:
         return matrix
     part = obstacle(M, FORMED)
     if isinstance(part, Kronecker):
         raise ValueError(
             f"M has a Kronecker product whose A is {part.A.shape[0]} × {part.A.shape[1]}, which the devices of mesh "
-            f"cannot divide evenly, and its {part.nonzeros:,} entries are too many to form it; append zero columns (or "
-            "rows, if M has more of these) to A, or use fewer devices"
+            f"cannot divide evenly, and its {part.entry_count:,} entries are too many to form it; append zero columns "
+            "(or rows, if M has more of these) to A, or use fewer devices"
         )
     raise ValueError(
         f"M has a part of the kind {type(part).__name__}, which a mesh cannot divide; give an array, a sparse matrix, "
