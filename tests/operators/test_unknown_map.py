@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from instances import quadratic_problem
 
 import dapd
 from dapd.engines.protocol import CannotRun
 from dapd.operators.base import Operator
 from dapd.operators.stacked import RowBlocks
-from instances import quadratic_problem
 
 
 class Hidden(Operator):
