@@ -92,18 +92,18 @@ E supported(E z, E low, E high) {
   return clipped(z, low == -infinite ? E{} : -infinite, high == infinite ? E{} : infinite);
 }
 
-template <std::uint8_t code, class E, class At>
+template <Kind kind, class E, class At>
 void add_row(const Phi<double>& phi, const RowsAt& rows, At at, RowSums<E>& sums) {
   constexpr double ROUNDING = std::numeric_limits<double>::epsilon();
   const E low = phi.one_lower ? E{} + phi.lower[0] : at(phi.lower), high = phi.one_upper ? E{} + phi.upper[0] : at(phi.upper);
   const E b = at(rows.b), r = at(rows.Mx) - b, y = at(rows.y);
   const E size = at(rows.sizes) + at(rows.entries), dual = at(rows.duals) + magnitude(y), step = dual / size;
   E fixed = y + r, p = y + step * r, near = y, image{};  // of KEEP: dom φ* is 0
-  if constexpr (code == CLIP) {
+  if constexpr (kind == CLIP) {
     fixed = clipped(fixed, low, high), p = clipped(p, low, high), near = clipped(y, low, high);
     image = supported(r, low, high);
     sums.conjugate += support(image, low, high);
-  } else if constexpr (code == SHRINK) {
+  } else if constexpr (kind == SHRINK) {
     fixed = shrunk(fixed, low, high), p = shrunk(p, step * low, step * high), near = supported(y, low, high);
     image = clipped(r, low, high);
     sums.value += support(near, low, high);
@@ -175,20 +175,20 @@ Sums<double> summed(Index start, Index stop, const Add& add) {
   return sums;
 }
 
-template <std::uint8_t code>
+template <Kind kind>
 RowSums<double> rows_of(const Phi<double>& phi, const RowsAt& rows, Index start, Index stop) {
-  return summed<RowSums>(start, stop, [&](auto at, auto& sums) { add_row<code>(phi, rows, at, sums); });
+  return summed<RowSums>(start, stop, [&](auto at, auto& sums) { add_row<kind>(phi, rows, at, sums); });
 }
 
+// φ has rows of these kinds alone.
 inline RowSums<double> certify_rows(const Phi<double>& phi, const RowsAt& rows) {
   RowSums<double> sums;
   for (Index i = 0, end; i < phi.rows; i = end) {
-    end = phi.one_code ? phi.rows : same_code(phi.code, i, phi.rows);
-    switch (phi.code[phi.one_code ? 0 : i]) {
-      case CLIP: sums += rows_of<CLIP>(phi, rows, i, end); break;
-      case SHRINK: sums += rows_of<SHRINK>(phi, rows, i, end); break;
-      default: sums += rows_of<KEEP>(phi, rows, i, end);
-    }
+    end = phi.one_kind ? phi.rows : same_kind(phi.kind, i, phi.rows);
+    const Kind kind = phi.kind[phi.one_kind ? 0 : i];
+    if (kind == KEEP) sums += rows_of<KEEP>(phi, rows, i, end);
+    if (kind == CLIP) sums += rows_of<CLIP>(phi, rows, i, end);
+    if (kind == SHRINK) sums += rows_of<SHRINK>(phi, rows, i, end);
   }
   return sums;
 }

@@ -39,6 +39,11 @@ inline int threads_of(int threads) {
   return threads;
 }
 
+inline Loss loss_of(std::uint8_t code) {
+  require(code < LOSSES, "f", "has an unknown loss");
+  return static_cast<Loss>(code);
+}
+
 inline nb::tuple record_of(nb::handle object, const char* name, std::size_t parts) {
   const auto record = cast<nb::tuple>(object, name);
   if (record.size() < parts) {

@@ -19,15 +19,11 @@ class DenseRows final : public RowMap<T> {
   }
   double work() const override { return 2.0 * static_cast<double>((this->rows.stop - this->rows.start) * columns_); }
   void pass(const Phi<T>& phi, Range own, const Vectors<T>& x, T* out) const override {
-    const Index top = this->rows.start, height = rows_apart<S>(columns_) ? TALL : SHORT;
-    const Index stop = phi.unit_at(own.stop);
-    for (Index a = phi.unit_at(own.start); a < stop;) {
-      const Index b = phi.panel_end(a, stop, height), low = phi.row_of(a) - top, high = phi.row_of(b) - top;
-      dots(M_, columns_, columns_, x.v, x.base + top, x.y + top, low, high);
-      prox_units(phi, x.step, x.y, a, b);
-      add(M_, columns_, columns_, x.y + top, out, low, high);
-      a = b;
-    }
+    const Index top = this->rows.start;
+    this->by_panels(
+        phi, own, x, rows_apart<S>(columns_) ? TALL : SHORT,
+        [&](Index low, Index high) { dots(M_, columns_, columns_, x.v, x.base + top, x.y + top, low - top, high - top); },
+        [&](Index low, Index high) { add(M_, columns_, columns_, x.y + top, out, low - top, high - top); });
   }
 
  private:
@@ -49,16 +45,16 @@ class DenseColumns final : public RowMap<T> {
   }
   double work() const override { return 2.0 * static_cast<double>(height_ * columns_); }
   void pass(const Phi<T>& phi, Range own, const Vectors<T>& x, T* out) const override {
-    const Index panel = panel_height(columns_), stop = phi.unit_at(own.stop);
-    for (Index a = phi.unit_at(own.start); a < stop;) {
-      const Index b = phi.panel_end(a, stop, panel), low = phi.row_of(a), width = phi.row_of(b) - low;
-      const S* part = transpose_ + (low - this->rows.start);
-      std::copy(x.base + low, x.base + low + width, x.y + low);
-      add(part, height_, width, x.v, x.y + low, 0, columns_);
-      prox_units(phi, x.step, x.y, a, b);
-      dots(part, height_, width, x.y + low, out, out, 0, columns_);
-      a = b;
-    }
+    const Index top = this->rows.start;
+    this->by_panels(
+        phi, own, x, panel_height(columns_),
+        [&](Index low, Index high) {
+          std::copy(x.base + low, x.base + high, x.y + low);
+          add(transpose_ + (low - top), height_, high - low, x.v, x.y + low, 0, columns_);
+        },
+        [&](Index low, Index high) {
+          dots(transpose_ + (low - top), height_, high - low, x.y + low, out, out, 0, columns_);
+        });
   }
 
  private:
@@ -94,6 +90,7 @@ class DenseStrips final : public DualStep<T> {
     const Range own = this->own_columns(rank), mine = this->row_ranges[rank][0];
     const Index width = own.stop - own.start, rows = this->rows;
     if (phase == 0) {
+      if (!x.forward) return;
       T* sum = part(rank, x.turn);
       if (!x.has_product && transposed_) {
         std::fill(sum, sum + rows, T(0));
@@ -107,14 +104,9 @@ class DenseStrips final : public DualStep<T> {
       entry_by_entry(sum, mine.start, mine.stop, [&](auto at) { return at(sum) + at(x.base); });
       return;
     }
-    T* y = whole_[rank].data();
-    std::copy(part(0, x.turn), part(0, x.turn) + rows, y);
-    for (int t = 1; t < this->threads; ++t) {
-      const T* sum = part(t, x.turn);
-      for (Index i = 0; i < rows; ++i) y[i] += sum[i];
-    }
-    prox_units(this->phi, x.step, y, 0, this->phi.units());
-    std::copy(y + mine.start, y + mine.stop, x.y + mine.start);
+    const T* y = x.forward ? summed(rank, x) : x.y;
+    if (x.forward) std::copy(y + mine.start, y + mine.stop, x.y + mine.start);
+    if (!x.backward) return;
     if (transposed_) {
       by_columns(y, own, x, part(rank, x.turn + 1));
     } else {
@@ -126,6 +118,18 @@ class DenseStrips final : public DualStep<T> {
  private:
   // A thread may write its next sum while others still read this one, but not the one after: they meet in between.
   T* part(int rank, unsigned turn) { return sums_[2 * rank + turn % 2].data(); }
+
+  // All of y, from everyone's sums.
+  const T* summed(int rank, const Vectors<T>& x) {
+    T* y = whole_[rank].data();
+    std::copy(part(0, x.turn), part(0, x.turn) + this->rows, y);
+    for (int t = 1; t < this->threads; ++t) {
+      const T* sum = part(t, x.turn);
+      for (Index i = 0; i < this->rows; ++i) y[i] += sum[i];
+    }
+    prox_units(this->phi, x.step, y, 0, this->phi.units());
+    return y;
+  }
 
   // Panels are counted from the last column, so they are the same with one product and with both.
   Index panel_start(Range own, Index stop) const {

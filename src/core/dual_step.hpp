@@ -111,6 +111,8 @@ struct Vectors {
   T* y;
   T* out;
   unsigned turn;  // counts the calls with this map, the same on every thread
+  // Without `backward`, the phases only make y; without `forward`, they only make out, of a y that stands there already.
+  bool forward = true, backward = true;
   // For a map that goes panel by panel, so these find it near; may be null.
   const Entrywise* before_rows = nullptr;    // in the first phase, before a panel's base is read
   const Entrywise* after_rows = nullptr;     // and when its y is known
@@ -137,6 +139,7 @@ class DualStep {
   virtual bool carries_rows() const { return false; }
   virtual bool carries_columns() const { return false; }
   virtual bool continues() const { return false; }  // with the next product Mv while a panel of columns is near
+  virtual bool calls_python() const { return false; }  // in a phase in which the first thread works alone, and may throw
   virtual void run(int phase, int rank, const Vectors<T>& vectors) = 0;
   virtual double work() const = 0;  // multiplications
 
@@ -165,11 +168,27 @@ class RowMap {
   explicit RowMap(Range rows) : rows(rows) {}
   virtual ~RowMap() = default;
   virtual Ends share(const Phi<T>& phi, int threads) const = 0;
-  // y = prox(base + Mv) in the rows start … stop − 1, and out += Mᵀy over them.
+  // y = prox(base + Mv) in a thread's own rows, and out += Mᵀy over them.
   virtual void pass(const Phi<T>& phi, Range own, const Vectors<T>& vectors, T* out) const = 0;
   virtual double work() const = 0;
 
   const Range rows;  // within y
+
+ protected:
+  // Panel by panel: `forward` sets y = base + Mv in the rows low … high − 1, and `backward` adds Mᵀy over them.
+  template <class Forward, class Backward>
+  static void by_panels(const Phi<T>& phi, Range own, const Vectors<T>& x, Index height, Forward forward, Backward backward) {
+    const Index stop = phi.unit_at(own.stop);
+    for (Index a = phi.unit_at(own.start), b; a < stop; a = b) {
+      b = phi.panel_end(a, stop, height);
+      const Index low = phi.row_of(a), high = phi.row_of(b);
+      if (x.forward) {
+        forward(low, high);
+        prox_units(phi, x.step, x.y, a, b);
+      }
+      if (x.backward) backward(low, high);
+    }
+  }
 };
 
 // Each thread has its own rows, and a sum over them of the length of x; the first thread's stands in the result.
@@ -202,12 +221,13 @@ class ByRows final : public DualStep<T> {
   void run(int phase, int rank, const Vectors<T>& vectors) override {
     if (phase == 0) {
       T* out = rank == 0 ? vectors.out : parts_[rank - 1].data();
-      std::fill(out, out + this->columns, T(0));
+      if (vectors.backward) std::fill(out, out + this->columns, T(0));
       for (std::size_t k = 0; k < maps_.size(); ++k) {
         maps_[k]->pass(this->phi, this->row_ranges[rank][k], vectors, out);
       }
       return;
     }
+    if (!vectors.backward) return;
     const Range own = this->own_columns(rank);
     for (const Buffer<T>& part : parts_) {
       for (Index j = own.start; j < own.stop; ++j) vectors.out[j] += part.data()[j];

@@ -17,6 +17,7 @@ class Gradient {
   virtual bool writes_anywhere() const { return false; }  // in the first phase, not only a thread's own columns
   virtual bool exchanges_scratch() const { return false; }  // later phases read what other threads noted in the first
   virtual void run(int phase, int rank, const T* x, T* out, unsigned turn) = 0;
+  virtual bool calls_python() const { return false; }  // as a dual step may
   virtual bool is_entrywise() const { return false; }                // then `entries` is all of it
   virtual void entries(const T* /*x*/, T* /*out*/, Range) const {}
   virtual double work() const { return 0; }
@@ -64,9 +65,8 @@ template <class T>
 struct Terms {
   std::unique_ptr<DualStep<T>> loss_of_Ax;  // the loss's derivative stands in the place of its prox
   const T* base = nullptr;                  // added to Ax before the loss: −d, or 0
-  Phi<T> loss_of_x;                         // the loss of x itself: KEEP, LOGISTIC or HUBER
+  Slope<T> loss_of_x;                       // the loss of x itself
   const T* shift = nullptr;                 // added to x before that loss
-  bool has_loss_of_x = false;
   T ridge = 0;                      // H = ridge·I
   const T* diagonal = nullptr;      // H = diag(diagonal)
   std::unique_ptr<Rows<T>> matrix;  // H
@@ -87,6 +87,7 @@ class TermsGradient final : public Gradient<T> {
   bool reads_all_x() const override { return f_.matrix || (f_.loss_of_Ax && f_.loss_of_Ax->reads_all_v()); }
   bool writes_anywhere() const override { return f_.loss_of_Ax && f_.loss_of_Ax->writes_all_out(); }
   bool exchanges_scratch() const override { return f_.loss_of_Ax && f_.loss_of_Ax->exchanges_scratch(); }
+  bool calls_python() const override { return f_.loss_of_Ax && f_.loss_of_Ax->calls_python(); }
   double work() const override {
     return static_cast<double>(size_) + (f_.loss_of_Ax ? f_.loss_of_Ax->work() : 0) + (f_.matrix ? f_.matrix->work() : 0);
   }
@@ -122,13 +123,13 @@ class TermsGradient final : public Gradient<T> {
   void add_piece(const T* x, const T* base, T* out, Range piece) const {
     const Index start = piece.start, stop = piece.stop;
     const T ridge = f_.ridge, *diagonal = f_.diagonal;
-    const Phi<T>& table = f_.loss_of_x;
-    if (f_.has_loss_of_x && !base && !diagonal && !f_.shift && table.one_lower && table.code[0] == HUBER) {
-      const T e = table.lower[0];  // all of a PseudoHuber in one loop
+    const Slope<T>& slope = f_.loss_of_x;
+    if (slope.loss == Loss::PSEUDO_HUBER && !base && !diagonal && !f_.shift && slope.one_parameter) {
+      const T e = slope.parameter[0];  // all of a PseudoHuber in one loop
       for (Index j = start; j < stop; ++j) out[j] = huber_slope(e, x[j]) + ridge * x[j];
       return;
     }
-    if (f_.has_loss_of_x) {
+    if (slope.loss != Loss::NONE) {
       loss(x, base, out, piece);
       base = out;
     }
@@ -156,9 +157,9 @@ class TermsGradient final : public Gradient<T> {
     } else {
       std::copy(x + start, x + piece.stop, slopes);
     }
-    Phi<T> table = f_.loss_of_x;
-    if (!table.one_lower) table.lower += start;
-    prox_units(table, T(1), slopes, 0, count);
+    Slope<T> slope = f_.loss_of_x;
+    if (!slope.one_parameter) slope.parameter += start;
+    slope(slopes, 0, count);
     if (base) {
       const T* from = base + start;
       entry_by_entry(out + start, 0, count, [&](auto at) { return at(from) + at(slopes); });
@@ -190,6 +191,7 @@ class SeparableGradient final : public Gradient<T> {
     }
     ends_.assign(threads + 1, static_cast<Index>(parts_.size()));
     ends_[0] = 0;
+    if (calls_python()) return;  // the first thread has all
     int t = 1;
     for (std::size_t i = 0; i < parts_.size() && t < threads; ++i) {
       before += parts_[i]->work();
@@ -198,6 +200,9 @@ class SeparableGradient final : public Gradient<T> {
   }
   bool reads_all_x() const override { return threads_ > 1; }
   bool writes_anywhere() const override { return threads_ > 1; }
+  bool calls_python() const override {
+    return std::any_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->calls_python(); });
+  }
   double work() const override {
     double sum = 0;
     for (const auto& part : parts_) sum += part->work();

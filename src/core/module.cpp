@@ -13,6 +13,7 @@
 
 #include "arrays.hpp"
 #include "blocks/bind.hpp"
+#include "called_step.hpp"
 #include "certificate.hpp"
 #include "checks.hpp"
 #include "dense_steps.hpp"
@@ -45,17 +46,58 @@ Phi<T> make_phi(Keeper& keep, nb::tuple table, Index rows) {
   check("code", code, phi.units());
   check("lower", lower, rows);
   check("upper", upper, rows);
-  phi.code = data_of<std::uint8_t>(code);
+  phi.kind = reinterpret_cast<const Kind*>(data_of<std::uint8_t>(code));  // a Kind is a std::uint8_t
   phi.lower = data_of<T>(lower);
   phi.upper = data_of<T>(upper);
-  phi.one_code = code.size() == 1 && !phi.first;
+  phi.one_kind = code.size() == 1 && !phi.first;
   phi.one_lower = lower.size() == 1 && !phi.first;
   phi.one_upper = upper.size() == 1 && !phi.first;
   for (std::size_t k = 0; k < code.size(); ++k) {
-    require(phi.code[k] < CODES, "phi", "has an unknown code");
-    require(phi.first || (phi.code[k] != BALL && phi.code[k] != SHRINK_BALL), "phi", "has a ball without groups of rows");
+    require(phi.kind[k] < KINDS, "phi", "has an unknown code");
+    require(phi.first || (phi.kind[k] != BALL && phi.kind[k] != SHRINK_BALL), "phi", "has a ball without groups of rows");
   }
   return phi;
+}
+
+// Functions that compute rows of y: called with these rows, which they change, and the step. They are given for the time of
+// a run, since what a user's function refers to may refer to the runner.
+struct Functions {
+  std::size_t count = 0;
+  nb::handle given;  // a tuple, in the order of the tables
+};
+
+// (first row, last row + 1, …) of each call: together all rows of φ that are CALLED.
+template <class T>
+std::vector<Range> make_calls(const Phi<T>& phi, nb::tuple records) {
+  std::vector<Range> calls;
+  Index left = 0, end = 0;  // rows that nobody computes, and the end of the rows so far
+  for (Index k = 0; k < (phi.one_kind ? 1 : phi.units()); ++k) {
+    if (phi.kind[k] == CALLED) left += phi.one_kind ? phi.rows : phi.row_of(k + 1) - phi.row_of(k);
+  }
+  for (nb::handle item : records) {
+    const nb::tuple record = record_of(item, "a call", 2);
+    const Range rows{length_of(record[0], "the first row of a call"), length_of(record[1], "the end of a call")};
+    require(end <= rows.start && rows.start < rows.stop && rows.stop <= phi.rows, "phi", "calls for rows out of their order");
+    calls.push_back(rows);
+    end = rows.stop, left -= rows.stop - rows.start;
+  }
+  require(left == 0, "phi", "has other rows that are called than rows with a call");
+  return calls;
+}
+
+template <class T>
+std::unique_ptr<DualStep<T>> with_calls(std::unique_ptr<DualStep<T>> inner, Functions& functions, std::vector<Range> calls) {
+  if (calls.empty()) return inner;
+  const std::size_t first = functions.count;
+  functions.count += calls.size();
+  const auto call = [&functions, first, calls = std::move(calls)](T* y, T step) {
+    nb::gil_scoped_acquire held;
+    for (std::size_t k = 0; k < calls.size(); ++k) {
+      const nb::ndarray<nb::numpy, T> rows(y + calls[k].start, {static_cast<std::size_t>(calls[k].stop - calls[k].start)});
+      functions.given[first + k](nb::cast(rows, nb::rv_policy::reference), static_cast<double>(step));
+    }
+  };
+  return std::make_unique<CalledStep<T>>(std::move(inner), call);
 }
 
 // Calls with the matrix as T or, if T is double, as float.
@@ -182,12 +224,9 @@ auto made_of(const Phi<T>& phi, nb::tuple record, Index rows, Call call) {
 }
 
 template <class T>
-std::unique_ptr<DualStep<T>> make_dual_step(Keeper& keep, nb::tuple record, nb::tuple phi_record, Index rows,
-                                            Index columns) {
+std::unique_ptr<DualStep<T>> make_map(Keeper& keep, nb::tuple record, const Phi<T>& phi, Index columns) {
   using Result = std::unique_ptr<DualStep<T>>;
-  require(0 <= rows && rows <= LONGEST, "rows", "is not a number of entries");
-  require(1 <= columns && columns <= LONGEST, "columns", "is not a number of entries, of which there must be some");
-  const Phi<T> phi = make_phi<T>(keep, phi_record, rows);
+  const Index rows = phi.rows;
   const std::string kind = kind_of(record);
   if (kind == "strips") {  // ("strips", array, transposed)
     const bool turned = cast<bool>(record[2], "transposed");
@@ -242,6 +281,15 @@ std::unique_ptr<DualStep<T>> make_dual_step(Keeper& keep, nb::tuple record, nb::
 }
 
 template <class T>
+std::unique_ptr<DualStep<T>> make_dual_step(Keeper& keep, Functions& functions, nb::tuple M, nb::tuple table, Index rows, Index columns) {
+  require(0 <= rows && rows <= LONGEST, "rows", "is not a number of entries");
+  require(1 <= columns && columns <= LONGEST, "columns", "is not a number of entries, of which there must be some");
+  const Phi<T> phi = make_phi<T>(keep, table, rows);
+  auto calls = make_calls(phi, table.size() > 4 ? cast<nb::tuple>(table[4], "calls") : nb::tuple());
+  return with_calls(make_map(keep, M, phi, columns), functions, std::move(calls));
+}
+
+template <class T>
 std::unique_ptr<Rows<T>> make_hessian(Keeper& keep, nb::tuple record, Index size) {
   using Result = std::unique_ptr<Rows<T>>;
   const std::string kind = cast<std::string>(record_of(record, "H", 2)[0], "the kind of H");
@@ -257,17 +305,30 @@ std::unique_ptr<Rows<T>> make_hessian(Keeper& keep, nb::tuple record, Index size
   });
 }
 
-// (size, loss table or None, A record or None, rows of A, base or None, ridge, diagonal or None, H record or None,
-//  −c or None) for one function; a list of such for a separable one.
+// (code, parameter), the parameter one number or one per row; none is read if the loss is called.
 template <class T>
-std::unique_ptr<Gradient<T>> make_gradient(Keeper& keep, nb::handle object, Index columns) {
+Slope<T> make_slope(Keeper& keep, nb::tuple record, Index rows) {
+  Slope<T> slope{loss_of(cast<std::uint8_t>(record[0], "loss"))};
+  require(slope.loss != Loss::NONE, "f", "has a loss that is none");
+  if (slope.loss == Loss::CALLED) return slope;
+  const Array parameter = keep.array(record[1]);
+  slope.one_parameter = parameter.size() == 1;
+  if (!slope.one_parameter) require_size("the parameter of the loss", parameter.size(), rows);
+  slope.parameter = data_of<T>(parameter);
+  return slope;
+}
+
+// (size, loss or None, A record or None, rows of A, base or None, ridge, diagonal or None, H record or None, −c or None)
+// for one function; a list of such for a separable one.
+template <class T>
+std::unique_ptr<Gradient<T>> make_gradient(Keeper& keep, Functions& functions, nb::handle object, Index columns) {
   if (nb::isinstance<nb::list>(object)) {
     std::vector<std::unique_ptr<Gradient<T>>> parts;
     Ends first{0};
     for (nb::handle part : nb::cast<nb::list>(object)) {
       const Index size = length_of(record_of(part, "f", 9)[0], "the size of f");
       require(size <= columns - first.back(), "f", "has more variables than M has columns");
-      parts.push_back(make_gradient<T>(keep, part, size));
+      parts.push_back(make_gradient<T>(keep, functions, part, size));
       first.push_back(first.back() + size);
     }
     require(first.back() == columns, "f", "has fewer variables than M has columns");
@@ -278,23 +339,24 @@ std::unique_ptr<Gradient<T>> make_gradient(Keeper& keep, nb::handle object, Inde
   require(size == columns, "f", "has another number of variables than M has columns");
   Terms<T> terms;
   if (!record[1].is_none()) {
-    const auto table = cast<nb::tuple>(record[1], "the loss of f");
+    const nb::tuple loss = record_of(record[1], "the loss of f", 2);
     if (record[2].is_none()) {
-      terms.has_loss_of_x = true;
-      terms.loss_of_x = make_phi<T>(keep, table, size);
-      // pieces of x are looked up in it as if they were all of x
-      require(terms.loss_of_x.one_code && terms.loss_of_x.code[0] != CLIP && terms.loss_of_x.code[0] != SHRINK, "f",
-              "has a loss of x that is none");
+      terms.loss_of_x = make_slope<T>(keep, loss, size);
+      require(terms.loss_of_x.loss != Loss::CALLED, "f", "has a loss that is called, but no A");
       terms.shift = keep.vector_or_null<T>(record[4], size, "d");
     } else {
       const auto A = cast<nb::tuple>(record[2], "A");
       const std::string kind = kind_of(A);
       // others cut x where they want to
-      require(kind == "dense" || kind == "csr" || kind == "stacked" || kind == "strips", "A",
-              "must be dense, csr, stacked or strips");
-      const Index rows = length_of(record[3], "the rows of A");
-      terms.loss_of_Ax = make_dual_step<T>(keep, A, table, rows, size);
-      terms.base = keep.vector<T>(record[4], rows, "d");
+      require(kind == "dense" || kind == "csr" || kind == "stacked" || kind == "strips" || kind == "identity", "A",
+              "must be dense, csr, stacked, strips or an identity");
+      Phi<T> slopes;
+      slopes.rows = length_of(record[3], "the rows of A");
+      slopes.slope = make_slope<T>(keep, loss, slopes.rows);
+      std::vector<Range> calls;
+      if (slopes.slope.loss == Loss::CALLED) calls.push_back({0, slopes.rows});
+      terms.loss_of_Ax = with_calls(make_map(keep, A, slopes, size), functions, std::move(calls));
+      terms.base = keep.vector<T>(record[4], slopes.rows, "d");
     }
   }
   terms.ridge = cast<T>(record[5], "ridge");
@@ -341,7 +403,8 @@ template <class T>
 class PythonRunner {
  public:
   PythonRunner(nb::tuple program, nb::tuple M, nb::tuple phi, nb::object f, Index rows, Index columns)
-      : runner_(make_program(program), make_dual_step<T>(keep_, M, phi, rows, columns), make_gradient<T>(keep_, f, columns)) {}
+      : runner_{make_program(program), make_dual_step<T>(keep_, functions_, M, phi, rows, columns),
+                make_gradient<T>(keep_, functions_, f, columns)} {}
 
   void use(nb::tuple program) {
     Program made = make_program(program);
@@ -357,8 +420,9 @@ class PythonRunner {
     require_size("the vector", to.size(), runner_.size(known(reg)));
     std::copy(runner_.data(reg), runner_.data(reg) + to.size(), to.data());
   }
-  Index run(Index steps, int threads, double seconds) {
+  Index run(Index steps, int threads, double seconds, nb::tuple functions) {
     require(steps >= 0, "steps", "must be at least 0");
+    require(functions.size() == functions_.count, "functions", "must be one for each call");
     threads_of(threads);
     bool interrupted = false;
     const Watch watch{after(seconds), [&] {
@@ -369,10 +433,12 @@ class PythonRunner {
     {
       nb::gil_scoped_release released;
       std::lock_guard<std::mutex> alone(mutex_);  // the registers serve one call at a time
+      functions_.given = functions;
       done = runner_.run(steps, threads, watch);
     }
     taken_ = done;  // only with Python's lock: another thread may be running this too
     if (interrupted) throw nb::python_error();
+    if (runner_.thrown) std::rethrow_exception(std::exchange(runner_.thrown, nullptr));
     return done;
   }
   Index taken() const { return taken_; }
@@ -385,6 +451,7 @@ class PythonRunner {
   }
 
   Keeper keep_;
+  Functions functions_;
   Runner<T> runner_;
   std::mutex mutex_;
   Index taken_ = 0;  // steps of the last run: known after a Ctrl-C too
@@ -398,33 +465,46 @@ class PythonDualStep {
   using Result = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
   PythonDualStep(nb::tuple M, nb::tuple phi, Index rows, Index columns)
-      : map_(make_dual_step<T>(keep_, M, phi, rows, columns)) {}
+      : map_(make_dual_step<T>(keep_, functions_, M, phi, rows, columns)) {}
 
-  void run(Vector v, Vector base, T step, Result y, Result out, int threads) {
+  void run(Vector v, Vector base, T step, Result y, Result out, int threads, nb::tuple functions) {
+    require(functions.size() == functions_.count, "functions", "must be one for each call");
     require_size("v", v.size(), map_->columns);
     require_size("base", base.size(), map_->rows);
     require_size("y", y.size(), map_->rows);
     require_size("out", out.size(), map_->columns);
     threads_of(threads);
     const Vectors<T> vectors{v.data(), base.data(), step, y.data(), out.data(), 0};
-    nb::gil_scoped_release released;
-    std::lock_guard<std::mutex> alone(mutex_);
-    if (map_->threads != threads) map_->share(threads, nullptr);
-    Team team(threads);
-    const auto phases = [&](int rank) {
-      for (int phase = 0; phase < map_->phases(); ++phase) {
-        if (phase > 0 && threads > 1) team.meet(rank);
-        map_->run(phase, rank, vectors);
+    std::exception_ptr thrown;
+    {
+      nb::gil_scoped_release released;
+      std::lock_guard<std::mutex> alone(mutex_);
+      functions_.given = functions;
+      if (map_->threads != threads) map_->share(threads, nullptr);
+      Team team(threads);
+      const auto phases = [&](int rank) {
+        for (int phase = 0; phase < map_->phases(); ++phase) {
+          if (phase > 0 && map_->threads > 1 && !team.meet(rank)) return;
+          try {
+            map_->run(phase, rank, vectors);
+          } catch (...) {  // a call of Python, by the first thread; the others wait for the next phase
+            thrown = std::current_exception();
+            return team.halt();
+          }
+        }
+      };
+      if (threads == 1 || !Pool::instance().run(threads, phases)) {
+        if (map_->threads != 1) map_->share(1, nullptr);
+        phases(0);
       }
-    };
-    if (threads > 1 && Pool::instance().run(threads, phases)) return;
-    if (map_->threads != 1) map_->share(1, nullptr);
-    for (int phase = 0; phase < map_->phases(); ++phase) map_->run(phase, 0, vectors);
+    }
+    if (thrown) std::rethrow_exception(thrown);
   }
   double work() const { return map_->work(); }
 
  private:
   Keeper keep_;
+  Functions functions_;
   std::unique_ptr<DualStep<T>> map_;
   std::mutex mutex_;
 };
@@ -436,13 +516,13 @@ void bind(nb::module_& module, const char* runner, const char* dual_step) {
       .def("use", &PythonRunner<T>::use)
       .def("set", &PythonRunner<T>::set)
       .def("get", &PythonRunner<T>::get, nb::arg(), nb::arg().noconvert())  // a converted copy would be written
-      .def("run", &PythonRunner<T>::run)
+      .def("run", &PythonRunner<T>::run, nb::arg(), nb::arg(), nb::arg(), nb::arg() = nb::tuple())
       .def_prop_ro("taken", &PythonRunner<T>::taken)
       .def_prop_ro("work", &PythonRunner<T>::work);
   nb::class_<PythonDualStep<T>>(module, dual_step)
       .def(nb::init<nb::tuple, nb::tuple, Index, Index>())
       .def("run", &PythonDualStep<T>::run, nb::arg(), nb::arg(), nb::arg(), nb::arg().noconvert(),
-           nb::arg().noconvert(), nb::arg())
+           nb::arg().noconvert(), nb::arg(), nb::arg() = nb::tuple())
       .def_prop_ro("work", &PythonDualStep<T>::work);
 }
 
@@ -474,6 +554,8 @@ std::vector<double> rows_of_certificate(nb::tuple table, std::vector<Array> vect
   Keeper keep;
   const auto rows = static_cast<Index>(vectors.at(0).size());
   const Phi<double> phi = make_phi<double>(keep, table, rows);
+  require(!phi.first, "phi", "has groups of rows");
+  for (Index i = 0; i < (phi.one_kind ? 1 : rows); ++i) require(phi.kind[i] <= SHRINK, "phi", "is no sum over its rows");
   const auto at = data_of_all(vectors, rows);
   nb::gil_scoped_release released;
   const auto s = certify_rows(phi, {at.at(0), at.at(1), at.at(2), at.at(3), at.at(4), at.at(5)});

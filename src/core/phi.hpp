@@ -1,24 +1,24 @@
-// φ row by row, or group of rows by group: the prox that turns base + Mv into y. A loss's derivative has a place in the
-// same table, since the gradient of Σ ℓ(aᵢᵀx) is a dual step with A.
+// φ row by row, or group of rows by group: the prox that turns base + Mv into y. The derivative of a loss may stand in its
+// place, since the gradient of Σ ℓ(aᵢᵀx) is a dual step with A.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 
+#include "loss.hpp"
 #include "vec.hpp"
 
 namespace dapd {
 
-enum Code : std::uint8_t {  // the same numbers as in kinds/lowered.py
+enum Kind : std::uint8_t {  // the same numbers as in kinds/lowered.py
   KEEP,         // y = u
   CLIP,         // y = u, clipped to [lower, upper]
   SHRINK,       // y = u − clip(u, step·lower, step·upper)
-  LOGISTIC,     // the derivative of log(1 + exp(−lower·u))
-  HUBER,        // the derivative of √(u² + lower²)
   BALL,         // a group's projection onto the ball of radius lower
   SHRINK_BALL,  // u minus its projection onto the ball of radius step·lower
-  CODES         // how many there are
+  CALLED,       // y = u, from which Python computes y
+  KINDS         // how many there are
 };
 
 // Units are rows, or groups of rows if `first` is given: group k has the rows first[k] … first[k + 1] − 1.
@@ -27,9 +27,10 @@ struct Phi {
   Index rows = 0;
   const std::int64_t* first = nullptr;
   Index groups = 0;
-  const std::uint8_t* code = nullptr;  // one per unit, or one for all rows
+  const Kind* kind = nullptr;  // one per unit, or one for all rows
   const T *lower = nullptr, *upper = nullptr;  // one per row (a radius stands at its group's first row), or one for all
-  bool one_code = true, one_lower = true, one_upper = true;
+  bool one_kind = true, one_lower = true, one_upper = true;
+  Slope<T> slope;  // instead of a prox, if it has a loss
 
   Index units() const { return first ? groups : rows; }
   Index row_of(Index unit) const { return first ? static_cast<Index>(first[unit]) : unit; }
@@ -55,33 +56,19 @@ inline T shrunk(T u, T low, T high) {
   return u > high ? u - high : (u < low ? u - low : (u == u ? T{} : u));
 }
 
+// Rows of no other kind: KEEP and CALLED leave u, and balls are of groups.
 template <class T>
-inline T logistic_slope(T label, T u) {
-  return T(-0.5) * label * (T(1) - std::tanh(T(0.5) * label * u));  // −label/(1 + exp(label·u)) without overflow
-}
-
-template <class T>
-inline T huber_slope(T e, T u) {
-  return u / std::sqrt(u * u + e * e);
-}
-
-template <class T>
-inline T prox_row(std::uint8_t code, T u, T lower, T upper, T step) {
-  switch (code) {
-    case CLIP: return clipped(u, lower, upper);
-    case SHRINK: return shrunk(u, step * lower, step * upper);
-    case LOGISTIC: return logistic_slope(lower, u);
-    case HUBER: return huber_slope(lower, u);
-    default: return u;  // KEEP: other codes are refused when a table is made
-  }
+inline T prox_row(Kind kind, T u, T lower, T upper, T step) {
+  if (kind == CLIP) return clipped(u, lower, upper);
+  return kind == SHRINK ? shrunk(u, step * lower, step * upper) : u;
 }
 
 template <class T>
 void prox_group(const Phi<T>& phi, T step, T* y, Index k) {
   const Index start = static_cast<Index>(phi.first[k]), stop = static_cast<Index>(phi.first[k + 1]);
-  const std::uint8_t code = phi.code[k];
-  if (code != BALL && code != SHRINK_BALL) {
-    for (Index i = start; i < stop; ++i) y[i] = prox_row(code, y[i], phi.lower[i], phi.upper[i], step);
+  const Kind kind = phi.kind[k];
+  if (kind != BALL && kind != SHRINK_BALL) {
+    for (Index i = start; i < stop; ++i) y[i] = prox_row(kind, y[i], phi.lower[i], phi.upper[i], step);
     return;
   }
   Vec<T> squares{};  // the compiler would add one entry after the other
@@ -90,12 +77,12 @@ void prox_group(const Phi<T>& phi, T step, T* y, Index k) {
   T square = total<T>(squares);
   for (; at < stop; ++at) square += y[at] * y[at];
   const T norm = std::sqrt(square), radius = phi.lower[start];
-  const T scale = code == BALL ? radius / std::max(norm, radius) : T(1) - step * radius / std::max(norm, step * radius);
+  const T scale = kind == BALL ? radius / std::max(norm, radius) : T(1) - step * radius / std::max(norm, step * radius);
   for (Index i = start; i < stop; ++i) y[i] *= scale;
 }
 
 // CLIP or SHRINK in rows with bounds of their own, or with one for all.
-template <std::uint8_t code, bool one_lower, bool one_upper, class T>
+template <Kind kind, bool one_lower, bool one_upper, class T>
 void prox_between(const T* lower, const T* upper, T step, T* y, Index start, Index stop) {
   entry_by_entry(y, start, stop, [&](auto at) {
     const auto u = at(y);
@@ -103,74 +90,59 @@ void prox_between(const T* lower, const T* upper, T step, T* y, Index start, Ind
     Entries low, high;
     if constexpr (one_lower) low = Entries{} + lower[0]; else low = at(lower);
     if constexpr (one_upper) high = Entries{} + upper[0]; else high = at(upper);
-    if constexpr (code == CLIP) return clipped(u, low, high);
-    if constexpr (code == SHRINK) return shrunk(u, low * step, high * step);
+    if constexpr (kind == CLIP) return clipped(u, low, high);
+    if constexpr (kind == SHRINK) return shrunk(u, low * step, high * step);
   });
 }
 
-template <std::uint8_t code, class T>
+template <Kind kind, class T>
 void prox_between(const Phi<T>& phi, T step, T* y, Index start, Index stop) {
   const T *lower = phi.lower, *upper = phi.upper;
   if (phi.one_lower) {
-    phi.one_upper ? prox_between<code, true, true>(lower, upper, step, y, start, stop)
-                  : prox_between<code, true, false>(lower, upper, step, y, start, stop);
+    phi.one_upper ? prox_between<kind, true, true>(lower, upper, step, y, start, stop)
+                  : prox_between<kind, true, false>(lower, upper, step, y, start, stop);
   } else {
-    phi.one_upper ? prox_between<code, false, true>(lower, upper, step, y, start, stop)
-                  : prox_between<code, false, false>(lower, upper, step, y, start, stop);
+    phi.one_upper ? prox_between<kind, false, true>(lower, upper, step, y, start, stop)
+                  : prox_between<kind, false, false>(lower, upper, step, y, start, stop);
   }
 }
 
-// The prox of rows that have one code.
+// The prox of rows of one kind that is none of groups.
 template <class T>
-void prox_rows(const Phi<T>& phi, std::uint8_t code, T step, T* y, Index start, Index stop) {
-  const T* lower = phi.lower;
-  const bool one_lower = phi.one_lower;
-  switch (code) {
-    case KEEP: return;
-    case CLIP: return prox_between<CLIP>(phi, step, y, start, stop);
-    case SHRINK: return prox_between<SHRINK>(phi, step, y, start, stop);
-    case LOGISTIC:
-      for (Index i = start; i < stop; ++i) y[i] = logistic_slope(lower[one_lower ? 0 : i], y[i]);
-      return;
-    case HUBER:
-      if (one_lower) {
-        const T e = lower[0];
-        for (Index i = start; i < stop; ++i) y[i] = huber_slope(e, y[i]);
-      } else {
-        for (Index i = start; i < stop; ++i) y[i] = huber_slope(lower[i], y[i]);
-      }
-      return;
-    default: return;  // refused when a table is made
-  }
+void prox_rows(const Phi<T>& phi, Kind kind, T step, T* y, Index start, Index stop) {
+  if (kind == CLIP) prox_between<CLIP>(phi, step, y, start, stop);
+  if (kind == SHRINK) prox_between<SHRINK>(phi, step, y, start, stop);
 }
 
-// The end of the rows from `start` on that have the same code.
-inline Index same_code(const std::uint8_t* code, Index start, Index stop) {
+// The end of the rows from `start` on that are of the same kind.
+inline Index same_kind(const Kind* kind, Index start, Index stop) {
   constexpr Index WORD = 8;
-  const std::uint64_t all = 0x0101010101010101u * code[start];
+  const std::uint64_t all = 0x0101010101010101u * kind[start];
   Index end = start + 1;
   for (std::uint64_t word; end + WORD <= stop; end += WORD) {
-    std::memcpy(&word, code + end, sizeof word);
+    std::memcpy(&word, kind + end, sizeof word);
     if (word != all) break;
   }
-  while (end < stop && code[end] == code[start]) ++end;
+  while (end < stop && kind[end] == kind[start]) ++end;
   return end;
 }
 
 // The prox of the units start … stop − 1, in place.
 template <class T>
 void prox_units(const Phi<T>& phi, T step, T* y, Index start, Index stop) {
-  if (phi.first) {
+  if (phi.slope.loss != Loss::NONE) {
+    phi.slope(y, start, stop);
+  } else if (phi.first) {
     for (Index k = start; k < stop; ++k) prox_group(phi, step, y, k);
-  } else if (phi.one_code) {
-    prox_rows(phi, phi.code[0], step, y, start, stop);
+  } else if (phi.one_kind) {
+    prox_rows(phi, phi.kind[0], step, y, start, stop);
   } else {
     for (Index i = start, end; i < stop; i = end) {
-      end = same_code(phi.code, i, stop);
+      end = same_kind(phi.kind, i, stop);
       if (end > i + 1) {
-        prox_rows(phi, phi.code[i], step, y, i, end);
+        prox_rows(phi, phi.kind[i], step, y, i, end);
       } else {
-        y[i] = prox_row(phi.code[i], y[i], phi.lower[phi.one_lower ? 0 : i], phi.upper[phi.one_upper ? 0 : i], step);
+        y[i] = prox_row(phi.kind[i], y[i], phi.lower[phi.one_lower ? 0 : i], phi.upper[phi.one_upper ? 0 : i], step);
       }
     }
   }

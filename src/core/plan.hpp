@@ -2,6 +2,8 @@
 // next step are done at the end of this one, and where threads have to meet.
 #pragma once
 
+#include <limits>
+
 #include "gradient.hpp"
 #include "program.hpp"
 
@@ -66,6 +68,7 @@ class Plan {
 
   // Multiplications from one check to the next, on average.
   double work_per_check() const {
+    if (map_.calls_python() || f_.calls_python()) return std::numeric_limits<double>::infinity();  // for any length of time
     double work = 0, count = 0;
     for (std::size_t k = 0; k < actions.size(); ++k) count += checks_watch(k);
     for (const Instruction& step : program_.instructions) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <optional>
 
@@ -46,8 +47,10 @@ class Runner {
   int registers() const { return static_cast<int>(program_.dual.size()); }
   Index size(int reg) const { return program_.dual[reg] ? map_->rows : map_->columns; }
   double work() const { return map_->work() + f_->work(); }
+  std::exception_ptr thrown;
 
-  // Take steps on so many threads; return how many were completed before the watch said stop.
+  // Take steps on so many threads; return how many were completed before the watch said stop, or before a call of Python
+  // threw: then `thrown` is what.
   Index run(Index steps, int threads, const Watch& watch) {
     if (threads != shared_by_) share(threads);
     if (threads > 1) {
@@ -140,7 +143,9 @@ class Runner {
           break;
         }
         if (action.oracle) {
-          act(action, rank, reg, moment);
+          complete = act(action, rank, reg, moment);
+          if (!complete && team) team->halt();  // the others wait for the next phase
+          if (!complete) break;
         } else {
           for (const Range& part : plan_->is_dual(action) ? own_rows : own_columns) {
             piecewise(action, reg, moment)(part);
@@ -158,7 +163,8 @@ class Runner {
     return {*this, action.after, moment.last ? nullptr : &action.ahead, reg};
   }
 
-  void act(const Action<T>& action, int rank, std::vector<T*>& reg, Moment& moment) {
+  // False if a call of Python throws.
+  bool act(const Action<T>& action, int rank, std::vector<T*>& reg, Moment& moment) try {
     const Instruction& step = *action.oracle;
     const bool dual = step.kind == Instruction::DUAL_STEP;
     unsigned& turn = moment.turns[dual];
@@ -180,6 +186,10 @@ class Runner {
       f_->run(action.phase, rank, reg[step.terms[0].reg], reg[step.out], turn);
     }
     turn += ends;
+    return true;
+  } catch (...) {
+    thrown = std::current_exception();
+    return false;
   }
 
   void operate(const Operations<T>& operations, const std::vector<T*>& reg, Range piece) const {

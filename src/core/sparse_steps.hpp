@@ -58,14 +58,11 @@ class CsrRows final : public RowMap<T> {
   double work() const override { return 2.0 * static_cast<double>(M_.indptr[this->rows.stop - this->rows.start]); }
   void pass(const Phi<T>& phi, Range own, const Vectors<T>& x, T* out) const override {
     constexpr Index PANEL = 256;  // rows
-    const Index top = this->rows.start, stop = phi.unit_at(own.stop);
-    for (Index a = phi.unit_at(own.start); a < stop;) {
-      const Index b = phi.panel_end(a, stop, PANEL), low = phi.row_of(a) - top, high = phi.row_of(b) - top;
-      M_.times(x.v, x.base + top, x.y + top, low, high);
-      prox_units(phi, x.step, x.y, a, b);
-      M_.scatter(x.y + top, out, low, high);
-      a = b;
-    }
+    const Index top = this->rows.start;
+    this->by_panels(
+        phi, own, x, PANEL,
+        [&](Index low, Index high) { M_.times(x.v, x.base + top, x.y + top, low - top, high - top); },
+        [&](Index low, Index high) { M_.scatter(x.y + top, out, low - top, high - top); });
   }
 
  private:
@@ -82,10 +79,16 @@ class IdentityRows final : public RowMap<T> {
   }
   double work() const override { return static_cast<double>(this->rows.stop - this->rows.start); }
   void pass(const Phi<T>& phi, Range own, const Vectors<T>& x, T* out) const override {
+    constexpr Index PANEL = 4096;                  // rows that stay in the nearest cache
     const Index right = left_ - this->rows.start;  // from a row to its column
-    for (Index i = own.start; i < own.stop; ++i) x.y[i] = x.base[i] + x.v[i + right];
-    prox_units(phi, x.step, x.y, phi.unit_at(own.start), phi.unit_at(own.stop));
-    for (Index i = own.start; i < own.stop; ++i) out[i + right] += x.y[i];
+    this->by_panels(
+        phi, own, x, PANEL,
+        [&](Index low, Index high) {
+          for (Index i = low; i < high; ++i) x.y[i] = x.base[i] + x.v[i + right];
+        },
+        [&](Index low, Index high) {
+          for (Index i = low; i < high; ++i) out[i + right] += x.y[i];
+        });
   }
 
  private:

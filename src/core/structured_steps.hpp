@@ -55,17 +55,20 @@ class Kronecker final : public DualStep<T> {
       const Range own = this->row_ranges[rank][0];
       const Index top = own.start / r_, height = own.stop / r_ - top;
       T *y = x.y + own.start, *half = half_.data() + top * s_;
-      std::copy(x.base + own.start, x.base + own.stop, y);
-      if (B_) {
-        multiply(A_ + top * q_, false, q_, x.v, false, s_, half, height, q_, s_, false);
-        multiply(half, false, s_, B_, true, s_, y, height, s_, r_, true);
-      } else {
-        multiply(A_ + top * q_, false, q_, x.v, false, s_, y, height, q_, s_, true);
+      if (x.forward) {
+        std::copy(x.base + own.start, x.base + own.stop, y);
+        if (B_) {
+          multiply(A_ + top * q_, false, q_, x.v, false, s_, half, height, q_, s_, false);
+          multiply(half, false, s_, B_, true, s_, y, height, s_, r_, true);
+        } else {
+          multiply(A_ + top * q_, false, q_, x.v, false, s_, y, height, q_, s_, true);
+        }
+        prox_units(this->phi, x.step, x.y, this->phi.unit_at(own.start), this->phi.unit_at(own.stop));
       }
-      prox_units(this->phi, x.step, x.y, this->phi.unit_at(own.start), this->phi.unit_at(own.stop));
-      if (B_) multiply(y, false, r_, B_, false, s_, half, height, r_, s_, false);
+      if (B_ && x.backward) multiply(y, false, r_, B_, false, s_, half, height, r_, s_, false);
       return;
     }
+    if (!x.backward) return;
     const Index left = this->column_ends[rank] / s_, width = this->column_ends[rank + 1] / s_ - left;
     const T* turned = B_ ? half_.data() : x.y;
     multiply(A_ + left, true, q_, turned, false, s_, x.out + left * s_, width, p_, s_, false);
@@ -117,12 +120,12 @@ class BlockDiagonal final : public DualStep<T> {
     const Range own = this->own_columns(rank);
     std::fill(x.out + own.start, x.out + own.stop, T(0));
     for (Index k = panel_ends_[rank]; k < panel_ends_[rank + 1]; ++k) {
-      for (Index i = panels_[k]; i < panels_[k + 1]; ++i) {
+      for (Index i = panels_[k]; i < panels_[k + 1] && x.forward; ++i) {
         const Index width = column_[i + 1] - column_[i], top = row_[i];
         dots(entries_ + at_[i], width, width, x.v + column_[i], x.base + top, x.y + top, 0, row_[i + 1] - top);
       }
-      prox_units(this->phi, x.step, x.y, units_[k], units_[k + 1]);
-      for (Index i = panels_[k]; i < panels_[k + 1]; ++i) {
+      if (x.forward) prox_units(this->phi, x.step, x.y, units_[k], units_[k + 1]);
+      for (Index i = panels_[k]; i < panels_[k + 1] && x.backward; ++i) {
         const Index width = column_[i + 1] - column_[i], top = row_[i];
         add(entries_ + at_[i], width, width, x.y + top, x.out + column_[i], 0, row_[i + 1] - top);
       }

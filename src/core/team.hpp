@@ -80,7 +80,7 @@ class Pool {
 
   // Call work(0) … work(threads − 1) at the same time; false if another call has the threads.
   bool run(int threads, const std::function<void(int)>& work) {
-    std::unique_lock<std::mutex> mine(busy_, std::try_to_lock);
+    const std::unique_lock<Busy> mine(busy_, std::try_to_lock);
     if (!mine) return false;
     for (const std::uint64_t now = job_.load(std::memory_order_relaxed); workers_ < threads - 1;) {
       std::thread([this, rank = workers_ + 1, now] { serve(rank, now); }).detach();
@@ -103,6 +103,13 @@ class Pool {
   }
 
  private:
+  // A mutex must not be tried by the thread that has it, and Python that a step calls may take steps of another problem.
+  struct Busy {
+    std::atomic<bool> taken{false};
+    bool try_lock() { return !taken.exchange(true, std::memory_order_acquire); }  // acquire: the last call is over
+    void unlock() { taken.store(false, std::memory_order_release); }              // release: the other half
+  };
+
   static constexpr int SPINS = 2000;  // of a thread that waits for the next call, or for the others
 
   void serve(int rank, std::uint64_t seen) {
@@ -122,7 +129,8 @@ class Pool {
     }
   }
 
-  std::mutex busy_, mutex_;
+  Busy busy_;
+  std::mutex mutex_;
   std::condition_variable wake_;
   std::atomic<std::uint64_t> job_{0};
   std::atomic<int> running_{0};

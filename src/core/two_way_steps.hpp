@@ -80,9 +80,9 @@ class TwoWay final : public DualStep<T> {
   }
 
   void run(int phase, int rank, const Vectors<T>& x) override {
-    if (phase == 0) {
+    if (phase == 0 && x.forward) {
       for (std::size_t k = 0; k < parts_.size(); ++k) forward(*parts_[k], this->row_ranges[rank][k], x);
-    } else {
+    } else if (phase == 1 && x.backward) {
       backward(this->own_columns(rank), x);
     }
   }

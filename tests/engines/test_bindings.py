@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 import dapd
 from dapd.core import load, variants
+from dapd.kinds.lowered import BALL
 
 DUAL, PRIMAL = True, False
 COPY = (0, 1, -1, [(0, 1.0)], 0.0)
@@ -65,13 +66,13 @@ WRONG = {
     "an index of tiles": ({"M": ("two-way", csr(indices=(0, 9, 1), kind="tiles"))}, "indices must be those of columns"),
     "parts of M": ({"M": ("stacked", (1, csr((0, 3))), (2, DENSE)), "rows": 2}, "parts with more rows"),
     "identity": ({"M": ("identity", 2, 2)}, "identity has rows beyond the last column"),
-    "groups that overlap": ({"phi": table((0, 2, 1, 2), [5] * 3, [1.0] * 2, [1.0] * 2)}, "first must rise"),
-    "a group beyond the rows": ({"phi": table((0, 3), [5], [1.0] * 2, [1.0] * 2)}, "first must rise"),
+    "groups that overlap": ({"phi": table((0, 2, 1, 2), [BALL] * 3, [1.0] * 2, [1.0] * 2)}, "first must rise"),
+    "a group beyond the rows": ({"phi": table((0, 3), [BALL], [1.0] * 2, [1.0] * 2)}, "first must rise"),
     "codes": ({"phi": table(code=[1, 1, 1])}, "code has another length"),
     "bounds of rows": ({"phi": table(lower=[0.0] * 3)}, "lower has another length"),
-    "a ball of a row": ({"phi": table(code=[5])}, "a ball without groups"),
+    "a ball of a row": ({"phi": table(code=[BALL])}, "a ball without groups"),
     "a group in two parts": (
-        {"M": ("stacked", (1, csr((0, 3))), (1, csr((0, 3)))), "phi": table((0, 2), [5], [1.0] * 2, [1.0] * 2)},
+        {"M": ("stacked", (1, csr((0, 3))), (1, csr((0, 3)))), "phi": table((0, 2), [BALL], [1.0] * 2, [1.0] * 2)},
         "a group with rows in two parts",
     ),
     "a register": ({"steps": [(0, 9, -1, [(0, 1.0)], 0.0)]}, "a wrong combination"),

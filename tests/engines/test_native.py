@@ -7,8 +7,8 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dapd
 from dapd.core import load, variants
-from dapd.engines.native import layout as records
-from dapd.engines.native.layout import fills_vectors, moves_on, scattered
+from dapd.engines.native import maps as records
+from dapd.engines.native.maps import fills_vectors, moves_on, scattered
 from dapd.engines.native.runner import FusedDualStep, NotNative, coupling
 from dapd.operators.base import Operator
 from dapd.operators.scaled import ScaledMap
@@ -465,11 +465,14 @@ class Own(dapd.L1):
         return np.clip(v, -1.0, 1.0)
 
 
-def test_what_only_python_knows_is_refused_by_name():
+def test_a_prox_that_only_python_knows_is_called(core):
     M = np.random.default_rng(0).standard_normal((6, 10))
     for phi in (Own(0.1), dapd.Conjugate(Own(0.1)), dapd.Stack([dapd.Zero(), Own(0.1)], sizes=[3, 3])):
-        with pytest.raises(NotNative, match="prox that is only available in Python"):
-            FusedDualStep(problem_with(M, phi))
+        check(core, M, phi)
+
+
+def test_a_map_that_only_python_knows_is_refused_by_name():
+    M = np.random.default_rng(0).standard_normal((6, 10))
     for form in (
         aslinearoperator(M),
         dapd.ColumnBlocks([M[:, :4], aslinearoperator(M[:, 4:])]),

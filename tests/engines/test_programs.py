@@ -147,12 +147,10 @@ def forms(form):
     """The native engine reads sparse matrices as tiles, sorted rows or runs, or all columns of a dense one at once."""
     with pytest.MonkeyPatch.context() as patch:
         if form == "columns":
-            patch.setattr("dapd.engines.native.layout.PANEL_BYTES", 0)
-        patch.setattr(
-            "dapd.engines.native.layout.scattered", lambda record, shape, threads: form in ("tiles", "sorted")
-        )
-        patch.setattr("dapd.engines.native.layout.fills_vectors", lambda indptr, indices, columns: form == "sorted")
-        patch.setattr("dapd.engines.native.layout.moves_on", lambda indptr, indices: form == "runs")
+            patch.setattr("dapd.engines.native.maps.PANEL_BYTES", 0)
+        patch.setattr("dapd.engines.native.maps.scattered", lambda record, shape, threads: form in ("tiles", "sorted"))
+        patch.setattr("dapd.engines.native.maps.fills_vectors", lambda indptr, indices, columns: form == "sorted")
+        patch.setattr("dapd.engines.native.maps.moves_on", lambda indptr, indices: form == "runs")
         yield
 
 

@@ -14,9 +14,10 @@
 
 namespace dapd {
 
-inline Loss loss_of(std::uint8_t code) {
-  if (code >= LOSSES) throw std::invalid_argument("f has an unknown loss");
-  return static_cast<Loss>(code);
+// A loss that is not called.
+inline Loss own_loss(std::uint8_t code) {
+  require(loss_of(code) != Loss::CALLED, "f", "has a loss that is only available in Python");
+  return loss_of(code);
 }
 
 // (first, rows, stride, at, dense, indptr, indices, values)
@@ -70,7 +71,7 @@ BlockFunctions<T> make_functions(Keeper& keep, nb::handle object, const BlockMat
   const nb::tuple record = record_of(object, "f", 8);
   const Index columns = M.first[M.blocks];
   const std::uint8_t* code = keep.vector<std::uint8_t>(record[0], M.blocks, "loss");
-  for (Index i = 0; i < M.blocks; ++i) loss_of(code[i]);
+  for (Index i = 0; i < M.blocks; ++i) own_loss(code[i]);
   BlockFunctions<T> f;
   f.loss = reinterpret_cast<const Loss*>(code);  // a Loss is a std::uint8_t
   f.e = keep.vector<T>(record[1], M.blocks, "e");
@@ -98,7 +99,7 @@ BlockFunctions<T> make_functions(Keeper& keep, nb::handle object, const BlockMat
 template <class T>
 Coupling<T> make_coupling(Keeper& keep, nb::handle object, const BlockMatrix<T>& M, Index joint_rows) {
   const nb::tuple record = record_of(object, "the joint function", 4);
-  Coupling<T> joint{loss_of(cast<std::uint8_t>(record[0], "loss")), cast<T>(record[1], "e"),
+  Coupling<T> joint{own_loss(cast<std::uint8_t>(record[0], "loss")), cast<T>(record[1], "e"),
                     make_matrix<T>(keep, record[2], "A")};
   require_alike(joint.A, M, "A");
   require_same_rows(joint.A, "A");

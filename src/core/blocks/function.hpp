@@ -1,13 +1,10 @@
 // Gradients of f by blocks: f_i(z) = Σ ℓ(Az; d) + ½zᵀHz − cᵀz, each part of which may be absent.
 #pragma once
 
-#include "../phi.hpp"
+#include "../loss.hpp"
 #include "matrix.hpp"
 
 namespace dapd {
-
-enum class Loss : std::uint8_t { NONE, SQUARE, LOGISTIC, PSEUDO_HUBER };  // the same numbers as in block_tables.py
-inline constexpr std::uint8_t LOSSES = 4;
 
 template <class T>
 struct BlockFunctions {
@@ -27,16 +24,8 @@ void slopes(Loss loss, T e, const T* target, T* __restrict u, Index size) {
   if (target && loss != Loss::LOGISTIC) {
     for (Index k = 0; k < size; ++k) u[k] -= target[k];
   }
-  switch (loss) {
-    case Loss::NONE:
-    case Loss::SQUARE: return;
-    case Loss::LOGISTIC:
-      for (Index k = 0; k < size; ++k) u[k] = logistic_slope(target[k], u[k]);
-      return;
-    case Loss::PSEUDO_HUBER:
-      for (Index k = 0; k < size; ++k) u[k] = huber_slope(e, u[k]);
-      return;
-  }
+  const bool labels = loss == Loss::LOGISTIC;
+  Slope<T>{loss, labels ? target : &e, !labels}(u, 0, size);
 }
 
 // out = ∇f_i(z); `image` is scratch as long as A_i has rows, or z entries.

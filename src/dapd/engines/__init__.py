@@ -14,7 +14,7 @@ from dapd.arguments import near_miss
 from dapd.arrays import on_device
 from dapd.core import variants
 from dapd.engines.native.blocks import BlockRunner
-from dapd.engines.native.layout import FEW
+from dapd.engines.native.maps import FEW
 from dapd.engines.native.runner import FusedDualStep, NativeRunner
 from dapd.engines.protocol import CannotRun, NotNative, Runner
 from dapd.engines.python import PythonRunner

@@ -205,10 +205,11 @@ class Stack(Phi):
         return np.concatenate([np.broadcast_to(part.steps(y, z), y.shape) for part, y, z in pieces])
 
     def _pieces(self, v: Array) -> list[Array]:
-        return [v[piece] for piece in self._places]
+        return [v[piece] for piece in self.places]
 
     @cached_property
-    def _places(self) -> list[slice]:
+    def places(self) -> list[slice]:
+        """The rows of each part."""
         return consecutive(n for n in self.sizes if n is not None)
 
     def _with_steps(self, v: Array, step: Any) -> list[tuple[Phi, Array, Any]]:

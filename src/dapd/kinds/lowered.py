@@ -6,7 +6,7 @@ record of terms (`terms.py`), or one per block. What is not of this kind says No
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from dapd.arrays import Array
 from dapd.operators.base import describes
 
 # What becomes of u = base + Mv in a row, or in a group of rows; src/core/phi.hpp has the same numbers.
-KEEP, CLIP, SHRINK, LOGISTIC, HUBER, BALL, SHRINK_BALL = range(7)
+KEEP, CLIP, SHRINK, BALL, SHRINK_BALL, CALLED = range(6)
 
 HEIGHT = 12  # rows of a group that has no reason to be longer
 NO_GROUPS = np.zeros(0, np.int64)
@@ -48,6 +48,7 @@ class UnitTable(NamedTuple):
     code: Array  # one per unit, or one for all rows
     lower: Array  # one per row, or one for all; a radius stands at its group's first row
     upper: Array
+    calls: tuple[tuple[int, int, Callable[[Array, float], None]], ...] = ()  # for the rows that are CALLED, in order
 
 
 def has_valid_lowering(thing: object, *names: str) -> bool:
@@ -104,10 +105,10 @@ def _heights(length: int) -> Array:
 def _by_rows(pieces: Sequence[tuple[Piece, int]], rows: int, dtype: Any) -> UnitTable:
     if len(pieces) == 1:
         piece = pieces[0][0]
-        bounds = (np.atleast_1d(np.asarray(bound, dtype, order="C")) for bound in (piece.lower, piece.upper))
-        return UnitTable(NO_GROUPS, np.array([piece.code], np.uint8), *bounds)
+        lower, upper = (np.atleast_1d(np.asarray(bound, dtype, order="C")) for bound in (piece.lower, piece.upper))
+        return UnitTable(NO_GROUPS, np.array([piece.code], np.uint8), lower, upper)
     table = UnitTable(NO_GROUPS, np.empty(rows, np.uint8), np.empty(rows, dtype), np.empty(rows, dtype))
     for (piece, _), where in zip(pieces, consecutive(length for _, length in pieces), strict=True):
-        for column, value in zip(table[1:], piece[:3], strict=True):
+        for column, value in zip(table[1:4], piece[:3], strict=True):
             column[where] = value
     return table

@@ -12,13 +12,13 @@ from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.engines.protocol import NotNative
 from dapd.functions import Function
+from dapd.functions.native import LOSS_CODES
 from dapd.functions.terms import Terms
 from dapd.kinds.lowered import has_valid_lowering
 from dapd.operators.columns import split_columns
 
 LINE = 64  # bytes of a cache line
 SHORT_COLUMN = 16  # columns with fewer entries than this are not padded to whole lines
-LOSSES = {None: 0, "square": 1, "logistic": 2, "pseudo-huber": 3}  # the same numbers as in blocks/function.hpp
 
 
 class BlockMatrix(NamedTuple):
@@ -129,7 +129,7 @@ def _part(f: Function, size: int) -> _Part:
     terms = f.lowered() if has_valid_lowering(f, "grad", "block_grad") else None
     if not isinstance(terms, Terms):
         raise NotNative(f"{name} is only available in Python")
-    if terms.loss not in LOSSES:
+    if terms.loss not in LOSS_CODES:
         raise NotNative(f"{name} has the loss {terms.loss!r}, which the native core does not know")
     A = _loss_matrix(terms, name)
     count = size if A is None else A.shape[0]
@@ -140,7 +140,7 @@ def _part(f: Function, size: int) -> _Part:
     _check(name, "c", None if terms.c is None else terms.c.shape, (size,))
     diagonal, H = _hessian(terms, name, size)
     target = None if terms.loss is None else terms.d
-    return _Part(LOSSES[terms.loss], terms.e, diagonal, 0.0 if terms.c is None else terms.c, A, H, target)
+    return _Part(LOSS_CODES[terms.loss], terms.e, diagonal, 0.0 if terms.c is None else terms.c, A, H, target)
 
 
 def _loss_matrix(terms: Terms, name: str) -> Any:

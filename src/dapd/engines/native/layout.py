@@ -1,59 +1,55 @@
-"""M, φ and f as the native core reads them: what they say of themselves, in the layout that is fastest."""
+"""M, φ and f of a problem as the native core reads them: arrays, numbers for kinds and losses, and calls of Python."""
 
 from __future__ import annotations
 
-from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array, is_constant
+from dapd.engines.native.calls import PythonRows, prox_rows, slope_rows
+from dapd.engines.native.maps import FEW, converted, laid_out, matrix, rows_of_matrix
 from dapd.engines.protocol import NotNative
-from dapd.functions.loss_table import LOSS_CODES, loss_table
+from dapd.functions.native import CALLED, LOGISTIC, LOSS_CODES
 from dapd.functions.terms import Terms
-from dapd.kinds.lowered import (
-    BALL,
-    SHRINK_BALL,
-    UnitTable,
-    has_valid_lowering,
-    pieces_of,
-    tabulate,
-)
-from dapd.operators.base import Operator, describes, stored
-from dapd.operators.explicit import as_entries, csr_record, short_indices
-from dapd.operators.scaled import ScaledMap
+from dapd.kinds import lowered
+from dapd.kinds.base import Phi
+from dapd.kinds.composed import Stack
+from dapd.kinds.lowered import BALL, SHRINK_BALL, Piece, Pieces, UnitTable, has_valid_lowering, pieces_of, tabulate
+from dapd.operators.explicit import as_entries, csr_record
+from dapd.operators.stacked import Identity
 from dapd.problem.problem import Problem
-
-FEW = 1 << 15  # entries of a map with structure up to which the core is faster with its matrix than Python without
-OWN = 1 << 20  # bytes of M that a core's own cache keeps from one step to the next
-PANEL_BYTES, PANEL_ROWS = 1 << 19, 64  # bytes of a panel of columns that stay near, and rows that it must have
-LARGE_SPARSE = 1 << 18  # entries of a sparse matrix that are worth another copy
-SHORT_ROW = 8  # entries per row: the processor mispredicts where a row of CSR ends
-WORTH_TILES = 1 << 16  # entries of a wide sparse matrix that is cut into tiles
-THIN, TILED_ROW = 4, 16  # if it has fewer of them per column, and per row
-PATTERN, SAMPLED_ROWS = 1 << 12, 64  # entries from which runs are looked for, in so many rows first
-RUN_LENGTH = 16  # entries of such a run
-NEAR_VECTOR = 100_000  # entries of x and y up to which they stay near: then rows are sorted by their length instead
-LONGEST_SORTED = 64  # entries of such a row
-SORTED_ROWS = 2048  # rows of a panel, as in src/core/sorted_rows.hpp
-AT_ONCE = 8  # rows that a vector has lanes for; its number varies, and this is the usual one
-PADDING = 1.5  # times the entries that may be stored to fill vectors
-SIDE = 1 << 15  # rows of a tile, and of a group that fits into one
-FAR_APART = 1 << 13  # columns from one entry to the next, on average: x is read from far places
 
 
 def coupling(problem: Problem, threads: int, most: int = FEW) -> tuple[tuple[Any, ...], UnitTable]:
     """M and φ as the core reads them; see `matrix`."""
-    phi = problem.phi
-    pieces = pieces_of(phi, problem.rows)
-    if pieces is None:
-        raise NotNative(f"φ = {type(phi).__name__} has a prox that is only available in Python")
-    M, table = matrix(problem.M, problem.dtype, "M", most), tabulate(pieces, problem.dtype)
+    M = matrix(problem.M, problem.dtype, "M", most)
+    table = table_of(problem.phi, problem.rows, problem.dtype)
     tallest = int(np.diff(table.first).max(initial=1))
     if M[0] == "stacked":
         table = cut_between(table, np.cumsum([height for height, _ in M[1:]]))
     return laid_out(M, problem.M.shape, threads, tallest), table
+
+
+def table_of(phi: Phi, rows: int, dtype: Any) -> UnitTable:
+    """φ unit by unit, with calls of Python for the parts that the core does not know."""
+    pieces, calls, end = Pieces(), [], 0
+    for part, size in _parts(phi, rows):
+        known, start, end = pieces_of(part, size), end, end + size
+        if known is None:
+            known = [(Piece(lowered.CALLED), size)]
+            calls.append((start, end, prox_rows(part)))
+        pieces += known
+    return tabulate(pieces, dtype)._replace(calls=tuple(calls))
+
+
+def _parts(phi: Phi, rows: int) -> list[tuple[Phi, int]]:
+    """The parts of φ with their rows, as small as they need be for each to be known or not."""
+    if type(phi) is not Stack or pieces_of(phi, rows) is not None:
+        return [(phi, rows)]
+    sizes = (where.stop - where.start for where in phi.places)
+    return [own for part, size in zip(phi.parts, sizes, strict=True) for own in _parts(part, size)]
 
 
 def cut_between(table: UnitTable, ends: Array) -> UnitTable:
@@ -67,183 +63,46 @@ def cut_between(table: UnitTable, ends: Array) -> UnitTable:
     return table._replace(first=np.union1d(table.first, inside), code=np.insert(table.code, group, table.code[group]))
 
 
-def matrix(M: Operator, dtype: Any, name: str, most: int = FEW) -> tuple[Any, ...]:
-    """The record of a linear map, its entries in the problem's dtype, or in float32 if that is narrower.
+class FunctionRecord(NamedTuple):
+    """What `make_gradient` of src/core/module.cpp reads; any part may be absent."""
 
-    Parts of a map that have no record, or one that does not fit there, become matrices of at most `most` entries.
-    """
-    record = M.lowered() if has_valid_lowering(M, "forward", "adjoint") else None
-    bands = [part for part, _ in M.bands()] if describes(M, "bands", "forward", "adjoint") else [M]
-    if record is None and len(bands) > 1:
-        parts = [_as_rows(part, most) for part in bands]
-        heights = (part.shape[0] for part in bands)
-        record = None if None in parts else ("stacked", *zip(heights, parts, strict=True))
-    elif record is None:
-        record = _as_rows(M, most)
-    if record is None:
-        raise NotNative(_why_not(name, obstacle(M, most), most))
-    return converted(record, dtype)
+    size: int
+    loss: tuple[int, Array | PythonRows] | None = None  # its code, and the parameter of its derivative, or what to call
+    A: tuple[Any, ...] | None = None
+    rows_of_A: int = 0
+    base: Array | None = None  # added to Ax, or to x, before the loss
+    ridge: float = 0.0
+    diagonal: Array | None = None
+    H: tuple[Any, ...] | None = None
+    minus_c: Array | None = None
 
 
-def _as_rows(part: Operator, most: int) -> tuple[Any, ...] | None:
-    """A record of rows that others can stand on; None if there is none."""
-    record = part.lowered() if has_valid_lowering(part, "forward", "adjoint") else None
-    if record is not None and record[0] in ("dense", "csr", "identity"):
-        return record
-    known = f"stored with {most}"
-    if known not in part.memory:
-        part.memory[known] = stored(part, most)
-    made: Operator | None = part.memory[known]
-    return None if made is None else made.lowered()
-
-
-@singledispatch
-def obstacle(M: Operator, most: int) -> Operator:
-    """The part of M that is no matrix of at most `most` entries; M itself if it is not made of others."""
-    return next((obstacle(part, most) for part, _, _ in M.placed_parts() if _as_rows(part, most) is None), M)
-
-
-@obstacle.register
-def _(M: ScaledMap, most: int) -> Operator:
-    return obstacle(M.inner, most)
-
-
-def _why_not(name: str, part: Operator, most: int) -> str:
-    if describes(part, "stored", "forward", "adjoint"):
-        return f"{name} has {part!r}, which the core needs as one matrix here, and it has more than {most:,} entries"
-    return f"{name} has {part!r}, whose products are only available in Python"
-
-
-def converted(record: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
-    """The record with arrays that the core can read beside vectors of this dtype."""
-    exact = record[0] == "kronecker"
-    if record[0] == "csr":
-        record = ("csr", *short_indices(*record[1:3]), *record[3:])
-
-    def fitting(part: Any) -> Any:
-        if isinstance(part, tuple):
-            return converted(part, dtype)
-        if not isinstance(part, np.ndarray) or part.dtype.kind != "f":
-            return part
-        fits = part.dtype == dtype or (part.dtype == np.float32 and not exact)
-        return part if fits else as_entries(part, dtype)
-
-    return tuple(map(fitting, record))
-
-
-def laid_out(record: tuple[Any, ...], shape: tuple[int, int], threads: int, tallest: int = 1) -> tuple[Any, ...]:
-    """The record with the fastest kernel for this matrix; `tallest` is the size of φ's largest group of rows."""
-    rows, columns = shape
-    parts = [part for _, part in record[1:]] if record[0] == "stacked" else [record]
-    if all(part[0] in ("csr", "identity") for part in parts):
-        made = [part if part[0] == "identity" else _two_way(part, columns, threads, tallest) for part in parts]
-        if any(part is not None and part[0] == "tiles" for part in made):  # all parts must cut x at the same places
-            made = [("tiles", *part[1:]) if part is not None and part[0] == "sorted" else part for part in made]
-        if None not in made and any(part[0] == "csr" for part in parts):
-            heights = [height for height, _ in record[1:]] if record[0] == "stacked" else []
-            return "two-way", ("stacked", *zip(heights, made, strict=True)) if heights else made[0]
-    if record[0] == "dense":
-        entries, transposed = record[1:]
-        # exchanging y is cheaper than exchanging x, and M may be read twice if it stays near
-        small = threads > 1 and 2 * rows <= columns and entries.nbytes <= threads * OWN
-        # panels would be too short to read, or too large to stay near
-        flat = transposed and PANEL_ROWS * entries.itemsize * columns > PANEL_BYTES
-        if flat or (small and not transposed):
-            return "strips", entries, transposed
-    return record
-
-
-def _two_way(record: tuple[Any, ...], columns: int, threads: int, tallest: int) -> tuple[Any, ...] | None:
-    """The record in a form that is faster by rows and by columns than CSR is by rows alone; None if there is none."""
-    _, indptr, indices, _ = record
-    if indices.dtype != np.int32:  # more than 2³¹ entries; the core makes these forms from short indices only
-        return None
-    if moves_on(indptr, indices):
-        return "runs", *record[1:]
-    if tallest <= SIDE and scattered(record, (indptr.size - 1, columns), threads):
-        return "sorted" if fills_vectors(indptr, indices, columns) else "tiles", *record[1:]
-    return None
-
-
-def moves_on(indptr: Array, indices: Array) -> bool:
-    """Whether the entries of most rows stand one column to the right of those of the row before."""
-    if indices.size < PATTERN or indptr.size <= SAMPLED_ROWS:
-        return False
-    widths = np.diff(indptr)
-    some = np.linspace(0, widths.size - 2, SAMPLED_ROWS).astype(int)
-    first = indices[np.minimum(indptr[some], indices.size - 1)]
-    following = indices[np.minimum(indptr[some + 1], indices.size - 1)]
-    if np.mean((widths[some] == widths[some + 1]) & (following == first + 1)) < 0.5:
-        return False
-    follows = widths[1:] == widths[:-1]
-    later = np.arange(indptr[1], indices.size)
-    other = later[indices[later] != indices[later - np.repeat(widths[1:], widths[1:])] + 1]
-    follows[np.searchsorted(indptr, other, side="right") - 2] = False
-    diagonals = widths[0] + widths[1:][~follows].sum()
-    return bool(RUN_LENGTH * diagonals <= indices.size)
-
-
-def scattered(record: tuple[Any, ...], shape: tuple[int, int], threads: int) -> bool:
-    """Whether tiles or sorted rows are faster than CSR.
-
-    They are for a large sparse matrix with few entries per row, or far from each other in a long x.
-    """
-    _, _, indices, values = record
-    rows, columns = shape
-    if WORTH_TILES <= values.size < THIN * columns and (threads > 1 or values.size < TILED_ROW * rows):
-        return True
-    if values.size < LARGE_SPARSE:
-        return False
-    if values.size < SHORT_ROW * rows:
-        return True
-    some = np.arange(0, values.size - 1, values.size // LARGE_SPARSE)
-    jumps = np.abs(indices[some + 1].astype(np.int64) - indices[some])
-    return bool(columns * values.itemsize > OWN and jumps.mean() > FAR_APART)
-
-
-def fills_vectors(indptr: Array, indices: Array, columns: int) -> bool:
-    """Whether x and y stay near, and enough rows, and columns, of one length stand close together to fill vectors."""
-    if max(indptr.size, columns) > NEAR_VECTOR:
-        return False
-    for counts in (np.diff(indptr), np.bincount(indices, minlength=columns)):
-        longest = int(counts.max())
-        if longest > LONGEST_SORTED:
-            return False
-        alike = np.bincount(np.arange(counts.size) // SORTED_ROWS * (longest + 1) + counts)
-        filled = -(-alike // AT_ONCE) * AT_ONCE * (np.arange(alike.size) % (longest + 1))
-        if filled.sum() > PADDING * indices.size:
-            return False
-    return True
-
-
-def function(problem: Problem, most: int = FEW) -> Any:
+def function(problem: Problem, most: int = FEW) -> FunctionRecord | list[FunctionRecord]:
     """The record of f as the core reads it: one, or a list with one per block; see `matrix`."""
     f = problem.f
     terms = f.lowered() if has_valid_lowering(f, "grad") else None
     if terms is None:
         raise NotNative(f"f = {type(f).__name__} has a gradient that is only available in Python")
     if isinstance(terms, Terms):
-        return _terms(terms, problem.columns, problem.dtype, most)
+        return _record(terms, problem.columns, problem.dtype, most)
     sizes = (block.stop - block.start for block in problem.blocks or [])
-    return [_terms(part, size, problem.dtype, most) for part, size in zip(terms, sizes, strict=True)]
+    return [_record(part, size, problem.dtype, most) for part, size in zip(terms, sizes, strict=True)]
 
 
-class _Function(NamedTuple):
-    """What `make_gradient` of src/core/module.cpp reads."""
+def calls_of(table: UnitTable, f: FunctionRecord | list[FunctionRecord]) -> tuple[Any, ...]:
+    """All that the core calls, in its order."""
+    losses = [part.loss[1] for part in (f if isinstance(f, list) else [f]) if part.loss and part.loss[0] == CALLED]
+    return *(call for _, _, call in table.calls), *losses
 
-    size: int
-    loss: UnitTable | None
-    A: tuple[Any, ...] | None
-    rows_of_A: int
-    base: Array | None
-    ridge: float
-    diagonal: Array | None
-    H: tuple[Any, ...] | None
-    minus_c: Array | None
+
+def _record(terms: Terms, size: int, dtype: Any, most: int) -> FunctionRecord:
+    _check_terms(terms, size)
+    record = FunctionRecord(size, ridge=terms.ridge, minus_c=None if terms.c is None else -terms.c.astype(dtype))
+    return _with_hessian(_with_loss(record, terms, dtype, most), terms, dtype)
 
 
 def _check_terms(terms: Terms, size: int) -> None:
-    """The same for f."""
+    """Raise if the parts of f do not fit together."""
     rows = size if terms.A is None else terms.A.shape[0]
     shapes = {
         "A": (None if terms.A is None else terms.A.shape, (rows, size)),
@@ -258,34 +117,39 @@ def _check_terms(terms: Terms, size: int) -> None:
         raise ValueError("f.lowered() has a logistic loss without labels")
 
 
-def _terms(terms: Terms, size: int, dtype: Any, most: int) -> _Function:
-    _check_terms(terms, size)
-    loss, base, A, rows = None, None, None, 0
-    if terms.loss is not None:
-        if terms.loss not in LOSS_CODES:
-            raise NotNative(f"f has the loss {terms.loss!r}, which the core does not know")
-        loss, base = loss_table(terms, dtype)
-        if terms.A is not None:
-            rows = terms.A.shape[0]
-            A = matrix(terms.A, dtype, "A", most)
-            if A[0] not in ("dense", "csr", "stacked"):
-                rows_of_A = _as_rows(terms.A, most)
-                if rows_of_A is None or rows_of_A[0] == "identity":
-                    raise NotNative(_why_not("A", terms.A, most))
-                A = converted(rows_of_A, dtype)
-            A = laid_out(A, terms.A.shape, 1) if A[0] == "dense" else A  # others are cut where the caller has cut x
-            base = np.zeros(rows, dtype) if base is None else base
-    diagonal, H, ridge = None, None, terms.ridge
+def _with_loss(record: FunctionRecord, terms: Terms, dtype: Any, most: int) -> FunctionRecord:
+    if terms.loss is None:
+        return record
+    A, base = terms.A, None
+    if terms.loss not in LOSS_CODES:
+        A = A or Identity(record.size)  # only rows of a map are called
+        record = record._replace(loss=(CALLED, slope_rows(terms)))
+    else:
+        code = LOSS_CODES[terms.loss]
+        of_rows = terms.d if code == LOGISTIC else terms.e
+        record = record._replace(loss=(code, np.atleast_1d(np.asarray(of_rows, dtype))))
+        base = None if terms.d is None or code == LOGISTIC else -terms.d.astype(dtype)
+    if A is None:
+        return record._replace(base=base)
+    made = matrix(A, dtype, "A", most)
+    if made[0] not in ("dense", "csr", "stacked", "identity"):
+        made = rows_of_matrix(A, dtype, "A", most)
+    made = laid_out(made, A.shape, 1) if made[0] == "dense" else made  # others are cut where the caller has cut x
+    rows = A.shape[0]
+    return record._replace(A=made, rows_of_A=rows, base=np.zeros(rows, dtype) if base is None else base)
+
+
+def _with_hessian(record: FunctionRecord, terms: Terms, dtype: Any) -> FunctionRecord:
+    H = terms.H
+    if H is None:
+        return record
     if terms.has_products_only:
         raise NotNative("H is a LinearOperator, whose products are only available in Python")
-    if sp.issparse(terms.H):
-        H = converted(csr_record(terms.H), dtype)
-    elif terms.H is not None and terms.H.ndim == 1 and is_constant(terms.H):
-        ridge += float(terms.H[0])
-    elif terms.H is not None and terms.H.ndim == 1:
-        diagonal = as_entries(terms.H, dtype)
-    elif terms.H is not None:
-        fortran = terms.H.flags.f_contiguous and not terms.H.flags.c_contiguous
-        H = converted(("dense", as_entries(terms.H.T if fortran else terms.H)), dtype)  # H is its own transpose
-    minus_c = None if terms.c is None else -terms.c.astype(dtype)
-    return _Function(size, loss, A, rows, base, ridge, diagonal, H, minus_c)
+    if sp.issparse(H):
+        return record._replace(H=converted(csr_record(H), dtype))
+    if H.ndim == 1 and is_constant(H):
+        return record._replace(ridge=record.ridge + float(H[0]))
+    if H.ndim == 1:
+        return record._replace(diagonal=as_entries(H, dtype))
+    fortran = H.flags.f_contiguous and not H.flags.c_contiguous
+    return record._replace(H=converted(("dense", as_entries(H.T if fortran else H)), dtype))  # H is its own transpose

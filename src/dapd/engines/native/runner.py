@@ -11,7 +11,9 @@ from dapd.arrays import Array
 from dapd.blas import SMALL, single_blas
 from dapd.clock import perf_counter, pulse
 from dapd.core import MISSING, load
-from dapd.engines.native.layout import FEW, coupling, function
+from dapd.engines.native.calls import evaluated_in_python
+from dapd.engines.native.layout import calls_of, coupling, function
+from dapd.engines.native.maps import FEW
 from dapd.engines.native.threads import ThreadChoice, available
 from dapd.engines.native.tracer import NotLinear, Program, Symbol, Trace, trace
 from dapd.engines.protocol import NotNative, check_same
@@ -34,7 +36,6 @@ class NativeRunner:
     """A method's program on registers of the core."""
 
     engine = "native"
-    reason = ""
 
     def __init__(
         self, method: Method, *, threads: int | None = None, core: ModuleType | None = None, most_stored: int = FEW
@@ -48,8 +49,11 @@ class NativeRunner:
         first = self._take(method)
         most = available() if threads is None else threads
         M, phi = coupling(problem, most, most_stored)
+        f = function(problem, most_stored)
         runner = core.Runner32 if self.dtype == np.float32 else core.Runner64
-        self.core = runner(tuple(self.program), M, phi, function(problem, most_stored), problem.rows, problem.columns)
+        self.core = runner(tuple(self.program), M, phi, f, problem.rows, problem.columns)
+        self.calls = calls_of(phi, f)
+        self.reason = evaluated_in_python(self.calls)
         self.uses_blas = M[0] == "kronecker"
         if threads is None:
             most = max(1, min(most, int(self.core.work) // WORTH_THREAD))
@@ -116,7 +120,7 @@ class NativeRunner:
                 threads, some = (self.fixed, steps - done) if self.fixed else self.choice.next(steps - done)
                 began = perf_counter()
                 try:
-                    taken = self.core.run(some, threads, min(deadline - began, patience))
+                    taken = self.core.run(some, threads, min(deadline - began, patience), self.calls)
                 finally:  # true after a Ctrl-C too
                     self.counts.gradients += self.core.taken * self.program.gradients
                     self.counts.products += 2 * self.core.taken * self.program.dual_steps
@@ -183,6 +187,7 @@ class FusedDualStep:
         M, phi = coupling(problem, most)
         step = core.DualStep32 if self.dtype == np.float32 else core.DualStep64
         self.core = step(M, phi, problem.rows, problem.columns)
+        self.calls = tuple(call for _, _, call in phi.calls)
         self.choice = ThreadChoice(max(1, min(most, int(self.core.work) // WORTH_THREAD)) if threads is None else 1)
         self.fixed = threads
 
@@ -191,10 +196,10 @@ class FusedDualStep:
         v, base = (np.ascontiguousarray(part, self.dtype) for part in (v, base))
         y, Mty = np.empty_like(base), np.empty_like(v)
         if self.fixed or self.choice.most == 1:
-            self.core.run(v, base, step, y, Mty, self.fixed or 1)
+            self.core.run(v, base, step, y, Mty, self.fixed or 1, self.calls)
             return y, Mty
         threads = self.choice.next(1)[0]
         began = perf_counter()
-        self.core.run(v, base, step, y, Mty, threads)
+        self.core.run(v, base, step, y, Mty, threads, self.calls)
         self.choice.learn(threads, 1, perf_counter() - began)
         return y, Mty

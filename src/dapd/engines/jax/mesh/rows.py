@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from dapd.engines.jax.layout import Layout
-from dapd.engines.native.layout import obstacle
+from dapd.engines.native.maps import obstacle
 from dapd.operators.base import FORMED, Operator, stored
 from dapd.operators.explicit import Sparse
 from dapd.operators.stacked import Identity, RowBlocks
