@@ -20,10 +20,11 @@ from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.problem.problem import Problem
 from dapd.solving.batch import BatchResult, solve_batch
 from dapd.solving.explain import Explanation, explain
-from dapd.solving.result import History, Result, Status
+from dapd.solving.result import History, Result
 from dapd.solving.solve import solve
 from dapd.solving.solver import Solver
 from dapd.spectrum.estimate import Spectrum, SpectrumWarning, estimate_spectrum
+from dapd.ways.causes import Cause, Status
 from dapd.ways.search import Info
 
 __version__ = "0.1.0"
@@ -51,6 +52,7 @@ __all__ = [
     "BlockDiagonal",
     "BoundWarning",
     "Box",
+    "Cause",
     "Certificate",
     "ColumnBlocks",
     "Conjugate",

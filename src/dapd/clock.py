@@ -1,4 +1,4 @@
-"""The clock of a solve: `time.perf_counter`, or one that several solves or processes agree on."""
+"""The clock of a solve, its deadline, and whether somebody has asked it to stop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 PULSE = 0.1  # seconds
+
+
+class Cancellation:
+    """Asks all solves that run under it to stop, from any thread; each does when it looks at its deadline next."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+
 _agreed: ContextVar[Callable[[], float] | None] = ContextVar("agreed", default=None)
+_cancellation: ContextVar[Cancellation | None] = ContextVar("cancellation", default=None)
 
 
 def perf_counter() -> float:
@@ -18,9 +28,28 @@ def perf_counter() -> float:
     return time.perf_counter() if agreed is None else agreed()
 
 
+def is_cancelled() -> bool:
+    """Whether somebody has asked this solve to stop."""
+    cancellation = _cancellation.get()
+    return cancellation is not None and cancellation.asked
+
+
+def seconds_left(deadline: float) -> float:
+    """Seconds until a deadline on `perf_counter`; none if the solve was asked to stop."""
+    if is_cancelled():
+        return 0.0
+    return math.inf if deadline == math.inf else deadline - perf_counter()
+
+
+def is_over(deadline: float) -> bool:
+    """Whether a solve must end: its deadline has passed, or it was asked to stop."""
+    return seconds_left(deadline) <= 0.0
+
+
 def pulse() -> float:
-    """Seconds that native code may run before the clock is asked again: an agreed one may leap."""
-    return math.inf if _agreed.get() is None else PULSE
+    """Seconds that native code may run before the deadline is looked at again."""
+    alone = _agreed.get() is None and _cancellation.get() is None
+    return math.inf if alone else PULSE
 
 
 @contextmanager
@@ -31,3 +60,13 @@ def agreeing(clock: Callable[[], float]) -> Iterator[None]:
         yield
     finally:
         _agreed.reset(token)
+
+
+@contextmanager
+def under(cancellation: Cancellation) -> Iterator[None]:
+    """Let it stop the solves within the block."""
+    token = _cancellation.set(cancellation)
+    try:
+        yield
+    finally:
+        _cancellation.reset(token)

@@ -16,8 +16,8 @@ import dapd
 from dapd.certificate import rays as ends
 from dapd.certificate.rays import falling_ray, may_be_ray, nearly_feasible, proves_infeasible, proves_unbounded
 from dapd.engines.protocol import NotNative
-from dapd.solving import auto
 from dapd.solving import side_questions as doubts
+from dapd.solving import solve as front_door
 
 KINDS = {"dense": np.asarray, "sparse": sp.csr_array, "matrix-free": aslinearoperator}
 SEEDS = range(6)
@@ -335,8 +335,8 @@ def test_a_side_question_that_the_engine_cannot_run_does_not_end_the_solve(engin
         asked.append(engine)
         return run_aside(search, start, engine, use_direct)
 
-    run_aside = auto._aside
-    monkeypatch.setattr(auto, "_aside", aside)
+    run_aside = front_door._ray_of
+    monkeypatch.setattr(front_door, "_ray_of", aside)
     if engine == "jax":
         monkeypatch.setattr("dapd.engines.jax.runner.JaxRunner", cannot_stack())
     rng = np.random.default_rng(0)
@@ -459,7 +459,7 @@ def test_a_point_far_out_is_not_feasible_for_being_far_out():
 
 
 def test_without_a_feasible_point_nothing_is_called_unbounded(monkeypatch):
-    monkeypatch.setattr(doubts.Doubts, "feasibility", lambda self, *, last: None)
+    monkeypatch.setattr(doubts.SideQuestions, "feasibility", lambda self, *, last: None)
     problem, _ = unbounded_problem("inequalities", 0)
     result = dapd.solve(problem)
     assert result.status in ("interrupted", "iteration_limit")
@@ -623,7 +623,7 @@ def test_a_named_method_asks_for_a_proof_only_when_a_direction_persists(method, 
         asked.append(None)
         return proves_infeasible(*arguments)
 
-    monkeypatch.setattr("dapd.solving.loop.proves_infeasible", counted)
+    monkeypatch.setattr("dapd.solving.race.proves_infeasible", counted)
     rng = np.random.default_rng(0)
     M, f = rng.standard_normal((30, 20)), dapd.Quadratic(np.geomspace(1e-3, 1, 20), rng.standard_normal(20))
     problem = dapd.Problem(f, M, M @ rng.standard_normal(20), dapd.NonNegative())

@@ -290,7 +290,8 @@ DEFINING = (
     "dapd/kinds/by_rows.py",
     "dapd/operators/structured.py",
     "dapd/spectrum/lanczos.py",
-    "dapd/solving/loop.py",
+    "dapd/solving/race.py",
+    "dapd/ways/named.py",
     "dapd/certificate/certify.py",
     "dapd/engines/native/runner.py",
     "dapd/engines/native/tracer.py",
@@ -325,7 +326,7 @@ def test_digest_covers_what_defines_a_result(tree, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["paper/reproduce/report.py", "cli/__init__.py", "solving/auto.py", "newton/newton.py", "__init__.py"]
+    "name", ["paper/reproduce/report.py", "cli/__init__.py", "solving/choice.py", "newton/newton.py", "__init__.py"]
 )
 def test_digest_leaves_out_what_a_named_method_never_reaches(tree, name):
     assert not changes(tree, f"dapd/{name}")
@@ -339,7 +340,8 @@ def test_digest_follows_every_import_of_a_run(tmp_path):
         "package = types.ModuleType('dapd')\n"  # without the imports of the front door
         f"package.__path__ = [{str(PACKAGE)!r}]\n"
         "sys.modules['dapd'] = package\n"
-        "import dapd.methods, dapd.paper.experiments, dapd.solving.request, dapd.engines.python\n"
+        "import dapd.methods, dapd.paper.experiments, dapd.engines.python\n"
+        "import dapd.solving.race, dapd.solving.answer, dapd.ways.named\n"
         "import dapd.engines.native.runner, dapd.engines.native.blocks\n"
         "print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('dapd') and getattr(m, '__file__', 0)))\n"
     )

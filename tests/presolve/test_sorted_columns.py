@@ -51,7 +51,7 @@ def some_points(problem):
 
 
 def transforms_of(solver):
-    return [type(transform) for transform in solver.kept["transform"][1].transforms]
+    return [type(transform) for transform in solver.kept.transform[1].transforms]
 
 
 @pytest.mark.parametrize("with_b", [False, True])
@@ -161,10 +161,10 @@ def test_the_order_is_kept_for_another_b():
     problem, _ = flow()
     solver = dapd.Solver(problem, engine="jax")
     solver.solve()
-    first = solver.kept["transform"][1].transforms[-1]
+    first = solver.kept.transform[1].transforms[-1]
     solver.update(b=0.9 * problem.b)
     assert solver.solve().status == "optimal"
-    again = solver.kept["transform"][1].transforms[-1]
+    again = solver.kept.transform[1].transforms[-1]
     assert again is not first
     assert again.order is first.order
     assert again.problem.M is first.problem.M

@@ -16,7 +16,7 @@ from dapd.clock import agreeing
 from dapd.engines import bind
 from dapd.newton.costs import filled_seconds
 from dapd.ways.clarabel import attempts as direct
-from dapd.ways.clarabel.candidate import Direct
+from dapd.ways.clarabel.candidate import Clarabel
 from dapd.ways.search import Search
 
 WAYS = {"auto": {}, "without the direct path": {"direct": False}, "restarts": {"engine": "native"}}
@@ -361,10 +361,10 @@ def test_clarabel_begins_only_when_its_cost_is_known():
     )
     search = Search(problem, (1e-6, 0.0), 1000, math.inf, None)
     search.judge(np.zeros(9), np.zeros(6))
-    way = Direct(search, 1e-6)  # seconds within which it was not worth a closer look
-    guesses = [way.predict()]
+    way = Clarabel(search, 1e-6)  # seconds within which it was not worth a closer look
+    guesses = [way.estimate()]
     while way.advance() is not None and not search.iterations:
-        guesses.append(way.predict())  # others may go on now
+        guesses.append(way.estimate())  # others may go on now
     assert len(guesses) > 2
     assert guesses[1] == 8 * guesses[0]
     assert search.done
@@ -391,7 +391,7 @@ def test_a_wrong_L_is_no_error_about_x0():
 def test_a_way_that_has_ended_is_not_tried_again():
     problem = dapd.Problem(dapd.Quadratic(np.ones(9), np.arange(9.0)), np.eye(6, 9), np.ones(6), dapd.NonNegative())
     search = Search(problem, (1e-9, 0.0), 1000, math.inf, None)
-    way = Direct(search, 10.0)
+    way = Clarabel(search, 10.0)
     way.seconds, way.measured, way.progress = None, 2.0, [(2.0, 1e4)]  # it took 2 s and did not do
     solved = dapd.solve(problem)
     search.judge(solved.x + 1e-9, solved.y)  # another way comes near

@@ -236,7 +236,7 @@ def test_a_function_of_the_users_own_is_solved_again():
 
 
 def test_blocks_are_compared_once(monkeypatch):
-    from dapd.solving import auto
+    from dapd.solving import solve as auto
 
     rng, calls = np.random.default_rng(9), []
     real = auto.compare_blocks

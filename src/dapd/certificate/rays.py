@@ -18,7 +18,7 @@ from scipy.sparse.linalg import LinearOperator, lsmr
 from dapd.arguments import TimeUp, consecutive
 from dapd.arrays import Array, on_host
 from dapd.certificate.norms import greatest, pieces
-from dapd.clock import perf_counter
+from dapd.clock import is_over
 from dapd.functions.terms import Terms
 from dapd.kinds.lowered import has_valid_lowering
 from dapd.operators.base import Operator
@@ -325,7 +325,7 @@ def _correction(ray: Array, wrong: Array, must: Array, products: LinearOperator,
     movable = ray != 0
 
     def spread(t: Array) -> Array:
-        if perf_counter() >= deadline:
+        if is_over(deadline):
             raise TimeUp
         full = np.zeros(ray.shape)
         full[movable] = t

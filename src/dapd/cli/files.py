@@ -17,7 +17,8 @@ from rich.console import Console
 import dapd
 from dapd.frontends.files import MAX_BYTES, Loaded, check_output, load, save
 from dapd.solving.progress import LogTable
-from dapd.solving.result import Result, Status, by_ctrl_c
+from dapd.solving.result import Result
+from dapd.ways.causes import Cause, Status
 from dapd.ways.search import Info
 
 EXITS = {
@@ -105,7 +106,7 @@ def solve(
         if plot is not None:
             _draw(result, plot)
             _say(console, quiet, f"Plot: {plot}")
-    raise typer.Exit(CTRL_C if by_ctrl_c(result) else EXITS[result.status])
+    raise typer.Exit(CTRL_C if result.cause is Cause.ctrl_c else EXITS[result.status])
 
 
 def explain(

@@ -18,8 +18,9 @@ from dapd.arrays import Array
 from dapd.frontends.rows import as_limits
 from dapd.kinds.by_rows import Interval
 from dapd.problems.quadratic import qp
-from dapd.solving.result import Result, Status
+from dapd.solving.result import Result
 from dapd.solving.solver import Solver
+from dapd.ways.causes import Status
 
 TOL = 1e-8  # as tight as CVXPY's other accurate solvers; pass tol= to change it
 NEARLY = 1e-4  # up to this relative error, an answer that rounding or Ctrl-C stopped counts as inaccurate

@@ -14,8 +14,9 @@ from dapd.frontends.rows import as_limits, matrix_for, stacked
 from dapd.functions import Function, LeastSquares, Smooth
 from dapd.kinds.by_rows import Interval
 from dapd.problem.problem import Problem
-from dapd.solving.result import Result, Status
+from dapd.solving.result import Result
 from dapd.solving.solve import solve
+from dapd.ways.causes import Status
 from dapd.ways.search import Info
 
 # as scipy.optimize.linprog has them

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.clock import perf_counter
+from dapd.clock import is_over, perf_counter
 from dapd.newton.banded import BandedSystem
 from dapd.newton.costs import choose_system
 from dapd.newton.curvature import Curvature, linear_part
@@ -159,7 +159,7 @@ class Newton:
         accuracy, residual_before, pull_before = 1.0 if cold else WARM, None, np.inf
         (_, rise), incomplete, others, least = BOLD, 0, itertools.cycle((CAREFUL, BOLD)), LEAST_DELTA
         fruitless, reference = 0, np.inf
-        while perf_counter() < deadline:
+        while not is_over(deadline):
             centre, y_before = x, y
             impatient = self.follows_path and not followed
             tries = FEW if impatient else INNER
@@ -309,7 +309,7 @@ class Newton:
         return x, p, derivative
 
     def _over(self, deadline: float) -> bool:
-        return perf_counter() > deadline or self.factorizations >= self.most_factorizations
+        return is_over(deadline) or self.factorizations >= self.most_factorizations
 
     def _factor(self, image: Array, derivative: Derivative, steps: Array) -> None:
         known = self.factored

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
-from dapd.clock import perf_counter
+from dapd.clock import is_over
 from dapd.presolve.transform import Entrywise, ForAnyB, Transform
 from dapd.problem.problem import Problem
 from dapd.problem.way_back import WayBack
@@ -31,7 +31,7 @@ class Presolve:
         found: list[Transform] = []
         current = problem
         for step in steps:
-            if perf_counter() > deadline:
+            if is_over(deadline):
                 raise TimeUp
             transform = step(current)
             if transform is not None:

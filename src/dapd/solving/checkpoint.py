@@ -36,11 +36,11 @@ class Checkpoint:
         self.problem, self.mark, self.own = problem, mark_of(problem), {} if own is None else own
         self.last, self.least = perf_counter(), np.inf
 
-    def start(self, start: dict[str, Any]) -> dict[str, Any]:
-        """The saved point, or the given start if nothing of this problem was saved."""
+    def start(self) -> tuple[Array, Array] | None:
+        """The saved point; None if nothing of this problem was saved."""
         found = self.read()
         self._check_writable()
-        return start if found is None else {"x0": found[0], "y0": found[1]}
+        return found
 
     def read(self) -> tuple[Array, Array] | None:
         """X and the multipliers of the rows and bounds; None if there is no file, or one to replace."""

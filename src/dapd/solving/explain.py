@@ -13,14 +13,13 @@ from dapd.arguments import TimeUp, named
 from dapd.clock import perf_counter
 from dapd.presolve import Presolve
 from dapd.problem.problem import Problem
-from dapd.solving.auto import Possible
-from dapd.solving.settings import check_settings
-from dapd.solving.solver import DEFAULTS
+from dapd.solving.choice import Several
+from dapd.solving.settings import Settings
 from dapd.spectrum.estimate import Spectrum, estimate_range, known_range
-from dapd.ways.base import Way
+from dapd.ways.base import Candidate
 from dapd.ways.blocks import BlockComparison, compare_blocks
 from dapd.ways.clarabel import attempts as clarabel
-from dapd.ways.clarabel.candidate import Direct
+from dapd.ways.clarabel.candidate import Clarabel
 from dapd.ways.first_order import TRANSFORMS, FirstOrder
 from dapd.ways.newton import SecondOrder
 from dapd.ways.search import Search
@@ -79,21 +78,23 @@ def explain(
     Explanation
         A table, if it is printed.
     """
-    given = {"tol": tol, "tol_absolute": tol_absolute, "time_limit": time_limit, "spectrum": spectrum}
-    settings = check_settings(problem, **{**DEFAULTS, **given, "engine": engine, "direct": direct})
+    settings = Settings(
+        tol=tol, tol_absolute=tol_absolute, time_limit=time_limit, spectrum=spectrum, engine=engine, direct=direct
+    ).fitting(problem)
     deadline = math.inf if settings.time_limit is None else perf_counter() + settings.time_limit
     stacked = problem.stacked
     spectrum = None if spectrum is None else problem.stacked_spectrum(spectrum)
     blocks = compare_blocks(stacked, spectrum, engine, math.inf)
     search = Search(stacked, settings.tolerances, 1, deadline, blocks.spectrum)
     with np.errstate(all="ignore"):
-        possible = Possible(search, engine, direct)
-        on_trial = possible.would_fill_in()
-        ways = possible.rest()
-        chosen = next(way for way in ways if isinstance(way, FirstOrder)) if on_trial else _first(ways)
+        choice = Several(search, engine, direct)
+        on_trial = choice.would_fill_in()
+        first_order = choice.waiting[FirstOrder.name]()
+        choice.add_all()
+        chosen = first_order if on_trial else _first(choice.active)
         prospects = [
-            *_of_ways(ways, engine, direct),
-            *_of_theorems(stacked, blocks.spectrum, max(settings.tolerances), ways),
+            *_of_candidates(choice.active, engine, direct),
+            *_of_theorems(stacked, blocks.spectrum, max(settings.tolerances), first_order),
         ]
     if blocks.sentence:
         prospects.append(Prospect("blocks", math.nan, blocks.sentence))
@@ -106,35 +107,27 @@ def explain(
     )
 
 
-def _first(ways: list[Way]) -> Way:
-    """The way that `auto` makes progress with first: second-order steps are set up when they seem fastest."""
+def _first(candidates: list[Candidate]) -> Candidate:
+    """The candidate that `auto` makes progress with first: some are set up when they seem fastest."""
     while True:
-        way = min(ways, key=lambda one: one.expected())
-        if not isinstance(way, SecondOrder) or way.is_set_up:
-            return way
-        way.set_up()
+        best = min(candidates, key=lambda one: one.expected())
+        if not best.examine():
+            return best
 
 
-def _of_ways(ways: list[Way], engine: str, use_direct: bool) -> list[Prospect]:
+def _of_candidates(candidates: list[Candidate], engine: str, use_direct: bool) -> list[Prospect]:
     """Those that were examined, and why others were not."""
-    for way in ways:
-        if isinstance(way, SecondOrder) and not way.is_set_up:
-            way.set_up()
-    known = {way.name: Prospect(way.title, way.predict(), way.why) for way in ways}
-    second = known.get(SecondOrder.name)
-    if second is not None and math.isfinite(second.seconds):
-        usual = next(way.usual for way in ways if isinstance(way, SecondOrder))
-        known[SecondOrder.name] = second._replace(why=f"{second.why}, and {usual} are usual")
+    for one in candidates:
+        one.examine()
+    known = {one.name: Prospect(one.title, one.estimate(), one.explanation) for one in candidates}
+    no_newton, no_clarabel = "", _no_clarabel(use_direct)
     if engine != "auto":
-        reason = f"engine={engine!r} leaves only first-order methods"
-        known[SecondOrder.name] = Prospect(SecondOrder.title, math.inf, reason)
-        known[Direct.name] = Prospect(Direct.title, math.inf, reason)
-    elif second is None:
-        reason = "the time limit is too short to examine it"
-        known[SecondOrder.name] = Prospect(SecondOrder.title, math.inf, reason)
-        known[Direct.name] = Prospect(Direct.title, math.inf, reason)
-    elif Direct.name not in known:
-        known[Direct.name] = Prospect(Direct.title, math.inf, _no_clarabel(use_direct))
+        no_newton = no_clarabel = f"engine={engine!r} leaves only first-order methods"
+    elif SecondOrder.name not in known:
+        no_newton = no_clarabel = "the time limit is too short to examine it"
+    for kind, reason in ((SecondOrder, no_newton), (Clarabel, no_clarabel)):
+        if kind.name not in known:
+            known[kind.name] = Prospect(kind.title, math.inf, reason)
     return list(known.values())
 
 
@@ -146,7 +139,7 @@ def _no_clarabel(use_direct: bool) -> str:
     return "the problem has no conic form: it needs a quadratic f, rows, boxes or balls, and an explicit M"
 
 
-def _of_theorems(problem: Problem, spectrum: Spectrum | None, tol: float, ways: list[Way]) -> list[Prospect]:
+def _of_theorems(problem: Problem, spectrum: Spectrum | None, tol: float, first_order: Candidate) -> list[Prospect]:
     """x-DAPD and y-DAPD with the constants of their theorems, if these are known or cheap."""
     f, names = problem.f, ("x-DAPD, theorem constants", "y-DAPD, theorem constants")
     if not f.mu or f.L is None:
@@ -158,13 +151,12 @@ def _of_theorems(problem: Problem, spectrum: Spectrum | None, tol: float, ways: 
     if spectrum is None or not spectrum.s_min:
         return [Prospect(name, math.inf, _no_constants(problem, spectrum)) for name in names]
     side = theory.favoured(L=f.L, mu=f.mu, s_max=spectrum.s_max, s_min=spectrum.s_min)
-    usual = next(way.usual for way in ways if isinstance(way, FirstOrder))
     found = []
     sides: tuple[theory.HasPi, theory.HasPi] = (side.x, side.y)
     for name, parameters in zip(names, sides, strict=True):
         steps = theory.iterations(parameters, tol or 1e-6)
         why = f"Π = {parameters.Pi:.3g}, so about {steps:,.0f} iterations; restarted DAPD tries these constants, too"
-        found.append(Prospect(name, steps * usual, why))
+        found.append(Prospect(name, steps * first_order.per_iteration, why))
     return found
 
 
@@ -183,7 +175,7 @@ def _transforms(problem: Problem) -> tuple[str, ...]:
     return tuple(transform.why for transform in done.transforms)
 
 
-def _sentence(chosen: Way, blocks: BlockComparison) -> str:
+def _sentence(chosen: Candidate, blocks: BlockComparison) -> str:
     if blocks.winner is not None:
         return blocks.sentence
     return f"auto tries {chosen.title} first: {chosen.why}."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,39 +13,10 @@ from dapd.certificate.certify import Certificate
 from dapd.engines.protocol import Engine
 from dapd.solving.views import as_html, draw, plain
 from dapd.spectrum.estimate import Spectrum
+from dapd.ways.causes import Cause, Status
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-class Status(StrEnum):
-    """How a solve ended."""
-
-    optimal = "optimal"
-    iteration_limit = "iteration_limit"
-    time_limit = "time_limit"
-    interrupted = "interrupted"
-    diverged = "diverged"
-    infeasible = "infeasible"
-    unbounded = "unbounded"
-
-
-SENTENCES = {
-    Status.optimal: "The certificate meets the tolerance.",
-    Status.iteration_limit: "Stopped at the iteration limit before the certificate met the tolerance.",
-    Status.time_limit: "Stopped at the time limit before the certificate met the tolerance.",
-    Status.interrupted: "Interrupted; this is the best point seen so far.",
-    Status.diverged: "The iterates ran away, so L or s_max is too small or a gradient is wrong; "
-    "this is the best point seen. Check f with dapd.testing.check_gradient and check_strong_convexity.",
-    Status.infeasible: "No x satisfies the constraints: some of them contradict each other (`ray` proves it).",
-    Status.unbounded: "From x, the objective falls without end along a direction that keeps the constraints (`ray`), "
-    "so there is no minimum.",
-}
-
-
-def by_ctrl_c(result: Result) -> bool:
-    """Whether Ctrl-C ended a solve, in its set-up or later, and not a callback or rounding."""
-    return result.status is Status.interrupted and result.message.startswith("Interrupted")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +45,9 @@ class Result:
 
     `errors` has a row for each look at the certificate: the iteration, and the relative error that `tol` bounds.
 
+    `cause` says why the solve ended, in one word; of the status `interrupted`, that may be "callback", "ctrl_c",
+    "rounding" or "no_progress".
+
     `objective` is f(x) + φ*(Mx − b). If the certificate meets the tolerance row by row, what is left of a constraint's
     residual counts as satisfied, so the objective is finite; else a violated constraint makes it infinite.
     """
@@ -92,13 +65,14 @@ class Result:
     objective: float
     solve_time: float
     setup_time: float
-    history: History | None
     method: str
-    parameters: Any
-    spectrum: Spectrum | None
     engine: Engine
+    history: History | None = None
+    parameters: Any = None
+    spectrum: Spectrum | None = None
     ray: Array | None = None
     errors: Array = field(default_factory=lambda: np.zeros((0, 2)))
+    cause: Cause = Cause.certificate
 
     @property
     def converged(self) -> bool:

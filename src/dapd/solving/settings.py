@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,111 +18,154 @@ from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum
 from dapd.ways.search import Info
 
-
-class Settings(NamedTuple):
-    """The options of `solve`, whose docstring explains them."""
-
-    method: str
-    tolerances: tuple[float, float]  # relative and absolute; 0 is none
-    accuracy: str
-    max_iterations: int | None
-    time_limit: float | None
-    x0: Array | None
-    y0: Array | None
-    spectrum: Spectrum | None
-    parameters: Any
-    engine: str
-    direct: bool
-    seed: int | None
-    shared_sample: bool
-    callback: Callable[[Info], object] | None
-    progress: bool
-    history: bool
-    mesh: Any
-    checkpoint: Any
+Call = TypeVar("Call", bound=Callable[..., Any])
 
 
-def check_settings(
-    problem: Problem,
-    *,
-    method: str,
-    tol: float | None,
-    tol_absolute: float | None,
-    accuracy: str,
-    max_iterations: int | None,
-    time_limit: float | None,
-    x0: Any,
-    y0: Any,
-    spectrum: Spectrum | None,
-    parameters: Any,
-    engine: str,
-    direct: bool,
-    seed: int | None,
-    shared_sample: bool,
-    callback: Callable[[Info], object] | None,
-    progress: bool,
-    history: bool,
-    mesh: Any,
-    checkpoint: Any,
-) -> Settings:
-    """Raise if an option is wrong, by itself or for this problem."""
-    if not isinstance(problem, Problem):
-        raise TypeError(f"problem must be a dapd.Problem, found {type(problem).__name__}")
-    tolerances = _tolerances(tol, tol_absolute)
-    if accuracy not in (SOLUTION, OBJECTIVE):
-        raise ValueError(f"accuracy must be {SOLUTION!r} or {OBJECTIVE!r}, found {accuracy!r}")
-    if max_iterations is not None:
-        max_iterations = whole("max_iterations", max_iterations, least=0)
-    if time_limit is not None:
-        time_limit = number("time_limit", time_limit, above=0.0)
-    check_engine(engine)
-    if mesh is not None and engine != "jax":
-        raise ValueError(f"mesh is for engine='jax', found engine={engine!r}")
-    if checkpoint is not None and not isinstance(checkpoint, (str, os.PathLike)):
-        raise TypeError(f"checkpoint must be a path, found {type(checkpoint).__name__}")
-    if seed is not None:
-        whole("seed", seed, least=0)
-    if not isinstance(shared_sample, bool):
-        raise TypeError(f"shared_sample must be True or False, found {shared_sample!r}")
-    if not isinstance(direct, bool):
-        raise TypeError(f"direct must be True or False, found {direct!r}")
-    if spectrum is not None and not isinstance(spectrum, Spectrum):
-        raise TypeError(f"spectrum must be a dapd.Spectrum, found {type(spectrum).__name__}")
-    if callback is not None and not callable(callback):
-        raise TypeError(f"callback must be callable, found {type(callback).__name__}")
-    x0, y0 = _start("x0", x0, problem.columns, problem.dtype), _start("y0", y0, problem.rows, problem.dtype)
-    if method == "auto" and parameters is not None:
-        raise ValueError("parameters belong to one method; name it with method=")
-    if method != "auto" and method not in METHODS:
-        raise ValueError(f"unknown method {method!r}{near_miss(str(method), ['auto', *METHODS])}")
-    return Settings(
-        method,
-        tolerances,
-        accuracy,
-        max_iterations,
-        time_limit,
-        x0,
-        y0,
-        spectrum,
-        parameters,
-        engine,
-        direct,
-        seed,
-        shared_sample,
-        callback,
-        progress,
-        history,
-        mesh,
-        checkpoint,
-    )
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Settings:
+    """The options of a solve.
+
+    Parameters
+    ----------
+    method : str
+        A name of `dapd.METHODS`, which is then exactly the method of its paper, or "auto", which solves every convex
+        problem that has a solution: by restarted x-DAPD and y-DAPD, second-order steps, Clarabel or a block-coordinate
+        method, whichever is predicted to be fastest. The message says which and why; `dapd.explain` compares them all.
+    tol : float
+        Stop when every coordinate of ∇f(x) + Mᵀy + z = 0 and every row of Mx − b ∈ ∂φ(y) holds to tol relative to the
+        terms that meet in it, and the gap to tol relative to its terms: then (x, y, z) solves a problem each of whose
+        numbers differs by about tol. `docs/certificate.md` has the formulas. 1e-6 if no tolerance is given.
+    tol_absolute : float, optional
+        Stop when the primal residual, the dual residual and the gap (∞-norm) are at most this. If both tolerances are
+        given, either suffices; 0 is no tolerance, and without any the solve runs to a limit.
+    accuracy : str
+        What tol is about. "solution": complementarity too, row by row and bound by bound, so as many digits of x are
+        right as the problem determines. "objective": feasibility and the gap suffice; the objective has these digits,
+        and x about half of them. It takes fewer iterations where complementarity comes last, as in images.
+    max_iterations : int, optional
+        Pairs of products with M and Mᵀ (CAPD: inner iterations); block iterations for a block-coordinate method that
+        is named, rounds of N of them for one that "auto" chose; of second-order steps and Clarabel, factorisations.
+        The default is a million (rounds).
+    time_limit : float, optional
+        Seconds for the whole call, set-up included; checked between steps and between products of the set-up. A call
+        whose set-up takes longer, or during whose set-up Ctrl-C is pressed, returns its start.
+    x0, y0 : vector, optional
+        Where to start; zero by default. The multipliers of the bounds start at zero; with "auto", x0 and y0, at what
+        these imply where x0 is at a bound, so the solution of an earlier solve is one.
+    spectrum : Spectrum, optional
+        Bounds on the singular values of M; by default the problem's own if it has them, else estimated.
+    parameters : record of `dapd.theory`, optional
+        The method's parameters outright, instead of those of its theorem.
+    engine : str
+        "native": the C++ core, which knows every built-in f, φ and M; "python": the same steps in NumPy; "jax": the
+        same steps compiled by XLA, on a GPU if JAX has one (docs/jax.md); "auto": native if it can run the problem and
+        the method, else python. `result.engine` says which ran, and why. If it is not "auto", the method "auto" takes
+        only first-order steps, as the engines have no others.
+    direct : bool
+        Whether "auto" may hand the problem to Clarabel, if it is installed and predicted to be faster.
+    seed : int, optional
+        For the block-coordinate methods, whose draws depend only on it; by default a fresh one, which the message
+        states. The deterministic methods ignore it.
+    shared_sample : bool
+        For the block-coordinate methods: one block per iteration for both steps (j = i), instead of two.
+    callback : function, optional
+        Called with an `Info` at each convergence check; a true answer stops the solve.
+    progress : bool
+        Show a bar on a terminal, a log table elsewhere.
+    history : bool
+        Record residuals (and the error if x* is known) at log-spaced iterations, off the clock.
+    mesh : jax.sharding.Mesh, optional
+        For engine="jax": the devices, of one process or several, among which M is divided; see docs/cluster.md.
+    checkpoint : path, optional
+        A file for the best point so far, written at convergence checks every few seconds and at the end. A later call
+        with the same problem starts from it.
+    """
+
+    method: str = "auto"
+    tol: float | None = None
+    tol_absolute: float | None = None
+    accuracy: str = SOLUTION
+    max_iterations: int | None = None
+    time_limit: float | None = None
+    x0: Any = None
+    y0: Any = None
+    spectrum: Spectrum | None = None
+    parameters: Any = None
+    engine: str = "auto"
+    direct: bool = True
+    seed: int | None = None
+    shared_sample: bool = False
+    callback: Callable[[Info], object] | None = None
+    progress: bool = False
+    history: bool = False
+    mesh: Any = None
+    checkpoint: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("tol", "tol_absolute"):
+            if getattr(self, name) is not None:
+                self._set(name, number(name, getattr(self, name), least=0.0))
+        if self.accuracy not in (SOLUTION, OBJECTIVE):
+            raise ValueError(f"accuracy must be {SOLUTION!r} or {OBJECTIVE!r}, found {self.accuracy!r}")
+        if self.max_iterations is not None:
+            self._set("max_iterations", whole("max_iterations", self.max_iterations, least=0))
+        if self.time_limit is not None:
+            self._set("time_limit", number("time_limit", self.time_limit, above=0.0))
+        if self.seed is not None:
+            whole("seed", self.seed, least=0)
+        check_engine(self.engine)
+        if self.mesh is not None and self.engine != "jax":
+            raise ValueError(f"mesh is for engine='jax', found engine={self.engine!r}")
+        for name, kind, expected in KINDS:
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                found = repr(value) if kind is bool else type(value).__name__
+                raise TypeError(f"{name} must be {expected}, found {found}")
+        if self.callback is not None and not callable(self.callback):
+            raise TypeError(f"callback must be callable, found {type(self.callback).__name__}")
+        if self.method == "auto" and self.parameters is not None:
+            raise ValueError("parameters belong to one method; name it with method=")
+        if self.method != "auto" and self.method not in METHODS:
+            raise ValueError(f"unknown method {self.method!r}{near_miss(str(self.method), ['auto', *METHODS])}")
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    @property
+    def tolerances(self) -> tuple[float, float]:
+        """The relative and the absolute tolerance; 0 is none."""
+        tol = self.tol
+        if tol is None:
+            tol = 1e-6 if self.tol_absolute is None else 0.0
+        return tol, self.tol_absolute or 0.0
+
+    def fitting(self, problem: Any) -> Settings:
+        """The same for this problem: its start is checked, and in the problem's precision."""
+        if not isinstance(problem, Problem):
+            raise TypeError(f"problem must be a dapd.Problem, found {type(problem).__name__}")
+        if self.x0 is None and self.y0 is None:
+            return self
+        x0, y0 = (
+            _start("x0", self.x0, problem.columns, problem.dtype),
+            _start("y0", self.y0, problem.rows, problem.dtype),
+        )
+        return replace(self, x0=x0, y0=y0)
 
 
-def _tolerances(tol: float | None, tol_absolute: float | None) -> tuple[float, float]:
-    """The relative and the absolute tolerance; 0 is none."""
-    if tol is None:
-        tol = 1e-6 if tol_absolute is None else 0.0
-    tol_absolute = 0.0 if tol_absolute is None else tol_absolute
-    return number("tol", tol, least=0.0), number("tol_absolute", tol_absolute, least=0.0)
+KINDS: tuple[tuple[str, Any, str], ...] = (
+    ("checkpoint", (str, os.PathLike), "a path"),
+    ("shared_sample", bool, "True or False"),
+    ("direct", bool, "True or False"),
+    ("spectrum", Spectrum, "a dapd.Spectrum"),
+)
+OPTIONS = {field.name: field.default for field in fields(Settings)}
+
+
+def explains_options(call: Call) -> Call:
+    """Put the options, as `Settings` explains them, where the docstring of a function says OPTIONS."""
+    text = (Settings.__doc__ or "").partition("----------\n")[2].strip()
+    call.__doc__ = (call.__doc__ or "").replace("OPTIONS", text)
+    return call
 
 
 def _start(name: str, value: Any, size: int, dtype: np.dtype[Any]) -> Array | None:

@@ -6,14 +6,13 @@ The answers are directions, which `ends` then checks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from dapd.arguments import consecutive
 from dapd.arrays import Array, on_host
 from dapd.certificate.rays import NEARLY, nearly_feasible, proves_infeasible, row_terms
-from dapd.clock import perf_counter
+from dapd.clock import perf_counter, seconds_left
 from dapd.functions import Quadratic
 from dapd.kinds.base import Phi
 from dapd.kinds.by_rows import Box, GroupBall, Interval, Zero
@@ -25,6 +24,7 @@ from dapd.problem import ask
 from dapd.problem.problem import Problem
 from dapd.problem.usual import usual
 from dapd.solving import farkas
+from dapd.solving.race import Settled
 from dapd.ways.base import Moved
 from dapd.ways.search import Search
 
@@ -39,43 +39,38 @@ FEASIBILITY = 0.1 * NEARLY  # and of a point that is to be feasible
 RunSearch = Callable[[Search, tuple[Array, Array]], Array | None]  # runs a search; a Farkas ray if that is how it ends
 
 
-class Settled(NamedTuple):
-    """Whether the constraints can be satisfied."""
-
-    ray: Array | None  # a proof that they cannot
-    x: Array | None  # a point that nearly satisfies them
-
-
-class Doubts:
+class SideQuestions:
     """The questions of one search, each asked until it is answered."""
 
     def __init__(self, search: Search, start: tuple[Array, Array], solve: RunSearch) -> None:
         self.search, self.start, self.solve = search, start, solve
         self.slow = 0
         self.least: farkas.Least | None = None
-        self.least_at = WAIT + farkas.seconds(search.problem.unstacked) / SHARE  # seconds after which to ask for it
+        self.least_at = 0.0  # seconds after which to ask for it
         self.descent_at = np.inf if search.problem.f.mu > 0 else AFTER
-        self.falling: Array | None = None  # a ray of x along which the objective falls, if some x is feasible
         self.feasibility_at = 0.0
 
-    def ask(self) -> Moved | None:
-        """After a piece of progress that did not halve the error: a direction that may be a ray."""
+    def ask(self, *, descent: bool) -> Moved:
+        """After a piece of progress that did not halve the error: a direction that may be a ray, of x if `descent`."""
         self.slow += 1
+        nothing = Moved(None, None)
         if self.slow < SLOW:
-            return None
+            return nothing
         elapsed = perf_counter() - self.search.began
+        if not self.least_at:
+            self.least_at = WAIT + farkas.seconds(self.search.problem.unstacked) / SHARE
         if elapsed >= self.least_at and self.least is None:
             self._violate_least(elapsed)
-            return None if self.least is None else Moved(None, self.least.ray)
-        if elapsed >= self.descent_at and self.falling is None:
+            return nothing if self.least is None else Moved(None, self.least.ray)
+        if elapsed >= self.descent_at and descent:
             self.descent_at = LATER * elapsed
             return Moved(self._descent(), None)
-        return None
+        return nothing
 
     def _violate_least(self, elapsed: float) -> None:
         """Find the x that violates rows least, in a part of the time so far."""
         self.least_at = LATER * elapsed
-        left = self.search.deadline - perf_counter()
+        left = seconds_left(self.search.deadline)
         if left > WAIT:
             limit = min(left, max(WAIT, SHARE * elapsed))
             self.least = farkas.least_violation(self.search.problem.unstacked, limit)

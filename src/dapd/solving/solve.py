@@ -1,4 +1,4 @@
-"""The front door: check what was asked, choose the method, run the loop, hand over the result."""
+"""The front door: check what was asked, choose the candidates, let them race, hand over the result."""
 
 from __future__ import annotations
 
@@ -10,27 +10,37 @@ import numpy as np
 
 from dapd.arguments import TimeUp, named
 from dapd.arrays import Array
-from dapd.certificate.certify import SOLUTION, completed
-from dapd.clock import perf_counter
+from dapd.certificate.certify import SOLUTION, certify, completed
+from dapd.clock import is_cancelled, perf_counter
 from dapd.engines import bind, on_mesh, precision
-from dapd.engines.protocol import Runner
+from dapd.engines.protocol import CannotRun, Engine, Runner
 from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
 from dapd.problem import ask
 from dapd.problem.problem import Problem
-from dapd.solving.auto import solve_auto
+from dapd.solving.answer import Spent, answer, in_kind_of
 from dapd.solving.checkpoint import Checkpoint
-from dapd.solving.request import Request, in_kind_of, out_of_time, run_method
-from dapd.solving.result import Result, Status
-from dapd.solving.settings import Settings, check_settings
+from dapd.solving.choice import Several
+from dapd.solving.progress import Display, display
+from dapd.solving.race import Choice, Ended, Race
+from dapd.solving.result import Result
+from dapd.solving.sentences import AT_THE_START, ENDED_EARLY, NO_BLOCKS, NO_POINT, what_is_left, who_ran, why_it_ended
+from dapd.solving.settings import Settings, explains_options
+from dapd.solving.side_questions import SideQuestions
+from dapd.solving.watch import Watch
 from dapd.spectrum.estimate import Spectrum
-from dapd.ways.search import Info
+from dapd.ways.blocks import BlockComparison, compare_blocks
+from dapd.ways.causes import Cause
+from dapd.ways.named import Alone, Named
+from dapd.ways.search import Info, Kept, Search
 
 LIMIT = 1_000_000  # passes over M allowed if no limit is given
 AT_BOUND = 1e-6  # relative distance from a bound at which x0 may have a multiplier
+NOTHING_RAN = Engine("python", "the set-up ended before any engine could run")
 
 
 @named
+@explains_options
 def solve(
     problem: Problem,
     method: str = "auto",
@@ -59,139 +69,241 @@ def solve(
     Parameters
     ----------
     problem : Problem
-    method : str
-        A name of `dapd.METHODS`, which is then exactly the method of its paper, or "auto", which solves every convex
-        problem that has a solution: by restarted x-DAPD and y-DAPD, second-order steps, Clarabel or a block-coordinate
-        method, whichever is predicted to be fastest. The message says which and why; `dapd.explain` compares them all.
-    tol : float
-        Stop when every coordinate of ∇f(x) + Mᵀy + z = 0 and every row of Mx − b ∈ ∂φ(y) holds to tol relative to the
-        terms that meet in it, and the gap to tol relative to its terms: then (x, y, z) solves a problem each of whose
-        numbers differs by about tol. `docs/certificate.md` has the formulas. 1e-6 if no tolerance is given.
-    tol_absolute : float, optional
-        Stop when the primal residual, the dual residual and the gap (∞-norm) are at most this. If both tolerances are
-        given, either suffices; 0 is no tolerance, and without any the solve runs to a limit.
-    accuracy : str
-        What tol is about. "solution": complementarity too, row by row and bound by bound, so as many digits of x are
-        right as the problem determines. "objective": feasibility and the gap suffice; the objective has these digits,
-        and x about half of them. It takes fewer iterations where complementarity comes last, as in images.
-    max_iterations : int, optional
-        Pairs of products with M and Mᵀ (CAPD: inner iterations); block iterations for a block-coordinate method that
-        is named, rounds of N of them for one that "auto" chose; of second-order steps and Clarabel, factorisations.
-        The default is a million (rounds).
-    time_limit : float, optional
-        Seconds for the whole call, set-up included; checked between steps and between products of the set-up. A call
-        whose set-up takes longer, or during whose set-up Ctrl-C is pressed, returns its start.
-    x0, y0 : vector, optional
-        Where to start; zero by default. The multipliers of the bounds start at zero; with "auto", x0 and y0, at what
-        these imply where x0 is at a bound, so the solution of an earlier solve is one.
-    spectrum : Spectrum, optional
-        Bounds on the singular values of M; by default the problem's own if it has them, else estimated.
-    parameters : record of `dapd.theory`, optional
-        The method's parameters outright, instead of those of its theorem.
-    engine : str
-        "native": the C++ core, which knows every built-in f, φ and M; "python": the same steps in NumPy; "jax": the
-        same steps compiled by XLA, on a GPU if JAX has one (docs/jax.md); "auto": native if it can run the problem and
-        the method, else python. `result.engine` says which ran, and why. If it is not "auto", the method "auto" takes
-        only first-order steps, as the engines have no others.
-    direct : bool
-        Whether "auto" may hand the problem to Clarabel, if it is installed and predicted to be faster.
-    seed : int, optional
-        For the block-coordinate methods, whose draws depend only on it; by default a fresh one, which the message
-        states. The deterministic methods ignore it.
-    shared_sample : bool
-        For the block-coordinate methods: one block per iteration for both steps (j = i), instead of two.
-    callback : function, optional
-        Called with an `Info` at each look; a true answer stops the solve.
-    progress : bool
-        Show a bar on a terminal, a log table elsewhere.
-    history : bool
-        Record residuals (and the error if x* is known) at log-spaced iterations, off the clock.
-    mesh : jax.sharding.Mesh, optional
-        For engine="jax": the devices, of one process or several, among which M is divided; see docs/cluster.md.
-    checkpoint : path, optional
-        A file for the best point so far, written at looks every few seconds and at the end. A later call with the same
-        problem starts from it.
+    OPTIONS
     """
-    began = perf_counter()
-    settings = check_settings(
-        problem,
-        method=method,
-        tol=tol,
-        tol_absolute=tol_absolute,
-        accuracy=accuracy,
-        max_iterations=max_iterations,
-        time_limit=time_limit,
-        x0=x0,
-        y0=y0,
-        spectrum=spectrum,
-        parameters=parameters,
-        engine=engine,
-        direct=direct,
-        seed=seed,
-        shared_sample=shared_sample,
-        callback=callback,
-        progress=progress,
-        history=history,
-        mesh=mesh,
-        checkpoint=checkpoint,
-    )
-    return solve_checked(problem, settings, began)
+    began, given = perf_counter(), locals()
+    del given["problem"]
+    return Solve(problem, Settings(**given).fitting(problem), began).run()
 
 
-def solve_checked(
-    problem: Problem, settings: Settings, began: float, *, z0: Array | None = None, kept: dict[str, Any] | None = None
-) -> Result:
-    """Solve with settings that fit; z0 are the first multipliers of the bounds, `kept` set-ups of earlier solves."""
-    deadline = math.inf if settings.time_limit is None else began + settings.time_limit
-    method, spectrum, callback, engine = settings.method, settings.spectrum, settings.callback, settings.engine
-    options = {"seed": settings.seed, "shared_sample": settings.shared_sample}
-    start = {"x0": settings.x0, "y0": settings.y0}
-    if problem.lower is not None:
-        if settings.y0 is not None:
-            if z0 is None:
-                z0 = np.zeros(problem.columns, problem.dtype)
-                if method == "auto" and settings.x0 is not None:
-                    z0 = implied_multipliers(problem, settings.x0, settings.y0).astype(problem.dtype)
-            start["y0"] = np.concatenate([settings.y0, z0])
-        if spectrum is not None:
-            spectrum = problem.stacked_spectrum(spectrum)
-        if callback is not None:
-            callback = _split_for(callback, problem)
-    asked = Request(
-        problem,
-        settings.tolerances,
-        LIMIT if settings.max_iterations is None else settings.max_iterations,
-        settings.max_iterations is None,
-        deadline,
-        began,
-        callback,
-        settings.progress,
-        settings.history,
-        settings.accuracy,
-    )
-    if settings.checkpoint is not None:
-        own = None if kept is None else kept.setdefault("checkpoints", {})
-        saved = Checkpoint(settings.checkpoint, problem, own)
-        start = saved.start(start)
-        asked = asked._replace(callback=saved.watching(asked.callback))
-    try:
-        context = precision(engine)  # which may have to import JAX
-    except KeyboardInterrupt:
-        return in_kind_of(problem, out_of_time(asked, method, start, Status.interrupted))
-    with context, on_mesh(settings.mesh, problem.stacked.M):
-        try:
-            if method == "auto":
-                result = solve_auto(asked, spectrum, start, options, engine, settings.direct, kept)
-            else:
-                bound = _bind(problem.stacked, method, spectrum, settings.parameters, start, options, engine, deadline)
-                result = run_method(asked, *bound, [])
-        except TimeUp:
-            result = out_of_time(asked, method, start)
-        except KeyboardInterrupt:
-            result = out_of_time(asked, method, start, Status.interrupted)
+class Solve:
+    """One solve of a problem, with settings that fit it; `kept` holds the set-ups of earlier solves."""
+
+    def __init__(
+        self, problem: Problem, settings: Settings, began: float, *, z0: Array | None = None, kept: Kept | None = None
+    ) -> None:
+        self.problem, self.settings, self.began, self.kept = problem, settings, began, kept
+        self.deadline = math.inf if settings.time_limit is None else began + settings.time_limit
+        self.callback, self.saved = settings.callback, None
+        if problem.lower is not None and self.callback is not None:
+            self.callback = _split_for(self.callback, problem)
+        self.x0, self.y0 = settings.x0, self._with_bounds(settings.y0, z0)
         if settings.checkpoint is not None:
-            saved.write(result.x, np.concatenate([result.y, result.z]) if problem.lower is not None else result.y)
-    return in_kind_of(problem, result)
+            self.saved = Checkpoint(settings.checkpoint, problem, None if kept is None else kept.checkpoints)
+            found = self.saved.start()
+            self.x0, self.y0 = found or (self.x0, self.y0)
+            self.callback = self.saved.watching(self.callback)
+
+    def _with_bounds(self, y0: Array | None, z0: Array | None) -> Array | None:
+        """The first y, and after it the first multipliers of the bounds."""
+        problem, settings = self.problem, self.settings
+        if y0 is None or problem.lower is None:
+            return y0
+        if z0 is None:
+            z0 = np.zeros(problem.columns, problem.dtype)
+            if settings.method == "auto" and settings.x0 is not None:
+                z0 = implied_multipliers(problem, settings.x0, y0).astype(problem.dtype)
+        return np.concatenate([y0, z0])
+
+    def run(self) -> Result:
+        """The result, whatever happens."""
+        problem, settings = self.problem, self.settings
+        try:
+            context = precision(settings.engine)  # which may have to import JAX
+        except KeyboardInterrupt:
+            return in_kind_of(problem, self._at_the_start(Cause.ctrl_c))
+        with context, on_mesh(settings.mesh, problem.stacked.M):
+            try:
+                result = self._by_auto() if settings.method == "auto" else self._by_name()
+            except TimeUp:
+                result = self._at_the_start(Cause.ctrl_c if is_cancelled() else Cause.deadline)
+            except KeyboardInterrupt:
+                result = self._at_the_start(Cause.ctrl_c)
+            if self.saved is not None:
+                self.saved.write(result.x, np.concatenate([result.y, result.z][: 1 + (problem.lower is not None)]))
+        return in_kind_of(problem, result)
+
+    def _by_name(self) -> Result:
+        spectrum = self.settings.spectrum
+        if spectrum is not None:
+            spectrum = self.problem.stacked_spectrum(spectrum)
+        runner, spectrum = self._bound(self.problem.stacked, METHODS[self.settings.method], spectrum)
+        return self._alone(runner, spectrum, [])
+
+    def _bound(self, problem: Problem, kind: Any, spectrum: Spectrum | None) -> tuple[Runner, Spectrum | None]:
+        """The named method with its parameters and an engine."""
+        settings, options = self.settings, {"x0": self.x0, "y0": self.y0}
+        if issubclass(kind, BlockMethod):
+            options |= {"seed": settings.seed, "shared_sample": settings.shared_sample}
+        elif settings.shared_sample:
+            able = ", ".join(key for key, method in METHODS.items() if issubclass(method, BlockMethod))
+            raise ValueError(f"shared_sample is for the block-coordinate methods ({able}), not for {kind.name!r}")
+        if settings.parameters is not None:
+            return bind(kind(problem, settings.parameters, **options), settings.engine), spectrum
+        kind.check(problem)
+        kind.constants_of(problem)
+        spectrum = kind.spectrum_of(problem, spectrum, deadline=self.deadline)
+        return bind(kind.from_theory(problem, spectrum=spectrum, **options), settings.engine), spectrum
+
+    def _alone(self, runner: Runner, spectrum: Spectrum | None, notes: list[str], *, by_passes: bool = False) -> Result:
+        """The result of one method."""
+        settings, method = self.settings, runner.method
+        if spectrum is not None and not spectrum.resolved:
+            notes = [*notes, f"s_min = {spectrum.s_min:.2g} is a guess, so the rate is not certain."]
+        if isinstance(method, BlockMethod) and method.own_seed:
+            notes = [*notes, f"Blocks were drawn with seed={method.seed}."]
+        limit = LIMIT if settings.max_iterations is None else settings.max_iterations
+        limit *= method.round if by_passes or settings.max_iterations is None else 1
+        search = self._search(method.problem, spectrum, runner.engine, limit)
+        candidate = Named(search, runner, spectrum, is_recorded=settings.history)
+        return self._raced(search, Alone(search, candidate), None, (method.x0, method.y0), spectrum, lambda *_: notes)
+
+    def _search(self, problem: Problem, spectrum: Spectrum | None, engine: str, limit: int) -> Search:
+        settings = self.settings
+        return Search(
+            problem, settings.tolerances, limit, self.deadline, spectrum, self.kept, engine, settings.accuracy
+        )
+
+    def _by_auto(self) -> Result:
+        """Whatever is fastest."""
+        problem, settings = self.problem.stacked, self.settings
+        spectrum = settings.spectrum
+        if spectrum is not None:
+            spectrum = self.problem.stacked_spectrum(spectrum)
+        blocks = self._compared_blocks(problem, spectrum)
+        spectrum = blocks.spectrum
+        if blocks.winner is not None:
+            options = {"seed": settings.seed, "shared_sample": settings.shared_sample}
+            runner = blocks.runner(problem, {"x0": self.x0, "y0": self.y0}, options, settings.engine)
+            return self._alone(runner, spectrum, [blocks.sentence], by_passes=True)
+        limit = LIMIT if settings.max_iterations is None else settings.max_iterations
+        search = self._search(problem, spectrum, settings.engine, limit)
+        with np.errstate(all="ignore"):
+            choice = Several(search, settings.engine, settings.direct)
+            choice.choose()
+        start = first_point(self.problem, self.x0, self.y0)
+
+        def notes(race: Race, ended: Ended) -> list[str]:
+            by = race.found_by or choice.first
+            said = [f"Chose {by.title}: {by.why}." if by.why else f"Chose {by.title}.", blocks.sentence]
+            if len(search.seconds) > 1 or (search.seconds and ended.cause.status in ENDED_EARLY):
+                said.append(who_ran(search.seconds))
+            return [*said, NO_BLOCKS] if settings.shared_sample else said
+
+        return self._raced(search, choice, SideQuestions(search, start, self._aside), start, spectrum, notes)
+
+    def _compared_blocks(self, problem: Problem, spectrum: Spectrum | None) -> BlockComparison:
+        """Whether blocks pay off: as for the last problem, if f and M are the same."""
+        known = None if self.kept is None else self.kept.blocks
+        if known is not None and known.fits(problem):
+            return known
+        found = compare_blocks(problem, spectrum, self.settings.engine, self.deadline)
+        if self.kept is not None:
+            self.kept.blocks = found
+        return found
+
+    def _aside(self, search: Search, start: tuple[Array, Array]) -> Array | None:
+        """Run a search for its own sake, by any engine if the given one cannot; a Farkas ray if it finds one."""
+        engine = "auto" if self.settings.engine == "native" else self.settings.engine
+        try:
+            return _ray_of(search, start, engine, self.settings.direct)
+        except CannotRun:
+            return _ray_of(search, start, "auto", self.settings.direct)
+
+    def _raced(
+        self,
+        search: Search,
+        choice: Choice,
+        questions: SideQuestions | None,
+        start: tuple[Array, Array],
+        spectrum: Spectrum | None,
+        notes: Callable[[Race, Ended], list[str]],
+    ) -> Result:
+        """The result of a race."""
+        settings = self.settings
+        search.began = perf_counter()
+        setup_time = search.began - self.began
+        with (
+            display(settings.progress, choice.title, settings.tolerances, search.limit) as shown,
+            np.errstate(all="ignore"),
+            choice.with_threads(),
+        ):
+            watch = Watch(shown, self.callback, is_recorded=settings.history, x_star=search.problem.x_star)
+            race = Race(search, choice, watch, questions)
+            ended = race.run(start)
+            point = choice.complete(ended.point)
+        seconds, by = choice.seconds(), race.found_by or choice.first
+        if ended.is_early:
+            setup_time, seconds = setup_time + seconds, 0.0
+        choice.remember(by if ended.cause is Cause.certificate else None)
+        spectrum = spectrum or search.problem.spectrum
+        return answer(
+            self.problem,
+            point,
+            ended.cause,
+            [*self._sentences(race, ended, point, spectrum), *notes(race, ended)],
+            method=by.name,
+            engine=by.ran,
+            tolerances=settings.tolerances,
+            spent=Spent(search.iterations, search.gradients, search.products, search.block_products),
+            solve_time=seconds,
+            setup_time=setup_time,
+            value=search.judging.objective,
+            history=watch.history(),
+            parameters=by.parameters,
+            spectrum=spectrum,
+            ray=ended.ray,
+            errors=np.array(watch.errors),
+        )
+
+    def _sentences(self, race: Race, ended: Ended, point: Info, spectrum: Spectrum | None) -> list[str]:
+        """Why it ended, and what is left."""
+        search, choice, cause, status = race.search, race.choice, ended.cause, ended.cause.status
+        if ended.is_early:
+            said = AT_THE_START[cause]
+        elif cause is Cause.limit and search.limit and not search.iterations:
+            said = f"One step of {choice.title} takes {choice.least:,} iterations, more than the limit allows."
+        else:
+            passes = search.iterations // choice.round
+            said = why_it_ended(
+                cause, point.certificate, self.problem, spectrum, passes, self.deadline, is_named=choice.is_named
+            )
+        sentences = [said, what_is_left(status, point.certificate, search.tolerances)]
+        if race.falling is not None and ended.ray is None and cause is not Cause.certificate:
+            sentences.append(NO_POINT)
+        return sentences
+
+    def _at_the_start(self, cause: Cause) -> Result:
+        """The start, for want of time to do more, or after Ctrl-C."""
+        problem = self.problem
+        x, dual = first_point(problem, self.x0, self.y0)
+        with np.errstate(all="ignore"):
+            x = problem.within_bounds(x, dual)
+            certificate = certify(problem, x, dual, accuracy=self.settings.accuracy)
+        return answer(
+            problem,
+            Info(0, 0.0, x, dual, certificate),
+            cause,
+            [AT_THE_START[cause]],
+            method=self.settings.method,
+            engine=NOTHING_RAN,
+            tolerances=(0.0, 0.0),
+            spent=Spent(),
+            solve_time=0.0,
+            setup_time=perf_counter() - self.began,
+        )
+
+
+def _ray_of(search: Search, start: tuple[Array, Array], engine: str, use_direct: bool) -> Array | None:
+    choice = Several(search, engine, use_direct)
+    choice.add_all()
+    ended = Race(search, choice, Watch(Display()), None, seeks_descent=False).run(start)
+    return ended.ray if ended.cause is Cause.contradiction else None
+
+
+def first_point(problem: Problem, x: Array | None, y: Array | None) -> tuple[Array, Array]:
+    """Where to start if nothing is given."""
+    return problem.start() if x is None else x, np.zeros(problem.stacked.rows, problem.dtype) if y is None else y
 
 
 def implied_multipliers(problem: Problem, x: Array, y: Array) -> Array:
@@ -209,27 +321,3 @@ def _split_for(callback: Callable[[Info], object], problem: Problem) -> Callable
         return callback(info._replace(y=y, z=z))
 
     return told
-
-
-def _bind(
-    problem: Problem,
-    name: str,
-    spectrum: Spectrum | None,
-    parameters: Any,
-    start: dict[str, Any],
-    options: dict[str, Any],
-    engine: str,
-    deadline: float,
-) -> tuple[Runner, Spectrum | None]:
-    """A named method with its parameters and an engine."""
-    if not issubclass(METHODS[name], BlockMethod):
-        if options["shared_sample"]:
-            able = ", ".join(key for key, method in METHODS.items() if issubclass(method, BlockMethod))
-            raise ValueError(f"shared_sample is for the block-coordinate methods ({able}), not for {name!r}")
-        options = {}
-    if parameters is not None:
-        return bind(METHODS[name](problem, parameters, **start, **options), engine), spectrum
-    METHODS[name].check(problem)
-    METHODS[name].constants_of(problem)
-    spectrum = METHODS[name].spectrum_of(problem, spectrum, deadline=deadline)
-    return bind(METHODS[name].from_theory(problem, spectrum=spectrum, **start, **options), engine), spectrum

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,12 @@ from dapd.kinds.base import Called, Phi, as_phi
 from dapd.kinds.composed import Conjugate, Stack
 from dapd.operators.convert import as_operator
 from dapd.problem.problem import Problem
-from dapd.solving.result import Result, Status
-from dapd.solving.settings import Settings, check_settings
-from dapd.solving.solve import solve, solve_checked
+from dapd.solving.result import Result
+from dapd.solving.settings import OPTIONS, Settings
+from dapd.solving.solve import Solve
+from dapd.ways.causes import Status
+from dapd.ways.search import Kept
 
-DEFAULTS = {name: known.default for name, known in inspect.signature(solve).parameters.items() if name != "problem"}
 NO_POINT = (Status.infeasible, Status.unbounded, Status.diverged)  # how a solve ends whose point is no good start
 
 
@@ -39,16 +40,16 @@ class Solver:
     def __init__(self, problem: Problem, **options: Any) -> None:
         self._check_names(options)
         self.options = options
-        self.settings = check_settings(problem, **{**DEFAULTS, **options})
+        self.settings = Settings(**options).fitting(problem)
         self.problem = problem
         self.last: tuple[Array, Array, Array] | None = None  # x, y, z of the last answer
-        self.kept: dict[str, Any] = {}  # set-ups; each one knows what it was made for
+        self.kept = Kept()
 
     @staticmethod
     def _check_names(options: dict[str, Any]) -> None:
         for name in options:
-            if name not in DEFAULTS:
-                raise TypeError(f"Solver has no option {name!r}{near_miss(name, DEFAULTS)}")
+            if name not in OPTIONS:
+                raise TypeError(f"Solver has no option {name!r}{near_miss(name, OPTIONS)}")
 
     @named
     def update(
@@ -113,12 +114,13 @@ class Solver:
         settings = self.settings
         if overrides:
             self._check_names(overrides)
-            settings = check_settings(self.problem, **{**DEFAULTS, **self.options, **overrides})
+            settings = Settings(**{**self.options, **overrides}).fitting(self.problem)
         z0 = None
         if self.last is not None and not overrides.keys() & {"x0", "y0"}:
             x, y, z0 = self.last
-            settings = settings._replace(x0=x, y0=y)
-        result = solve_checked(self.problem, _in_precision(settings, self.problem), began, z0=z0, kept=self.kept)
+            settings = replace(settings, x0=x, y0=y)
+        settings = _in_precision(settings, self.problem)
+        result = Solve(self.problem, settings, began, z0=z0, kept=self.kept).run()
         if result.status not in NO_POINT and np.isfinite(result.certificate.error):
             self.last = result.x.copy(), result.y.copy(), result.z.copy()
         return result
@@ -127,7 +129,8 @@ class Solver:
 def _in_precision(settings: Settings, problem: Problem) -> Settings:
     """The settings with a start in the precision of the problem, which an update may have changed."""
     x, y = settings.x0, settings.y0
-    return settings._replace(
+    return replace(
+        settings,
         x0=None if x is None else x.astype(problem.dtype, copy=False),
         y0=None if y is None else y.astype(problem.dtype, copy=False),
     )

@@ -1,22 +1,23 @@
-"""What all ways to solve a problem share: a prediction, pieces of progress, and what is left as that progress says."""
+"""What all candidates of a solve share: an estimate, pieces of progress, and what is left as that progress says."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dapd.arrays import Array
 from dapd.clock import perf_counter
 from dapd.engines.protocol import Engine
 from dapd.operators.base import Operator
+from dapd.ways.causes import Cause
 from dapd.ways.search import Search
 
-AT_ONCE = 0.02  # seconds that a way may take in any case,
-SOON = 0.3  # and if it was not predicted to take less; until then what it did counts as predicted, not as measured
-OVERRUN = 2.0  # a way that has taken this much longer than another's prediction gives way to it
-STUCK = 8.0  # and this much longer if its error does not fall
+AT_ONCE = 0.02  # seconds that a candidate may take in any case
+SOON = 0.3  # seconds until which the work of a candidate counts as estimated, and then as measured
+OVERRUN = 2.0  # times another candidate's estimate: what a candidate may take before the other has its turn
+STUCK = 8.0  # times the time spent: what is left of a candidate whose error does not fall
 CAUTION = 2.0  # times what is left as progress says: most errors fall more slowly later on
 
 
@@ -27,7 +28,11 @@ class Moved(NamedTuple):
     dy: Array | None
 
 
-Advance = Callable[[], Moved]  # a piece of progress, which says how x and y moved if it is asked
+class Piece(NamedTuple):
+    """A piece of progress."""
+
+    moved: Callable[[], Moved] = lambda: Moved(None, None)  # asked only if a ray is looked for
+    cause: Cause | None = None  # why the candidate ends the solve, if it does
 
 
 def entries_are_scattered(M: Operator) -> bool:
@@ -35,35 +40,48 @@ def entries_are_scattered(M: Operator) -> bool:
     return max((part for part, _ in M.bands()), key=lambda part: part.work).sparse() is not None
 
 
-class Way:
-    """One way to solve the problem."""
+class Candidate:
+    """One way to solve the problem.
+
+    A subclass gives `name`, `title`, `ran`, `estimate` and `start`; the rest has defaults.
+    """
 
     name: str
     title: str
+    is_steady = False  # whether its estimate is reliable
+    finds_rays = False  # whether `moved` is worth a check after every piece
+    least = 1  # iterations of the shortest piece
+    parameters: Any = None
+    per_iteration = math.nan  # seconds, as estimated
 
     def __init__(self, search: Search) -> None:
         self.search = search
-        self.counted, self.measured = 0.0, 0.0  # seconds of what was done, as predicted and as measured
+        self.counted, self.measured = 0.0, 0.0  # seconds of what was done, as estimated and as measured
         self.patience = SOON  # seconds that may be spent in any case
-        self.left_at = math.inf  # the error when another way took over
+        self.left_at = math.inf  # the error when another candidate took over
         self.progress: list[tuple[float, float]] = []  # seconds spent, and how many times too large the error was
-        self.doubt = 1.0  # times its prediction: what it may well take if another way is more certain
+        self.doubt = 1.0  # times its estimate: what it may well take if another candidate is more certain
         self.why = ""
-        self.pieces: Iterator[Advance] | None = None
+        self.pieces: Iterator[Piece] | None = None
 
     @property
     def ran(self) -> Engine:
         """What computed the steps."""
         raise NotImplementedError
 
-    def predict(self) -> float:
-        """Seconds to the solution; inf if this way is impossible."""
+    def estimate(self) -> float:
+        """Seconds to the solution; inf if this candidate cannot solve the problem."""
         raise NotImplementedError
 
     @property
+    def explanation(self) -> str:
+        """Why the estimate is what it is."""
+        return self.why
+
+    @property
     def is_possible(self) -> bool:
-        """Whether this way may turn out possible."""
-        return math.isfinite(self.predict())
+        """Whether this candidate may turn out to solve the problem."""
+        return math.isfinite(self.estimate())
 
     @property
     def work(self) -> float:
@@ -71,18 +89,30 @@ class Way:
         return 0.0
 
     @property
+    def is_in_time(self) -> bool:
+        """Whether its error need not fall yet."""
+        return False
+
+    @property
     def spent(self) -> float:
-        """Seconds; at first those that were predicted for what was done, so two runs decide alike."""
+        """Seconds; at first those that were estimated for what was done, so two runs decide alike."""
         return min(self.counted, SOON) if self.measured <= SOON else self.measured
 
     def insist(self, *, first: bool = False) -> None:
-        """Assume the best, if only a trial can tell what this way costs; `first`: be tried before all others."""
+        """Assume the best, if only a trial can tell what this candidate takes; `first`: be tried before all others."""
 
-    def start(self) -> Iterator[Advance]:
+    def compare(self, steady: float, best: float) -> None:
+        """Take note of the least estimate of the steady candidates, and of all."""
+
+    def examine(self) -> bool:
+        """Find out more about its own cost, if that takes a set-up; whether there was anything to find out."""
+        return False
+
+    def start(self) -> Iterator[Piece]:
         """Make progress from the best point on, a piece at a time."""
         raise NotImplementedError
 
-    def advance(self) -> Advance | None:
+    def advance(self) -> Piece | None:
         """Make a piece of progress; None if there is no more to come."""
         if self.pieces is None:
             self.pieces = self.start()
@@ -94,21 +124,22 @@ class Way:
             self.progress.append((self.spent, self.search.excess))
 
     def expected(self) -> float:
-        """Seconds that this way takes in all, as predicted, and after a while those that are left.
+        """Seconds that this candidate takes in all, as estimated, and after a while those that are left.
 
-        What is left is the rest of the prediction, or twice what was spent if that is more (eight times without any
+        What is left is the rest of the estimate, or twice what was spent if that is more (eight times without any
         progress), or what progress says.
         """
-        if math.isinf(self.predict()):
+        estimate = self.estimate()
+        if math.isinf(estimate):
             return math.inf
-        if self.spent <= min(self.patience, max(AT_ONCE, OVERRUN * self.predict())):
-            return self.search.slowdown * self.doubt * self.predict()
+        if self.spent <= min(self.patience, max(AT_ONCE, OVERRUN * estimate)):
+            return self.search.slowdown * self.doubt * estimate
         left = self.left()
         more = (OVERRUN if left < math.inf else STUCK) * self.spent
-        return min(max(self.predict() - self.spent, more), CAUTION * left)
+        return min(max(estimate - self.spent, more), CAUTION * left)
 
-    def renew(self) -> None:
-        """Start anew from a much better point that another way has found."""
+    def share(self) -> None:
+        """Start anew from a much better point that another candidate has found."""
         self.pieces = None
 
     def left(self) -> float:

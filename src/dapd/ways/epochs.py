@@ -12,7 +12,7 @@ import numpy as np
 from dapd import theory
 from dapd.arrays import Array, on_device, on_host
 from dapd.certificate.norms import greatest
-from dapd.clock import perf_counter
+from dapd.clock import is_over
 from dapd.engines import bind
 from dapd.engines.protocol import Engine, RestartedRunner
 from dapd.methods.base import Method
@@ -110,7 +110,7 @@ class Bench:
     @property
     def over(self) -> bool:
         """Whether the best point is good enough, or a limit is reached."""
-        late = perf_counter() >= self.deadline or self.iterations >= self.allowed()
+        late = is_over(self.deadline) or self.iterations >= self.allowed()
         return late or self.best.error <= self.tol
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -18,7 +19,7 @@ from dapd.presolve import CLEANING, CONDITIONING, SCALING, ExchangedRoles, Preso
 from dapd.presolve.chain import Apply
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum, estimate_norm
-from dapd.ways.base import SOON, Advance, Moved, Way, entries_are_scattered
+from dapd.ways.base import SOON, Candidate, Moved, Piece, entries_are_scattered
 from dapd.ways.judge import Judge, judge_of, on_the_device
 from dapd.ways.restarts import restarts
 from dapd.ways.search import Search
@@ -29,10 +30,11 @@ PER_ITERATION, PER_VECTOR_ENTRY = 8e-6, 1e-9  # seconds per iteration, looks inc
 DENSE_PRODUCT, SPARSE_PRODUCT = 1e-10, 5e-10  # seconds per multiplication with M or a matrix of f
 IN_PYTHON = 10  # times as slow
 BEGIN = 3e-3  # seconds to be set up and judged
+VARIED = 1.5  # times the usual iterations: what restarts may take, whose number varies
 TRANSFORMS = CLEANING + CONDITIONING
 
 
-class FirstOrder(Way):
+class FirstOrder(Candidate):
     """Restarted x-DAPD and y-DAPD."""
 
     name, title = "restarts", "restarted DAPD"
@@ -47,19 +49,19 @@ class FirstOrder(Way):
         products = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
         per_product = SPARSE_PRODUCT if entries_are_scattered(problem.M) else DENSE_PRODUCT
         once = PER_ITERATION + per_product * products + PER_VECTOR_ENTRY * (problem.rows + problem.columns)
-        self.usual = once * (1 if native else IN_PYTHON)  # seconds per iteration
+        self.per_iteration = once * (1 if native else IN_PYTHON)  # seconds per iteration
         iterations: float = EQUATIONS if problem.phi.is_linear else EPOCHS
-        self.seconds = BEGIN + iterations * self.usual
-        self.why = f"an iteration takes about {1e3 * self.usual:.2g} ms"
+        self.seconds = BEGIN + iterations * self.per_iteration
+        self.why = f"an iteration takes about {1e3 * self.per_iteration:.2g} ms"
         self.certain = False  # whether a theorem says how many
         f = problem.f
         if problem.phi.is_linear and isinstance(problem.M.stored_matrix, np.ndarray) and f.mu > 0 and f.L is not None:
             # rows are made orthonormal, and then the theorem of x-DAPD says how many iterations there will be
             iterations = DIGITS * theory.x_dapd(L=f.L, mu=f.mu, s_max=1.0, s_min=1.0).Pi
             changed = 4.0 * min(problem.M.shape) ** 2 * max(problem.M.shape) / DENSE_RATE
-            if BEGIN + iterations * self.usual + changed < self.seconds:
+            if BEGIN + iterations * self.per_iteration + changed < self.seconds:
                 self.certain = True
-                self.seconds = BEGIN + iterations * self.usual + changed
+                self.seconds = BEGIN + iterations * self.per_iteration + changed
                 self.why = f"with orthonormal rows the theorem asks for about {iterations:,.0f} iterations"
 
     @property
@@ -67,7 +69,7 @@ class FirstOrder(Way):
         """The engine of the first-order steps."""
         return self.used or Engine("python", "no step was taken")
 
-    def predict(self) -> float:
+    def estimate(self) -> float:
         """Iterations, times what one takes."""
         return self.seconds
 
@@ -80,12 +82,11 @@ class FirstOrder(Way):
         """Scaled rows and orthonormal equations: those of the last problem, if only b is new."""
         problem, kept = self.search.problem, self.search.kept
         steps = self._steps()
-        known: Presolve | None
-        tried, known = kept.get("transform", ((), None))
+        tried, known = kept.transform or ((), None)
         found = known.again(problem) if known is not None and tried == steps else None
         if found is None:
             found = Presolve.apply(problem, steps, self.search.deadline)
-        kept["transform"] = steps, found
+        kept.transform = steps, found
         return found
 
     def _steps(self) -> Sequence[Apply]:
@@ -97,7 +98,12 @@ class FirstOrder(Way):
         # one solve would not make up for the time that sorting takes
         return (*TRANSFORMS, SortedColumns.apply) if self.search.repeated else TRANSFORMS
 
-    def start(self) -> Iterator[Advance]:
+    def compare(self, steady: float, best: float) -> None:
+        """Take longer than usual into account if another candidate is certain."""
+        if not self.certain and math.isfinite(steady):
+            self.doubt = VARIED
+
+    def start(self) -> Iterator[Piece]:
         """Epochs on a problem with scaled rows, judged by the certificate of the given one."""
         search = self.search
         transform = self._transform()
@@ -124,14 +130,14 @@ class FirstOrder(Way):
             typical=lambda: _typical(search.problem, transform),
         ):
             search.iterations += epoch.iterations - made[0]
-            self.counted += self.usual * (epoch.iterations - made[0])
+            self.counted += self.per_iteration * (epoch.iterations - made[0])
             search.gradients += epoch.gradients - made[1]
             search.products += epoch.products - made[2]
             if self.spent > SOON and epoch.iterations:
-                search.slowdown = max(1.0, self.spent / epoch.iterations / self.usual)
+                search.slowdown = max(1.0, self.spent / epoch.iterations / self.per_iteration)
             made[:] = epoch.iterations, epoch.gradients, epoch.products
             self.used = epoch.engine
-            yield partial(_moved, judging, epoch.last, before.get(epoch.kind, epoch.last))
+            yield Piece(partial(_moved, judging, epoch.last, before.get(epoch.kind, epoch.last)))
             before[epoch.kind] = epoch.last
 
 

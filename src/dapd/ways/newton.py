@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from dapd.blas import MANY
-from dapd.clock import perf_counter
+from dapd.clock import perf_counter, seconds_left
 from dapd.core import MISSING, load
 from dapd.engines.protocol import Engine
 from dapd.functions import LeastSquares, Quadratic
@@ -16,7 +16,7 @@ from dapd.newton.matrices import TooExpensive
 from dapd.newton.newton import PROBING, Newton
 from dapd.newton.parts import Unsuitable
 from dapd.newton.systems import Singular
-from dapd.ways.base import AT_ONCE, OVERRUN, SOON, Advance, Moved, Way, entries_are_scattered
+from dapd.ways.base import AT_ONCE, OVERRUN, SOON, Candidate, Moved, Piece, entries_are_scattered
 from dapd.ways.search import Search
 
 FACTORISATIONS, FEW = 40, 10  # that it usually takes, and near a solution
@@ -32,10 +32,12 @@ SLOWEST = 3.0  # times: how much slower than predictions they may prove this mac
 LITTLE = 0.2  # of the time spent, if it was long: what a better answer than asked for may take
 RETRY = 8  # times the seconds that a factorisation may take, after it turned out too expensive
 ANALYSIS = 1e-7  # seconds per entry of a sparse factor that it takes to count them
+COMPARED = 0.5  # seconds of the others from which it pays off to find out what a factorisation costs
+UNCERTAIN = 2.5  # times the usual number of factorisations: what they may take, since it varies
 IN_NUMPY = "second-order steps run in NumPy, SciPy and qdldl"
 
 
-class SecondOrder(Way):
+class SecondOrder(Candidate):
     """The proximal method of multipliers with semismooth Newton."""
 
     name, title = "newton", "second-order steps"
@@ -44,17 +46,17 @@ class SecondOrder(Way):
         super().__init__(search)
         self.limit = limit
         self.impossible = False
-        known: Newton | None = search.kept.get("newton")
+        known = search.kept.newton
         self.newton = known if known is not None and known.update(search.problem) else None
         self.why = "" if self.newton is None else self._cost()
         scattered = entries_are_scattered(search.problem.M)
         dense, banded = dense_seconds(search.problem, scattered=scattered), banded_step_seconds(search.problem)
         self.guess, self.seems_banded = min(dense, banded), banded < dense  # without a set-up
 
-    def renew(self) -> None:
+    def share(self) -> None:
         """Start anew, as if nothing had been spent: near a solution, these steps are fast."""
-        super().renew()
-        self.counted, self.measured, self.patience = 0.0, 0.0, min(SOON, BRIEFLY * self.predict())
+        super().share()
+        self.counted, self.measured, self.patience = 0.0, 0.0, min(SOON, BRIEFLY * self.estimate())
         self.progress.clear()
 
     def insist(self, *, first: bool = False) -> None:
@@ -67,6 +69,11 @@ class SecondOrder(Way):
     def _cost(self) -> str:
         assert self.newton is not None
         return f"a factorisation takes about {self.newton.cost:.2g} s ({self.newton.kind})"
+
+    @property
+    def explanation(self) -> str:
+        """What a factorisation costs, and how many are usual."""
+        return f"{self.why}, and {self.usual} are usual" if math.isfinite(self.estimate()) else self.why
 
     @property
     def is_set_up(self) -> bool:
@@ -87,8 +94,8 @@ class SecondOrder(Way):
         """Find out what a factorisation costs, if that is within so many seconds and the limit; the next is higher."""
         allowed = min(self.limit, within)
         try:
-            left = self.search.deadline - perf_counter()
-            self.newton = self.search.kept["newton"] = Newton(self.search.problem, seconds=min(allowed, left / PROBING))
+            left = seconds_left(self.search.deadline)
+            self.newton = self.search.kept.newton = Newton(self.search.problem, seconds=min(allowed, left / PROBING))
             self.search.products += self.newton.products
             self.why = self._cost()
             if self.is_predictable:
@@ -105,7 +112,7 @@ class SecondOrder(Way):
         """Always Python."""
         return Engine("python", "; ".join([*([] if load() else [MISSING]), IN_NUMPY]))
 
-    def predict(self) -> float:
+    def estimate(self) -> float:
         """Factorisations, times what one takes."""
         if self.impossible:
             return math.inf
@@ -149,14 +156,28 @@ class SecondOrder(Way):
         whole = (problem.rows + problem.columns) ** 2 / 2
         return ANALYSIS * min(whole, self.limit / ENTRY)
 
-    def start(self) -> Iterator[Advance]:
+    def compare(self, steady: float, best: float) -> None:
+        """Find out what a factorisation costs if the others take long, and doubt a number of them that varies."""
+        if best <= COMPARED:
+            return
+        self.examine(within=best / FACTORISATIONS)
+        self.doubt = UNCERTAIN if steady < UNCERTAIN * self.estimate() and not self.is_predictable else 1.0
+
+    def examine(self, within: float = math.inf) -> bool:
+        """Set up, if that was not done."""
+        if self.is_set_up:
+            return False
+        self.set_up(within)
+        return True
+
+    def start(self) -> Iterator[Piece]:
         """Proximal steps."""
         search = self.search
         while not self.is_set_up:
-            left = search.deadline - perf_counter()
+            left = seconds_left(search.deadline)
             hurried = self._analysis() > left
             self.set_up(within=left * ENTRY / ANALYSIS if hurried else math.inf)
-            yield partial(Moved, None, None)
+            yield Piece()
             if hurried and not self.is_set_up:
                 return
         if self.newton is None:
@@ -164,7 +185,7 @@ class SecondOrder(Way):
         newton, best, first = self.newton, search.point, self.newton.factorizations
         newton.finer = finer = not search.repeated
         points = newton.run(best.x, best.y, search.judge, search.deadline, tol=max(search.tolerances))
-        while newton.cost <= search.deadline - perf_counter():
+        while newton.cost <= seconds_left(search.deadline):
             counted = newton.factorizations
             newton.most_factorizations = counted + search.limit - search.iterations
             try:
@@ -185,4 +206,4 @@ class SecondOrder(Way):
                 if FEW * newton.cost < (LITTLE * elapsed if elapsed > SOON else AT_ONCE):
                     finer = False  # one more step is worth several digits
                     continue
-            yield partial(Moved, None, None) if reached is None else partial(Moved, reached.dx, reached.dy)
+            yield Piece() if reached is None else Piece(partial(Moved, reached.dx, reached.dy))

@@ -1,9 +1,9 @@
-"""The state of a solve by `auto`: the best point seen, and what was spent."""
+"""The state of a solve that its candidates share: the best point seen, and what was spent."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,13 @@ from dapd.clock import perf_counter
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum
 from dapd.ways.judge import Judge, judge_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dapd.newton.newton import Newton
+    from dapd.presolve import Presolve
+    from dapd.ways.blocks import BlockComparison
 
 TINY = float(np.finfo(float).tiny)  # the least error of a point that does not meet a tolerance
 ROUNDED = 0.1  # part of an error: if a rounding changes it by more, rounding is what is left of it
@@ -29,6 +36,17 @@ class Info(NamedTuple):
     z: Array | None = None  # the multipliers of the bounds on x; None if there are none
 
 
+class Kept:
+    """What the solves of nearly the same problem leave for each other."""
+
+    def __init__(self) -> None:
+        self.candidate = ""  # the name of the one to try first
+        self.newton: Newton | None = None
+        self.transform: tuple[object, Presolve] | None = None  # the steps that were tried, and what came of them
+        self.blocks: BlockComparison | None = None
+        self.checkpoints: dict[Path, str] = {}
+
+
 class Search:
     """Judges points by the certificate of the given problem, and keeps the best."""
 
@@ -39,7 +57,7 @@ class Search:
         limit: int,
         deadline: float,
         spectrum: Spectrum | None,
-        kept: dict[str, Any] | None = None,
+        kept: Kept | None = None,
         engine: str = "auto",
         accuracy: str = SOLUTION,
     ) -> None:
@@ -48,14 +66,14 @@ class Search:
         self.accuracy = accuracy
         self.judging = judge_of(problem, engine, accuracy=accuracy)
         self.repeated = kept is not None  # whether there will be more solves of nearly the same problem
-        self.kept = {} if kept is None else kept  # set-ups that these use again
+        self.kept = Kept() if kept is None else kept
         self.began = perf_counter()
         self.best: Info | None = None
         self.last: Certificate  # of the last point
         self.error = self.much_better = math.inf  # of the best point, and when it last fell by more than rounding may
-        self.slowdown = 1.0  # how much slower this machine is at the moment than predictions assume
-        self.iterations = self.gradients = self.products = 0
-        self.seconds: dict[str, float] = {}  # that each way took, by its title
+        self.slowdown = 1.0  # how much slower this machine is at the moment than estimates assume
+        self.iterations = self.gradients = self.products = self.block_products = 0
+        self.seconds: dict[str, float] = {}  # that each candidate took, by its title
         self.judged = self.judged_at_best = self.judged_at_doubt = 0  # points
 
     @property
@@ -71,15 +89,18 @@ class Search:
         """
         with np.errstate(all="ignore"):
             x, y, certificate = (judging or self.judging).look(x, y, with_distance=False)
-        error = self._outside(certificate, certificate.solution_error)
+        return self.note(Info(self.iterations, perf_counter() - self.began, x, y, certificate))
+
+    def note(self, look: Info) -> float:
+        """Keep a point if it is the best, and return its error as `judge` does."""
+        certificate = look.certificate
+        own = certificate.solution_error
+        error = self._outside(certificate, own)
         self.judged += 1
         self.last = certificate
-        if (
-            self.best is None
-            or error < self.error
-            or (error == 0.0 and certificate.solution_error < self.best.certificate.solution_error)
-        ):
-            self.best = Info(self.iterations, perf_counter() - self.began, x, y, certificate)
+        best = self.best
+        if best is None or error < self.error or (error == 0.0 and own < best.certificate.solution_error):
+            self.best = look
             self.error = error
             if not error > (1 - ROUNDED) * self.much_better:  # less may be rounding
                 self.much_better, self.judged_at_best = error, self.judged

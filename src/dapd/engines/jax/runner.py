@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dapd.arrays import Array, is_constant, on_device, one_gpu
-from dapd.clock import perf_counter
+from dapd.clock import is_over, perf_counter
 from dapd.engines.jax.functions import TermsOf, place_function
 from dapd.engines.jax.layout import layout, put
 from dapd.engines.jax.maps import place_map
@@ -330,7 +330,7 @@ class JaxRunner:
         with jax.enable_x64(True):
             if self._shared:
                 self._state, self._shared = own_copies(self._state), False
-            while done < steps and (perf_counter() < deadline or not done):
+            while done < steps and (not is_over(deadline) or not done):
                 pulse = max(1, int(self.pace))  # the same in all processes, as their clock is
                 some = min(steps - done, pulse)
                 began = perf_counter()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.clock import perf_counter, pulse
+from dapd.clock import is_over, pulse, seconds_left
 from dapd.core import load
 from dapd.engines.native.block_tables import (
     BlockMatrix,
@@ -116,9 +116,9 @@ class BlockRunner:
         self._progress[1:], done = 0, 0
         try:
             while True:
-                limit = min(deadline - perf_counter(), pulse())
+                limit = min(seconds_left(deadline), pulse())
                 done += int(self._loop.run(self._arrays, self._progress, steps - done, limit))
-                if done >= steps or perf_counter() >= deadline:
+                if done >= steps or is_over(deadline):
                     return done
         finally:  # true after a Ctrl-C too
             self.method.oracle.counts[:] += self._progress[1:]

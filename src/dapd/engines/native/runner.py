@@ -9,7 +9,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.blas import SMALL, single_blas
-from dapd.clock import perf_counter, pulse
+from dapd.clock import is_over, perf_counter, pulse, seconds_left
 from dapd.core import MISSING, load
 from dapd.engines.native.calls import evaluated_in_python
 from dapd.engines.native.layout import calls_of, coupling, function
@@ -120,13 +120,13 @@ class NativeRunner:
                 threads, some = (self.fixed, steps - done) if self.fixed else self.choice.next(steps - done)
                 began = perf_counter()
                 try:
-                    taken = self.core.run(some, threads, min(deadline - began, patience), self.calls)
+                    taken = self.core.run(some, threads, min(seconds_left(deadline), patience), self.calls)
                 finally:  # true after a Ctrl-C too
                     self.counts.gradients += self.core.taken * self.program.gradients
                     self.counts.products += 2 * self.core.taken * self.program.dual_steps
                 self.choice.learn(threads, taken, perf_counter() - began)
                 done += taken
-                if taken < some and perf_counter() >= deadline:
+                if taken < some and is_over(deadline):
                     break
                 if taken == 0:  # a step that is not done in time is not taken at all
                     patience *= 2

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,29 +12,27 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.blas import SMALL, single_blas
-from dapd.certificate.certify import certify, completed, objective
-from dapd.clock import agreeing, perf_counter
+from dapd.certificate.certify import certify
+from dapd.clock import Cancellation, is_over, perf_counter, under
 from dapd.engines.native.threads import available
 from dapd.engines.protocol import Engine
 from dapd.functions import Quadratic
 from dapd.problem.problem import Problem
+from dapd.solving.answer import Spent, answer
 from dapd.solving.batch.condensed import Condensed
-from dapd.solving.batch.interrupt import NO_LIMIT, Interrupt
 from dapd.solving.batch.results import BatchResult, result_at
-from dapd.solving.request import satisfied
-from dapd.solving.result import SENTENCES, Result, Status
+from dapd.solving.result import Result
+from dapd.solving.sentences import NO_TURN, SENTENCES
 from dapd.solving.settings import Settings
-from dapd.solving.solve import solve_checked
+from dapd.solving.solve import Solve
 from dapd.spectrum.estimate import Spectrum
+from dapd.ways.causes import Cause
+from dapd.ways.search import Info, Kept
 
 CHANGED = "Chose restarted DAPD in variables without equations that all problems of the batch share."
 SolveSome = Callable[[Sequence[int]], "list[Result | None]"]
 NATIVE = 0.05  # seconds from which a solve is mostly native code
 ROUND, PAYS = 4, 1.2  # problems per thread before more threads are tried, and how much faster these must be
-NO_TURN = {
-    Status.time_limit: "The time limit of the batch passed before this problem had its turn, so this is the start.",
-    Status.interrupted: "The batch was interrupted before this problem had its turn, so this is the start.",
-}
 CLOSER = (0.3, 0.03, 0.003)  # parts of the tolerance to which a problem in other variables is solved, one by one
 
 
@@ -43,7 +40,7 @@ class OneByOne(NamedTuple):
     """What became of some problems."""
 
     results: list[Result | None]  # None: it was not its turn before the end
-    end: Status  # why it was not
+    end: Cause  # why it was not
 
 
 def one_by_one(
@@ -58,52 +55,60 @@ def one_by_one(
 
     With `form`, each is first solved in the variables that all of them share.
     """
-    interrupt = Interrupt()
-    deadline = began + min(NO_LIMIT, settings.time_limit or NO_LIMIT)
+    cancellation = Cancellation()
+    deadline = math.inf if settings.time_limit is None else began + settings.time_limit
 
     def worker() -> SolveSome:
-        kept: dict[str, Any] = {}
-        shared = None if form is None else _Shared(form, interrupt)
+        # what a lock step could not solve has little in common
+        kept = Kept() if starts is None else None
+        shared = None if form is None else _Shared(form)
 
         def solve_some(some: Sequence[int]) -> list[Result | None]:
-            with agreeing(interrupt.clock):
-                return [solve_one(at) if perf_counter() < deadline else None for at in some]
+            with under(cancellation):
+                return [None if is_over(deadline) else solve_one(at) for at in some]
 
         def solve_one(at: int) -> Result:
-            now = time.perf_counter()
             try:
                 result = attempt(at)
             except KeyboardInterrupt:  # during the set-up of a solve in the main thread
-                interrupt.pressed = True
+                cancellation.asked = True
                 result = attempt(at)
-            return interrupt.told(result, time.perf_counter() - now)
+            cancellation.asked |= result.cause is Cause.ctrl_c
+            return result
 
         def attempt(at: int) -> Result:
             start, z0, own = None if starts is None else starts(at), None, settings
             if start is not None:
                 x0, y0, z0 = start
-                own = own._replace(x0=x0, y0=y0)
+                own = replace(own, x0=x0, y0=y0)
             problem, result = problem_of(at), None
             if shared is not None and any(settings.tolerances):
                 result = shared.solve(problem, at, own, deadline)
-            # what a lock step could not solve has little in common
-            again = kept if starts is None else None
-            return result or solve_checked(problem, _until(deadline, own), perf_counter(), z0=z0, kept=again)
+            return result or Solve(problem, _until(deadline, own), perf_counter(), z0=z0, kept=kept).run()
 
         return solve_some
 
     threads = min(available(), len(which))
-    results = worker()(which) if threads <= 1 else _in_threads(worker, which, threads, interrupt)
-    return OneByOne(results, Status.interrupted if interrupt.pressed else Status.time_limit)
+    results = worker()(which) if threads <= 1 else _in_threads(worker, which, threads, cancellation)
+    return OneByOne(results, Cause.ctrl_c if cancellation.asked else Cause.deadline)
 
 
 def _until(deadline: float, settings: Settings) -> Settings:
     """The settings with the time that is left."""
-    return settings._replace(time_limit=max(deadline - perf_counter(), 1e-9))
+    return settings if math.isinf(deadline) else replace(settings, time_limit=max(deadline - perf_counter(), 1e-9))
+
+
+def _is_done(futures: Collection[Future[Any]], cancellation: Cancellation, timeout: float | None = None) -> bool:
+    """Wait for them, after Ctrl-C until they have noticed; return whether all are done."""
+    try:
+        return not wait(futures, timeout).not_done
+    except KeyboardInterrupt:
+        cancellation.asked = True
+        return not wait(futures).not_done
 
 
 def _in_threads(
-    worker: Callable[[], SolveSome], which: Sequence[int], most: int, interrupt: Interrupt
+    worker: Callable[[], SolveSome], which: Sequence[int], most: int, cancellation: Cancellation
 ) -> list[Result | None]:
     """The results of all; one more doubling of the threads for as long as it pays.
 
@@ -118,14 +123,14 @@ def _in_threads(
             workers.extend(worker() for _ in range(threads - len(workers)))
             began, found = perf_counter(), list[Any]([None] * len(some))
             parts = [pool.submit(workers[k], some[k::threads]) for k in range(threads)]
-            interrupt.wait(parts)
+            _is_done(parts, cancellation)
             for k, part in enumerate(parts):
                 found[k::threads] = part.result()
             results.extend(found)
             return len(some) / (perf_counter() - began)
 
         first = pool.submit(workers[0], which[:1])
-        if not interrupt.wait([first], timeout=NATIVE):
+        if not _is_done([first], cancellation, timeout=NATIVE):
             workers[0] = worker()  # the first one is busy
             round_of(most, which[1:])
             return first.result() + results
@@ -144,11 +149,10 @@ def _in_threads(
 class _Shared:
     """A family in its new variables, for one thread."""
 
-    def __init__(self, form: Condensed, interrupt: Interrupt) -> None:
-        self.interrupt = interrupt
+    def __init__(self, form: Condensed) -> None:
         f = Quadratic(np.ones(form.M.shape[1]))
         spectrum = Spectrum(form.s_max, 0.0)
-        self.form, self.kept = form, dict[str, Any]()
+        self.form, self.kept = form, Kept()
         self.first = Problem(f, form.M, form.b[0], form.rows.phi(), spectrum=spectrum)
 
     def solve(self, problem: Problem, k: int, settings: Settings, deadline: float) -> Result | None:
@@ -161,10 +165,8 @@ class _Shared:
         here = form._replace(at=form.at[k : k + 1], c=form.c if form.c.ndim == 1 else form.c[k : k + 1])
         x0, y0, iterations = None, None, 0
         for part in CLOSER:
-            tolerances = part * max(settings.tolerances), 0.0
-            own = settings._replace(tolerances=tolerances, spectrum=None, x0=x0, y0=y0)
-            found = solve_checked(simple, _until(deadline, own), perf_counter(), kept=self.kept)
-            self.interrupt.notice(found)
+            own = replace(settings, tol=part * max(settings.tolerances), tol_absolute=None, spectrum=None, x0=x0, y0=y0)
+            found = Solve(simple, _until(deadline, own), perf_counter(), kept=self.kept).run()
             iterations += found.iterations
             x, dual = (v[0].astype(problem.dtype) for v in here.back(found.x[None], found.y[None]))
             x = problem.within_bounds(x, dual)
@@ -175,21 +177,19 @@ class _Shared:
             x0, y0 = found.x, found.y
         if not certificate.meets(*settings.tolerances):
             return None
-        with np.errstate(all="ignore"):
-            value = objective(problem, x, dual, satisfied=satisfied(certificate, *settings.tolerances))
-        y, z = completed(problem, x, dual)
-        return replace(
-            found,
-            x=x,
-            y=y,
-            z=z,
-            status=Status.optimal,
-            iterations=iterations,
-            certificate=certificate,
-            objective=value,
-            message=f"{SENTENCES[Status.optimal]} {CHANGED}",
+        return answer(
+            problem,
+            Info(iterations, found.solve_time, x, dual, certificate),
+            Cause.certificate,
+            [SENTENCES[Cause.certificate], CHANGED],
+            method=found.method,
+            engine=found.engine,
+            tolerances=settings.tolerances,
+            spent=Spent(iterations, found.gradients, found.products),
+            solve_time=found.solve_time,
+            setup_time=found.setup_time,
+            errors=found.errors,
             spectrum=problem.spectrum,
-            ray=None,
         )
 
 
@@ -205,15 +205,14 @@ def batch_result(
         if found is None:
             x, y, z = (part.copy() for part in zero)
             engine = Engine("python", "nothing had to be run yet")
-            found = result_at(problem_of(k), (x, y, z), solved.end, NO_TURN[solved.end], engine=engine)
-            found = replace(found, solve_time=0.0, setup_time=0.0)
+            found = result_at(problem_of(k), (x, y, z), solved.end, [NO_TURN[solved.end]], engine=engine)
         return found
 
     return BatchResult(
         x=np.stack([zero[0] if one is None else one.x for one in results]),
         y=np.stack([zero[1] if one is None else one.y for one in results]),
         z=np.stack([zero[2] if one is None else one.z for one in results]),
-        status=[solved.end if one is None else one.status for one in results],
+        status=[solved.end.status if one is None else one.status for one in results],
         error=np.array([math.inf if one is None else one.certificate.error for one in results]),
         iterations=np.array([0 if one is None else one.iterations for one in results]),
         solve_time=solve_time,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +12,11 @@ import numpy as np
 from dapd.arguments import TimeUp
 from dapd.arrays import Array, on_host, owned
 from dapd.certificate.certify import NUMBERS, certificate_with, certify, completed, error_of, excess_of
+from dapd.clock import is_over, perf_counter, seconds_left
 from dapd.engines.protocol import Engine
 from dapd.presolve import Presolve
 from dapd.problem.problem import Problem
-from dapd.solving.batch.alone import NO_TURN, one_by_one
+from dapd.solving.batch.alone import one_by_one
 from dapd.solving.batch.family import Family, family_of_list
 from dapd.solving.batch.lockstep import LOOK, Constants, Lockstep
 from dapd.solving.batch.results import BatchResult, result_at
@@ -28,10 +28,12 @@ from dapd.solving.batch.stacked import (
     stacked_list,
     way_back,
 )
-from dapd.solving.result import SENTENCES, Result, Status
+from dapd.solving.result import Result
+from dapd.solving.sentences import NO_TURN, SENTENCES
 from dapd.solving.settings import Settings
 from dapd.spectrum.deadline import check_deadline
 from dapd.spectrum.estimate import estimate_norm
+from dapd.ways.causes import Cause
 from dapd.ways.first_order import TRANSFORMS
 
 ROUNDS = 3  # of a lock step, with stricter tolerances for the problems whose own certificate is not good enough
@@ -64,7 +66,7 @@ def solve_on_device(batch: Family | list[Problem], settings: Settings, began: fl
     problem_of = batch.problem if isinstance(batch, Family) else batch.__getitem__
     count, first = len(batch), problem_of(0)
     kind, plan = _kind(family, first, count), None
-    hurried = kind not in COMPILED and deadline - perf_counter() < COMPILING
+    hurried = kind not in COMPILED and seconds_left(deadline) < COMPILING
     try:
         if not hurried:
             plan = None if family is None else _of_family(family)
@@ -76,7 +78,7 @@ def solve_on_device(batch: Family | list[Problem], settings: Settings, began: fl
     found = None
     if plan is not None and any(settings.tolerances) and most >= LOOK:
         found = _run(plan, settings, deadline, first.dtype)
-        if found.end is not Status.interrupted:
+        if found.end is not Cause.ctrl_c:
             COMPILED.add(kind)
     x, y, z, numbers, iterations, end = _parts(first, count, found)
     good = excess_of(numbers, *settings.tolerances, settings.accuracy) <= 1
@@ -89,39 +91,40 @@ def solve_on_device(batch: Family | list[Problem], settings: Settings, began: fl
 
         steps = 0 if found is None else found.steps
         left = None if settings.max_iterations is None else settings.max_iterations - steps
-        alone = settings._replace(engine="auto", max_iterations=left)
+        alone = replace(settings, engine="auto", max_iterations=left)
         results, end = one_by_one(problem_of, rest, alone, began, start)
         own = {k: _with_steps(one, steps) for k, one in zip(rest, results, strict=True) if one is not None}
         if hurried:
             own = {k: replace(one, message=f"{one.message} {HURRIED}") for k, one in own.items()}
-    status = [Status.optimal if well else end or Status.optimal for well in good]
+    causes = [Cause.certificate if well else end or Cause.certificate for well in good]
     for k, one in own.items():
-        x[k], y[k], z[k], status[k], error[k] = one.x, one.y, one.z, one.status, one.certificate.error
+        x[k], y[k], z[k], causes[k], error[k] = one.x, one.y, one.z, one.cause, one.certificate.error
         iterations[k] = one.iterations
     solve_time = perf_counter() - began - setup_time
 
     def result(k: int) -> Result:
         if k in own:
             return own[k]
-        said = f"{SENTENCES[status[k]]} {TOGETHER}" if found else NO_TURN[status[k]]
-        made = result_at(
+        said = [SENTENCES[causes[k]], TOGETHER] if found else [NO_TURN[causes[k]]]
+        return result_at(
             problem_of(k),
             (x[k].copy(), y[k].copy(), z[k].copy()),
-            status[k],
+            causes[k],
             said,
             engine=Engine("jax"),
             tolerances=settings.tolerances,
             accuracy=settings.accuracy,
             iterations=int(iterations[k]),
             certificate=certificate_with(numbers[k], settings.accuracy) if found else None,
+            solve_time=solve_time,
+            setup_time=setup_time,
         )
-        return replace(made, solve_time=solve_time, setup_time=setup_time)
 
     return BatchResult(
         x=x,
         y=y,
         z=z,
-        status=status,
+        status=[cause.status for cause in causes],
         error=error,
         iterations=iterations,
         solve_time=solve_time,
@@ -139,7 +142,7 @@ class Together(NamedTuple):
     numbers: Array  # of the certificates
     iterations: Array  # until that point, or all of them if it is not good enough
     steps: int  # all of them
-    end: Status | None  # why no other way may be tried for those that are not good enough
+    end: Cause | None  # why no other way may be tried for those that are not good enough
 
 
 def _kind(family: Family | None, first: Problem, count: int) -> tuple[Any, ...]:
@@ -151,7 +154,7 @@ def _kind(family: Family | None, first: Problem, count: int) -> tuple[Any, ...]:
 
 def _parts(
     first: Problem, count: int, found: Together | None
-) -> tuple[Array, Array, Array, Array, Array, Status | None]:
+) -> tuple[Array, Array, Array, Array, Array, Cause | None]:
     """x, y, z, the numbers of certificates, iterations and the end of a lock step, or of none."""
     if found is None:
         x, y, z = np.zeros((count, first.columns)), np.zeros((count, first.rows)), np.zeros((count, first.columns))
@@ -191,11 +194,11 @@ def _run(plan: LockStepPlan, settings: Settings, deadline: float, dtype: Any) ->
         x, z, numbers = plan.certify(x, dual)
         good = excess_of(numbers, *settings.tolerances, settings.accuracy) <= 1
         if lockstep.interrupted:
-            end = Status.interrupted
-        elif perf_counter() >= deadline:
-            end = Status.time_limit
+            end = Cause.ctrl_c
+        elif is_over(deadline):
+            end = Cause.deadline
         elif steps + LOOK > most:
-            end = Status.iteration_limit
+            end = Cause.limit
         if good.all() or end is not None or steps + LOOK > limit:
             break
         at = found.x, found.y

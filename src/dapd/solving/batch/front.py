@@ -14,8 +14,7 @@ from dapd.solving.batch.alone import batch_result, one_by_one
 from dapd.solving.batch.condensed import condensed
 from dapd.solving.batch.family import Family, family_of, family_of_list
 from dapd.solving.batch.results import BatchResult, in_kind_of
-from dapd.solving.settings import check_settings
-from dapd.solving.solver import DEFAULTS
+from dapd.solving.settings import Settings
 
 
 @named
@@ -58,14 +57,6 @@ def solve_batch(
         As for `dapd.solve`.
     """
     began = perf_counter()
-    given = {
-        "tol": tol,
-        "tol_absolute": tol_absolute,
-        "max_iterations": max_iterations,
-        "time_limit": time_limit,
-        "engine": engine,
-        "direct": direct,
-    }
     batch: Family | list[Problem]
     if isinstance(problems, Problem):
         batch = family_of(problems, b, c, bounds)
@@ -88,7 +79,14 @@ def solve_batch(
                     "those of each shape in a batch of their own"
                 )
     from_jax = first.from_jax or any(map(on_device, (b, c, *(bounds or ()))))
-    settings = check_settings(first, **{**DEFAULTS, **given})
+    settings = Settings(
+        tol=tol,
+        tol_absolute=tol_absolute,
+        max_iterations=max_iterations,
+        time_limit=time_limit,
+        engine=engine,
+        direct=direct,
+    ).fitting(first)
     if engine == "jax":
         with precision(engine):
             from dapd.solving.batch.device import solve_on_device  # jax is imported only if it is asked for

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +20,7 @@ import numpy as np
 from dapd import theory
 from dapd.arrays import Array
 from dapd.certificate.certify import error_of
+from dapd.clock import is_over, perf_counter, seconds_left
 from dapd.engines.jax.certificate import Measured, certificate_of
 from dapd.engines.jax.runner import Oracle, Placed
 from dapd.methods.base import Method
@@ -143,11 +143,11 @@ class Lockstep:
             done += taken * LOOK
             looks = max(1, min(2 * looks, int(max(1, taken) * PULSE / max(perf_counter() - began, 1e-6))))
             looks = max(1, min(looks, (limit - done) // LOOK))
-            over = active == 0 or done + LOOK > limit or perf_counter() >= deadline
+            over = active == 0 or done + LOOK > limit or is_over(deadline)
             size = max(SMALLEST, -(-len(own) // LEFT))
             smaller = self.method.name, Axes(axes), start[0].shape, start[1].shape, len(own), size
             shrinks = LEFT * active <= len(own) and len(own) > SMALLEST
-            shrinks = shrinks and (smaller in SHRUNK or deadline - perf_counter() > SHRINKING)
+            shrinks = shrinks and (smaller in SHRUNK or seconds_left(deadline) > SHRINKING)
             if over or shrinks:
                 here = Found(walk.x, walk.y, walk.error, walk.iterations)
                 found = here if found is None else _merged(found, own, here)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
@@ -11,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.certificate.certify import SOLUTION, Certificate, certify, objective
+from dapd.certificate.certify import SOLUTION, Certificate, certify
 from dapd.engines import precision
 from dapd.engines.protocol import Engine
 from dapd.problem.problem import Problem
-from dapd.solving.request import in_jax, satisfied
-from dapd.solving.result import Result, Status
+from dapd.solving.answer import Spent, answer, in_jax
+from dapd.solving.result import Result
+from dapd.ways.causes import Cause, Status
+from dapd.ways.search import Info
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -73,37 +74,31 @@ def in_kind_of(batch: BatchResult, from_jax: bool) -> BatchResult:
 def result_at(
     problem: Problem,
     point: tuple[Array, Array, Array],
-    status: Status,
-    message: str,
+    cause: Cause,
+    sentences: list[str],
     *,
     engine: Engine,
     tolerances: tuple[float, float] = (0.0, 0.0),
     accuracy: str = SOLUTION,
     iterations: int = 0,
     certificate: Certificate | None = None,
+    solve_time: float = 0.0,
+    setup_time: float = 0.0,
 ) -> Result:
     """The result of a problem that was not solved by itself, at a point whose certificate may be known."""
     x, y, z = point
     with np.errstate(all="ignore"):
         certificate = certificate or certify(problem, x, y, accuracy=accuracy)
-        value = objective(problem, x, y, satisfied=satisfied(certificate, *tolerances))
-    return Result(
-        x=x,
-        y=y,
-        z=z,
-        status=status,
-        message=message,
-        iterations=iterations,
-        gradients=iterations,
-        products=2 * iterations,
-        block_products=0,
-        certificate=certificate,
-        objective=value,
-        solve_time=math.nan,
-        setup_time=math.nan,
-        history=None,
+    return answer(
+        problem,
+        Info(iterations, solve_time, x, y, certificate, z),
+        cause,
+        sentences,
         method="restarts",
-        parameters=None,
-        spectrum=problem.spectrum,
         engine=engine,
+        tolerances=tolerances,
+        spent=Spent(iterations, iterations, 2 * iterations),
+        solve_time=solve_time,
+        setup_time=setup_time,
+        spectrum=problem.spectrum,
     )

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.clock import perf_counter
+from dapd.clock import is_cancelled, is_over, perf_counter, seconds_left
 from dapd.functions import LeastSquares, Quadratic
 from dapd.newton.symbolic import cost
 from dapd.problem.problem import Problem
@@ -155,11 +155,11 @@ def attempts(
     chosen = {"direct_solve_method": "qdldl"} if by_columns else {}
     iterations, end = 0, perf_counter() + time_limit
     for changes in _settings_in_turn(form):
-        left = max_iterations - iterations, end - perf_counter()
+        left = max_iterations - iterations, seconds_left(end)
         found = _attempt(problem, form, (tol, tol_absolute), *left, changes | chosen)
         iterations += found.iterations
         yield found
-        if perf_counter() >= end or iterations >= max_iterations:
+        if is_over(end) or iterations >= max_iterations:
             return
 
 
@@ -209,7 +209,7 @@ class _Enough:
         small = info.gap_rel < self.gap or info.gap_abs < self.gap_absolute
         if self.last == math.inf and small and max(info.res_primal, info.res_dual) < self.residual:
             self.last = info.iterations + FURTHER
-        return bool(info.iterations >= self.last)
+        return bool(info.iterations >= self.last) or is_cancelled()
 
 
 def _settings(clarabel: Any, form: Conic, tol: float, tol_absolute: float) -> Any:

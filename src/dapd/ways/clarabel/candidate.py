@@ -9,7 +9,7 @@ from functools import partial
 from dapd.clock import perf_counter
 from dapd.core import MISSING, load
 from dapd.engines.protocol import Engine
-from dapd.ways.base import Advance, Moved, Way
+from dapd.ways.base import Candidate, Moved, Piece
 from dapd.ways.clarabel import attempts as direct
 from dapd.ways.clarabel.conic import Conic, conic, entries_of
 from dapd.ways.search import Search
@@ -19,8 +19,10 @@ UNKNOWN = 10  # times the limit: what a way is thought to take that was not exam
 AHEAD, FAR_AHEAD = 8, 1e5  # times the limit that is looked ahead before such a way begins, and the most seconds
 
 
-class Direct(Way):
+class Clarabel(Candidate):
     """Clarabel's interior point."""
+
+    is_steady = finds_rays = True
 
     name, title = "clarabel", "Clarabel"
 
@@ -44,14 +46,14 @@ class Direct(Way):
                 self.seconds = math.inf
         self.limit = limit
         if self.seconds is not None:
-            self.why = f"predicted to take {self.predict():.2g} s by the size of its factorisation"
+            self.why = f"predicted to take {self.estimate():.2g} s by the size of its factorisation"
 
     @property
     def ran(self) -> Engine:
         """Clarabel itself."""
         return Engine("clarabel", "" if load() else MISSING)
 
-    def predict(self) -> float:
+    def estimate(self) -> float:
         """From the symbolic cost of its factorisation."""
         if self.seconds is None:
             return math.inf
@@ -61,7 +63,7 @@ class Direct(Way):
         """As predicted, and after an attempt that did not suffice what that took, since others take as long."""
         return super().expected() if self.attempted is None else self.attempted
 
-    def start(self) -> Iterator[Advance]:
+    def start(self) -> Iterator[Piece]:
         """Attempt after attempt, as soon as it is known how long the first one takes."""
         search = self.search
         self.form = self.form or conic(search.problem)
@@ -69,7 +71,7 @@ class Direct(Way):
             self.limit *= AHEAD
             found = direct.predict(search.problem, self.limit, form=self.form)
             self.seconds, self.by_columns = (None, False) if found is None else found
-            yield partial(Moved, None, None)
+            yield Piece()
         if self.form is None:
             self.seconds = None
             return
@@ -89,5 +91,5 @@ class Direct(Way):
                 search.judge(answer.x, answer.y)
             self.attempted, began = perf_counter() - began, perf_counter()
             rays = {"infeasible": (None, answer.ray), "unbounded": (answer.ray, None)}
-            yield partial(Moved, *rays.get(answer.status, (None, None)))
+            yield Piece(partial(Moved, *rays.get(answer.status, (None, None))))
         self.seconds = self.attempted = None  # it will not do better

@@ -1,0 +1,167 @@
+"""Which candidates take part in a solve, and whose turn it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from dapd.arrays import Array
+from dapd.blas import MANY, single_blas
+from dapd.clock import perf_counter, seconds_left
+from dapd.newton.costs import filled_seconds
+from dapd.ways.base import OVERRUN, SOON, Candidate, Piece, entries_are_scattered
+from dapd.ways.causes import Cause
+from dapd.ways.clarabel.candidate import TRIVIAL, Clarabel
+from dapd.ways.first_order import FirstOrder
+from dapd.ways.named import STALLED
+from dapd.ways.newton import SecondOrder
+from dapd.ways.search import Info, Search
+
+TRIAL = 0.1  # seconds that estimates may take; if they would take longer and fill-in is likely, first-order steps begin
+EXAMINE = 1.2e-6  # seconds per entry of a sparse M, row and column that an estimate of its factorisations takes
+FORESIGHT = 5.0  # seconds of Clarabel that are estimated closely: to count the entries of a factor takes time too
+NO_BETTER = 60  # points that may be no better than the best, beside as many as it took to get there
+
+
+class Several:
+    """Candidates that are set up when they are needed."""
+
+    is_named = False
+    title = "auto"
+    least = round = 1
+
+    def __init__(self, search: Search, engine: str, use_direct: bool) -> None:
+        self.search = search
+        self.active: list[Candidate] = []
+        first = FirstOrder(search, engine, search.spectrum)
+        limit = max(0.02, first.estimate())
+        self.waiting: dict[str, Callable[[], Candidate]] = {first.name: lambda: first}
+        M = search.problem.M
+        self.examining = EXAMINE * (M.work + sum(M.shape)) if entries_are_scattered(M) else 0.0  # seconds
+        self.on_trial = False  # whether first-order steps began because it would take long to examine the others
+        if engine == "auto" and self.examining < seconds_left(search.deadline):
+            self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.1, limit / 10))
+            if use_direct:
+                self.waiting[Clarabel.name] = lambda: Clarabel(
+                    search, limit if first.certain else min(max(1.0, limit), FORESIGHT)
+                )
+
+    def choose(self) -> None:
+        """Begin with the one that solved the last problem; without one, with all, the most promising first."""
+        self._choose()
+        self.first = self.active[0]
+
+    def _choose(self) -> None:
+        kept = self.search.kept.candidate
+        fresh = not kept and not self.search.repeated
+        if fresh and self.would_fill_in():
+            self.on_trial, kept = True, FirstOrder.name
+        elif fresh and Clarabel.name in self.waiting:
+            direct = self.waiting[Clarabel.name]()
+            self.waiting[Clarabel.name] = lambda: direct
+            kept = Clarabel.name if direct.estimate() < TRIVIAL else ""  # to set up the others takes as long
+        if kept in self.waiting:
+            known = self.waiting.pop(kept)()
+            if math.isfinite(known.estimate()):
+                self.active = [known]
+                return
+        self.add_all()
+
+    def would_fill_in(self) -> bool:
+        """Whether it would take long to find out what factorisations cost, which is probably too much."""
+        M = self.search.problem.M.sparse() if self.examining > TRIAL and len(self.waiting) > 1 else None
+        return M is not None and filled_seconds(M) > self.examining
+
+    def are_due(self) -> bool:
+        """Whether the others should be asked: those at work have had their time, and are not nearly there."""
+        if not self.waiting:
+            return False
+        if self.on_trial:
+            return all(one.spent > self.examining and one.left() > self.examining for one in self.active)
+        return all(one.spent > max(SOON, OVERRUN * one.estimate()) for one in self.active)
+
+    def add_all(self) -> None:
+        """Add those that were not asked for yet, the most promising first."""
+        repeated, found = self.search.repeated, [make() for make in self.waiting.values()]
+        self.waiting.clear()
+        steady = min((one.estimate() for one in found if one.is_steady), default=math.inf)
+        if repeated or math.isinf(steady):
+            for one in found:
+                one.insist(first=repeated)  # what it sets up, later solves use again
+        best = min((one.estimate() for one in found), default=math.inf)
+        for one in found:
+            one.compare(steady, best)
+        self.active += sorted((one for one in found if one.is_possible), key=lambda one: one.expected())
+
+    def begin(self, start: tuple[Array, Array]) -> Piece:
+        """Judge the start."""
+        self.search.judge(*start)
+        return Piece()
+
+    def look(self) -> Info:
+        """The best point, now."""
+        search = self.search
+        return search.point._replace(iteration=search.iterations, time=self.seconds())
+
+    def complete(self, look: Info) -> Info:
+        """With its distance."""
+        return self.search.complete(look)
+
+    def remaining(self) -> float:
+        """Nobody knows."""
+        return math.nan
+
+    def next(self) -> Candidate:
+        """The one with the best prospects."""
+        return min(self.active, key=lambda one: one.expected())
+
+    def note(self, candidate: Candidate, *, is_exhausted: bool) -> None:
+        """After a piece of progress: a candidate that is far behind starts anew from the best point."""
+        error = candidate.left_at = self.search.error
+        for other in self.active:
+            if other is not candidate and error < 0.1 * other.left_at:
+                other.share()
+        if is_exhausted:
+            self.active.remove(candidate)
+            for other in self.active:
+                other.insist()
+
+    def is_over(self) -> bool:
+        """Whether nobody can go on, or only rounding can explain that there is no better point."""
+        if self.are_due():
+            self.add_all()
+        search = self.search
+        if not self.active:
+            return True
+        if not any(search.tolerances) or search.judged <= NO_BETTER + 2 * search.judged_at_best:
+            return False
+        small = search.point.certificate.error <= STALLED * float(np.finfo(search.problem.dtype).eps)
+        return small or search.is_rounding(NO_BETTER)
+
+    def returned(self, cause: Cause) -> Info:
+        """The best point."""
+        return self.search.point
+
+    def with_threads(self) -> AbstractContextManager[Any]:
+        """The threads of BLAS: as many as pay off for the heaviest operation."""
+        problem = self.search.problem
+        # long vectors count too: several threads gain nothing on them, and wait for each other on a busy machine
+        heaviest = max([one.work for one in self.active] + [8.0 * (problem.rows + problem.columns)])
+        return single_blas(heaviest, MANY)
+
+    def seconds(self) -> float:
+        """What all of it took."""
+        return perf_counter() - self.search.began
+
+    def remember(self, solved: Candidate | None) -> None:
+        """Note what to try first next time: what solved the problem, or after a cold start second-order steps."""
+        kept = self.search.kept
+        warm, kept.candidate = bool(kept.candidate), ""
+        if solved is not None:
+            kept.candidate = solved.name if warm or kept.newton is None else SecondOrder.name
+        elif kept.newton is not None:
+            kept.newton.forget()

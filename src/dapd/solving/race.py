@@ -1,0 +1,235 @@
+"""The supervisor of every solve: candidates take turns until one of them, a limit or the user says stop."""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from dapd.arguments import TimeUp
+from dapd.arrays import Array
+from dapd.certificate.certify import blame
+from dapd.certificate.rays import falling_ray, nearly_feasible, proves_infeasible
+from dapd.clock import is_cancelled, is_over, perf_counter
+from dapd.kinds.lowered import has_valid_lowering
+from dapd.solving.watch import Watch
+from dapd.ways.base import Candidate, Moved, Piece
+from dapd.ways.causes import Cause
+from dapd.ways.search import Info, Search
+
+CHECKING = 0.15  # part of the time that may go into checks of whether iterates run away along a ray
+
+
+class Choice(Protocol):
+    """Which candidates take part, and whose turn it is."""
+
+    is_named: bool  # whether it is one method, whose iterates are all that counts
+    title: str
+    least: int  # iterations of the shortest piece
+    round: int  # iterations of a pass over M
+
+    @property
+    def first(self) -> Candidate:
+        """The one that began."""
+
+    def begin(self, start: tuple[Array, Array]) -> Piece:
+        """Judge the start."""
+
+    def look(self) -> Info:
+        """The point to show."""
+
+    def complete(self, look: Info) -> Info:
+        """A point with all that a caller may read."""
+
+    def remaining(self) -> float:
+        """Iterations to go; nan if unknown."""
+
+    def next(self) -> Candidate:
+        """The one with the best prospects."""
+
+    def note(self, candidate: Candidate, *, is_exhausted: bool) -> None:
+        """After a piece of progress."""
+
+    def is_over(self) -> bool:
+        """Whether nobody can go on, or only rounding can explain that there is no better point."""
+
+    def returned(self, cause: Cause) -> Info:
+        """The point to return."""
+
+    def seconds(self) -> float:
+        """What all of it took."""
+
+    def with_threads(self) -> AbstractContextManager[Any]:
+        """The threads of BLAS."""
+
+    def remember(self, solved: Candidate | None) -> None:
+        """Note for the next solve what solved the problem."""
+
+
+class Settled(NamedTuple):
+    """Whether the constraints can be satisfied."""
+
+    ray: Array | None  # a proof that they cannot
+    x: Array | None  # a point that nearly satisfies them
+
+
+class Questions(Protocol):
+    """What a slow solve asks on the side."""
+
+    def ask(self, *, descent: bool) -> Moved:
+        """A direction that may be a ray, of x if `descent`."""
+
+    def feasibility(self, *, last: bool) -> Settled | None:
+        """Whether any x satisfies the constraints; None if that takes too long."""
+
+
+class Ended(NamedTuple):
+    """How a race ended."""
+
+    cause: Cause
+    point: Info  # to return
+    ray: Array | None = None  # the proof of a contradiction, or of a descent without end
+    is_early: bool = False  # whether the start is all that there is
+
+
+class Race:
+    """One solve."""
+
+    def __init__(
+        self,
+        search: Search,
+        choice: Choice,
+        watch: Watch,
+        questions: Questions | None,
+        *,
+        seeks_descent: bool = True,
+    ) -> None:
+        self.search, self.choice, self.watch, self.questions = search, choice, watch, questions
+        self.seeks_descent = seeks_descent  # whether to look for rays of x; those of y are always looked for
+        self.falling: Array | None = None  # a ray of x along which the objective falls, if some x is feasible
+        self.found_by: Candidate | None = None
+        self.turn: Candidate | None = None  # that made the last piece of progress
+        self.before = math.inf  # the error before that piece
+        self.checking, self.has_checked = 0.0, False  # seconds of the checks of directions, but for the first
+
+    def run(self, start: tuple[Array, Array]) -> Ended:
+        """Advance the candidate with the best prospects until something says stop."""
+        search = self.search
+        try:
+            piece = self._begin(start)
+            while True:
+                ended = self._decided(piece)
+                if ended is not None:
+                    return ended
+                piece = self._advance(self.choice.next())
+        except TimeUp:
+            return self._ended(Cause.ctrl_c if is_cancelled() else Cause.deadline)
+        except KeyboardInterrupt:
+            if search.best is None:  # not even one point to give back
+                raise
+            return self._ended(Cause.ctrl_c)
+
+    def _begin(self, start: tuple[Array, Array]) -> Piece:
+        """Judge the start; errors of the user's own functions must come before the work."""
+        search = self.search
+        problem, piece = search.problem, self.choice.begin(start)
+        point = search.point
+        if not math.isfinite(point.certificate.error):
+            blame(problem, *start)
+        known = has_valid_lowering(problem.f, "value") and has_valid_lowering(problem.phi, "prox", "conjugate")
+        if not (known or search.kept.candidate):
+            search.judging.objective(point.x, point.y, satisfied=True)
+        return piece
+
+    def _ended(self, cause: Cause, ray: Array | None = None, point: Info | None = None) -> Ended:
+        early = cause is Cause.deadline and self.search.judged <= 1 and not self.choice.is_named
+        return Ended(cause, point or self.choice.returned(cause), ray, early)
+
+    def _decided(self, piece: Piece) -> Ended | None:
+        """How it ends, if it does."""
+        search, choice = self.search, self.choice
+        stop = self.watch.look(choice.look(), choice.remaining(), choice.complete)
+        if search.done:
+            return self._ended(Cause.certificate)
+        if piece.cause is not None:
+            return self._ended(piece.cause)
+        ended = self._ray(piece)
+        if ended is not None:
+            return ended
+        if stop:
+            return self._ended(Cause.callback)
+        if is_over(search.deadline):
+            return self._ended(Cause.ctrl_c if is_cancelled() else Cause.deadline)
+        if search.iterations + choice.least > search.limit:
+            return self._ended(Cause.limit)
+        over = choice.is_over()
+        if self.falling is not None:
+            return self._settled(last=over)
+        return self._ended(Cause.rounding) if over else None
+
+    def _advance(self, candidate: Candidate) -> Piece:
+        """A piece of progress, after which others may start anew from a better point."""
+        search = self.search
+        self.before, measured = search.error, candidate.measured
+        try:
+            piece = candidate.advance()
+        finally:
+            spent = search.seconds.get(candidate.title, 0.0)
+            search.seconds[candidate.title] = spent + candidate.measured - measured
+        self.turn = None if piece is None else candidate
+        if search.error < self.before:
+            self.found_by = candidate
+        self.choice.note(candidate, is_exhausted=piece is None)
+        return piece or Piece()
+
+    def _ray(self, piece: Piece) -> Ended | None:
+        """Check the directions of the last piece, and those that a slow search asks for."""
+        search, turn = self.search, self.turn
+        if turn is None or not (self.choice.is_named or search.error > 0.5 * self.before):
+            return None
+        began, found = perf_counter(), list[Moved]()
+        if turn.finds_rays or self.checking <= CHECKING * (began - search.began):
+            found.append(piece.moved())
+        is_first = not self.has_checked and any(part is not None for moved in found for part in moved)
+        if self.questions is not None and not turn.is_in_time:
+            found.append(self.questions.ask(descent=self.falling is None))
+        ended = None
+        for moved in found:
+            ended = ended or self._checked(moved)
+        if is_first:  # programs may have to be compiled
+            self.has_checked = True
+        else:
+            self.checking += perf_counter() - began
+        return ended
+
+    def _checked(self, moved: Moved) -> Ended | None:
+        """A proof that no x is feasible, if y runs away; a ray of x leaves the question whether any x is."""
+        search, at, named = self.search, self.choice.look().x, self.choice.is_named
+        problem, judging = search.problem, search.judging
+        dx, dy = moved
+        if dx is not None and (self.falling is not None or not self.seeks_descent):
+            dx = None
+        with np.errstate(all="ignore"):
+            if dy is not None and (named or judging.may_be_ray(dy)):
+                ray = proves_infeasible(problem, at, dy, search.deadline)
+                if ray is not None:
+                    return self._ended(Cause.contradiction, ray)
+            if dx is not None and (nearly_feasible(problem, at) if named else judging.may_descend(at, dx)):
+                self.falling = falling_ray(problem, dx, search.deadline)
+                if named and self.falling is not None:
+                    return self._ended(Cause.descent, self.falling)
+        return None
+
+    def _settled(self, *, last: bool) -> Ended | None:
+        """How a search ends whose objective falls along a ray, as soon as it is known whether any x is feasible."""
+        search = self.search
+        found = None if self.questions is None else self.questions.feasibility(last=last)
+        if found is None:
+            return self._ended(Cause.no_progress) if last else None
+        if found.x is None:
+            return self._ended(Cause.contradiction, found.ray)
+        look = search.judging.look(found.x, search.point.y, with_distance=False)
+        point = search.point._replace(x=look.x, y=look.y, certificate=look.certificate)
+        return self._ended(Cause.descent, self.falling, point)

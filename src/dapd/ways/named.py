@@ -1,0 +1,268 @@
+"""A method by itself: exactly the iterates of its paper, judged as they are, ever more rarely."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dapd.arguments import TimeUp
+from dapd.arrays import Array, wait_for
+from dapd.blas import single_blas
+from dapd.clock import is_over, perf_counter
+from dapd.engines.protocol import Engine, Runner
+from dapd.spectrum.estimate import Spectrum
+from dapd.ways.base import Candidate, Moved, Piece
+from dapd.ways.causes import Cause, Status
+from dapd.ways.search import Info, Search
+
+FIRST = 20  # passes over M before the second convergence check; later ones come every tenth of the way
+RECORDED = 20  # checks come every twentieth of the way if there is a history
+PULSE = 0.05  # seconds of steps between two readings of the clock
+RUNAWAY = 1e10  # growth of a residual since the start from which it may be divergence
+STEEP, STEEP_CHECKS = 8, 3  # power of the iteration that it must outgrow, and for how many checks in a row
+STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
+THOROUGH = 4  # times the logarithm of a rounding that the distance to the solution must have fallen by, in theory
+PATIENCE = 1_000  # passes over M that such an error may stand still
+STRAIGHT, STEADY = 0.9, 0.7  # cosine and ratio of two velocities from which they may be those of a run along a ray
+LATER = 1.25  # times the iterations at which a direction was no ray, until the next one is checked
+
+
+class Drift:
+    """How x or y moves from check to check: at a constant velocity if it runs away along a ray."""
+
+    def __init__(self) -> None:
+        self.last: Array | None = None
+        self.ask_at = 0.0  # iteration
+
+    def persists(self, move: Array, start: int, end: int) -> bool:
+        """Whether a move between two iterations goes on as the one before did, and it is time to ask for a proof."""
+        before, now = self.last, move / (end - start)
+        self.last = now
+        if before is None or end < self.ask_at:
+            return False
+        old, new = (math.sqrt(float((v * v).sum())) for v in (before, now))
+        return new >= STEADY * old and float((before * now).sum()) >= STRAIGHT * old * new
+
+
+class Past(NamedTuple):
+    """What is kept of the check before the last."""
+
+    iteration: int
+    x: Array | None  # None if f is strongly convex, so x cannot run away
+    y: Array
+    excess: float
+
+
+class Named(Candidate):
+    """One method, from its start to the end."""
+
+    finds_rays = True
+
+    def __init__(self, search: Search, runner: Runner, known: Spectrum | None, *, is_recorded: bool) -> None:
+        super().__init__(search)
+        self.runner, self.method, self.is_recorded = runner, runner.method, is_recorded
+        self.known = known  # what the caller knows of the singular values of M
+        self.name, self.title, self.parameters = self.method.name, self.method.title, self.method.parameters
+        self.least = self.method.iterations_per_step
+        self.seconds = 0.0  # without what recording a history takes
+        self.latest: Info | None = None
+        self.before: Past | None = None
+        self.drifts = Drift(), Drift()  # of x and of y
+        self.pace = 64.0  # steps per pulse
+        self.residuals: list[tuple[int, float]] = []  # iteration and greater residual at each check
+
+    @property
+    def ran(self) -> Engine:
+        """The engine of the runner."""
+        return Engine(self.runner.engine, self.runner.reason)
+
+    def estimate(self) -> float:
+        """Nobody asks: it is the only candidate."""
+        return 0.0
+
+    @property
+    def look(self) -> Info:
+        """The last iterate that was judged."""
+        assert self.latest is not None
+        return self.latest
+
+    def begin(self) -> Piece:
+        """Judge the method's first iterate."""
+        began = perf_counter()
+        self.runner.start()
+        self.seconds += perf_counter() - began
+        self._judge()
+        return Piece(cause=self._cause())
+
+    def start(self) -> Iterator[Piece]:
+        """Steps, and then a convergence check; ever more steps."""
+        while True:
+            look = self.look
+            steps = self._stride()
+            self._advance(steps)
+            if self.search.iterations == look.iteration:  # the first step was given up
+                raise TimeUp
+            x = None if self.method.problem.f.mu else look.x
+            self.before = Past(look.iteration, x, look.y, self._excess(look))
+            self.latest = None  # if it is not the best, its x may go before there is a new one
+            del look
+            self._judge()
+            yield Piece(self._moved, self._cause())
+
+    def _advance(self, steps: int) -> None:
+        """Take `steps` steps, or as many as the time limit allows."""
+        search = self.search
+        while steps and not is_over(search.deadline):
+            chunk = min(steps, max(1, int(self.pace)))
+            began = perf_counter()
+            done = self.runner.advance(chunk, search.deadline)
+            search.iterations += done * self.least
+            steps = steps - chunk if done == chunk else 0
+            elapsed = perf_counter() - began
+            self.seconds += elapsed
+            self.pace = min(2 * self.pace, chunk * PULSE / max(elapsed, 1e-9))
+
+    def _judge(self) -> None:
+        """Certify the point of the state; off the clock when it is recorded in a history."""
+        search, began = self.search, perf_counter()
+        x, y = self.runner.point()
+        if self.is_recorded:
+            wait_for(x)
+            self.seconds += perf_counter() - began
+        x, y, certificate = search.judging.look(x, y, self.known)
+        if not self.is_recorded:
+            self.seconds += perf_counter() - began
+        counts = self.runner.counts
+        search.gradients, search.products = counts.gradients, counts.products
+        search.block_products = counts.block_products
+        self.residuals.append((search.iterations, max(certificate.stationarity, certificate.feasibility)))
+        self.latest = Info(search.iterations, self.seconds, x, y, certificate)
+        search.note(self.latest)
+
+    def _cause(self) -> Cause | None:
+        finite = math.isfinite(self.look.certificate.error)
+        return None if finite and not runs_away(self.residuals) else Cause.divergence
+
+    def _moved(self) -> Moved:
+        """How x and y moved since the last check, as far as they go on as before."""
+        look, before, judging = self.look, self.before, self.search.judging
+        assert before is not None
+        since = before.iteration, look.iteration
+        of_x, of_y = self.drifts
+        dx, dy = None if before.x is None else look.x - before.x, look.y - before.y
+        if of_y.persists(dy, *since) and judging.may_be_ray(dy):
+            of_y.ask_at = LATER * look.iteration
+        else:
+            dy = None
+        if dx is not None and of_x.persists(dx, *since) and judging.may_descend(look.x, dx):
+            of_x.ask_at = LATER * look.iteration
+        else:
+            dx = None
+        return Moved(dx, dy)
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the error has not fallen for as long as it took to get there, and only rounding can explain that.
+
+        It can if the error is as small as rounding, or if the method's theorem has promised less than rounding by now.
+        """
+        look, best = self.look, self.search.point
+        rounding = float(np.finfo(self.method.problem.dtype).eps)
+        still = look.iteration - best.iteration
+        if not any(self.search.tolerances) or still <= best.iteration + PATIENCE * self.method.round:
+            return False
+        promised = getattr(self.parameters, "Pi", math.inf) * THOROUGH * math.log(1 / rounding)
+        return best.certificate.error <= STALLED * rounding or look.iteration > promised
+
+    def _excess(self, look: Info) -> float:
+        return look.certificate.excess(*self.search.tolerances)
+
+    def remaining(self) -> float:
+        """Iterations to the tolerance if the error goes on falling as since the last check; nan if it does not."""
+        if self.before is None or not any(self.search.tolerances):
+            return math.nan
+        old, new = self.before.excess, self._excess(self.look)
+        falls = math.log(old / new) if 0 < new < old else 0.0  # 0 too if the two differ only by rounding
+        return (self.look.iteration - self.before.iteration) * math.log(new) / falls if falls else math.nan
+
+    def _stride(self) -> int:
+        """Steps to the next check: a part of the way so far, or fewer if the end is near."""
+        # a check costs passes over M, so checks must be rounds apart
+        shortest = self.method.round * (1 if self.is_recorded else FIRST)
+        done = self.search.iterations
+        wait = max(shortest, done // (RECORDED if self.is_recorded else 10))
+        remaining = self.remaining()
+        if remaining < wait:
+            wait = max(shortest, math.ceil(remaining))
+        return max(1, min(math.ceil(wait / self.least), (self.search.limit - done) // self.least))
+
+
+class Alone:
+    """One method that was named, or a block-coordinate one that was chosen."""
+
+    is_named = True
+
+    def __init__(self, search: Search, candidate: Named) -> None:
+        self.search, self.candidate, self.first = search, candidate, candidate
+        self.title, self.least, self.round = candidate.title, candidate.least, candidate.method.round
+
+    def begin(self, start: tuple[Array, Array]) -> Piece:
+        """Judge the first iterate."""
+        return self.candidate.begin()
+
+    def look(self) -> Info:
+        """The last iterate, good or bad."""
+        return self.candidate.look
+
+    def complete(self, look: Info) -> Info:
+        """It is complete."""
+        return look
+
+    def remaining(self) -> float:
+        """Iterations to go; nan if unknown."""
+        return self.candidate.remaining()
+
+    def next(self) -> Candidate:
+        """Always the same."""
+        return self.candidate
+
+    def note(self, candidate: Candidate, *, is_exhausted: bool) -> None:
+        """There are no others."""
+
+    def is_over(self) -> bool:
+        """Whether it has stalled."""
+        return self.candidate.is_stalled
+
+    def returned(self, cause: Cause) -> Info:
+        """The last iterate, but the best one if the method did not get to an end of its own."""
+        worse = cause.status in (Status.interrupted, Status.diverged)
+        return self.search.point if worse or self.candidate.latest is None else self.candidate.look
+
+    def with_threads(self) -> AbstractContextManager[Any]:
+        """The threads of BLAS: as many as pay off for its products."""
+        problem = self.search.problem
+        return single_blas(problem.M.work + problem.f.work) if self.candidate.ran.name == "native" else nullcontext()
+
+    def seconds(self) -> float:
+        """What its steps and checks took."""
+        return self.candidate.seconds
+
+    def remember(self, solved: Candidate | None) -> None:
+        """Nothing: a method starts afresh."""
+
+
+def runs_away(residuals: list[tuple[int, float]]) -> bool:
+    """Whether residuals grow as no convergent method's do: far beyond the start, and faster than any small power.
+
+    Growth by itself proves nothing: on the way to a large x the residuals of a feasible problem grow with a power of
+    the iteration. Divergence is geometric, so it outgrows every power.
+    """
+    if len(residuals) <= STEEP_CHECKS + 1 or not residuals[-1][1] > RUNAWAY * residuals[0][1]:
+        return False
+    last = residuals[-STEEP_CHECKS - 1 :]
+    return all(later > old * (k / before) ** STEEP for (before, old), (k, later) in itertools.pairwise(last))
