@@ -31,8 +31,9 @@ from dapd.solving.watch import Watch
 from dapd.spectrum.estimate import Spectrum
 from dapd.ways.blocks import BlockComparison, compare_blocks
 from dapd.ways.causes import Cause
+from dapd.ways.kept import Kept
 from dapd.ways.named import Alone, Named
-from dapd.ways.search import Info, Kept, Search
+from dapd.ways.search import Info, Search
 
 LIMIT = 1_000_000  # passes over M allowed if no limit is given
 AT_BOUND = 1e-6  # relative distance from a bound at which x0 may have a multiplier

@@ -19,7 +19,7 @@ from dapd.solving.result import Result
 from dapd.solving.settings import OPTIONS, Settings
 from dapd.solving.solve import Solve
 from dapd.ways.causes import Status
-from dapd.ways.search import Kept
+from dapd.ways.kept import Kept
 
 NO_POINT = (Status.infeasible, Status.unbounded, Status.diverged)  # how a solve ends whose point is no good start
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,13 +13,7 @@ from dapd.clock import perf_counter
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum
 from dapd.ways.judge import Judge, judge_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dapd.newton.newton import Newton
-    from dapd.presolve import Presolve
-    from dapd.ways.blocks import BlockComparison
+from dapd.ways.kept import Kept
 
 TINY = float(np.finfo(float).tiny)  # the least error of a point that does not meet a tolerance
 ROUNDED = 0.1  # part of an error: if a rounding changes it by more, rounding is what is left of it
@@ -34,17 +28,6 @@ class Info(NamedTuple):
     y: Array
     certificate: Certificate
     z: Array | None = None  # the multipliers of the bounds on x; None if there are none
-
-
-class Kept:
-    """What the solves of nearly the same problem leave for each other."""
-
-    def __init__(self) -> None:
-        self.candidate = ""  # the name of the one to try first
-        self.newton: Newton | None = None
-        self.transform: tuple[object, Presolve] | None = None  # the steps that were tried, and what came of them
-        self.blocks: BlockComparison | None = None
-        self.checkpoints: dict[Path, str] = {}
 
 
 class Search:

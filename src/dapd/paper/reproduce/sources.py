@@ -29,7 +29,8 @@ ROOTS = (
 # ruff sorts and formats the imports, so these find all of them; the modules are absolute
 FROM = re.compile(r"^ *from (dapd[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 IMPORT = re.compile(r"^ *import (dapd[\w.]*)", re.MULTILINE)
-FRONT_DOORS = ("__init__.py", "engines/__init__.py", "solving/__init__.py")
+# also what only holds the set-ups of others
+FRONT_DOORS = ("__init__.py", "engines/__init__.py", "solving/__init__.py", "ways/kept.py")
 
 
 @cache

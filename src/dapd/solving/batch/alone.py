@@ -27,7 +27,8 @@ from dapd.solving.settings import Settings
 from dapd.solving.solve import Solve
 from dapd.spectrum.estimate import Spectrum
 from dapd.ways.causes import Cause
-from dapd.ways.search import Info, Kept
+from dapd.ways.kept import Kept
+from dapd.ways.search import Info
 
 CHANGED = "Chose restarted DAPD in variables without equations that all problems of the batch share."
 SolveSome = Callable[[Sequence[int]], "list[Result | None]"]
