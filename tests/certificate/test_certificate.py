@@ -8,7 +8,7 @@ import scipy.optimize
 from instances import PHIS, quadratic_problem
 
 import dapd
-from dapd.certificate.certify import NUMBERS, certificate_with, certify, error_of, excess_of
+from dapd.certificate.certify import Certificate, certify, error_of, excess_of
 
 
 @pytest.mark.parametrize("phi", PHIS)
@@ -86,13 +86,14 @@ def test_tolerances():
 @pytest.mark.parametrize("tolerances", [(1e-2, 0.0), (0.0, 0.1), (1e-2, 0.1), (0.0, 0.0)])
 def test_many_certificates_are_judged_like_each(tolerances):
     rng = np.random.default_rng(0)
-    numbers = 10.0 ** rng.uniform(-5, 0, (300, NUMBERS))
-    numbers[rng.random((300, NUMBERS)) < 0.05] = np.inf
+    numbers = 10.0 ** rng.uniform(-5, 0, (300, 10))
+    numbers[rng.random(numbers.shape) < 0.05] = np.inf
     numbers[np.ix_(rng.random(300) < 0.2, [2, 6])] = np.nan  # φ has no value
     for accuracy in ("solution", "objective"):
-        each = [certificate_with(row, accuracy) for row in numbers]
-        np.testing.assert_array_equal(error_of(numbers, accuracy), [one.error for one in each])
-        found, expected = excess_of(numbers, *tolerances, accuracy), [one.excess(*tolerances) for one in each]
+        many = Certificate.of_numbers(numbers.T, accuracy)
+        each = [Certificate.of_numbers(row.tolist(), accuracy) for row in numbers]
+        np.testing.assert_array_equal(error_of(many), [one.error for one in each])
+        found, expected = excess_of(many, *tolerances), [one.excess(*tolerances) for one in each]
         np.testing.assert_allclose(found, expected, rtol=1e-15)
 
 

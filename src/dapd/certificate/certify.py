@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +28,7 @@ SOLUTION, OBJECTIVE = "solution", "objective"  # what an accuracy may be of
 
 
 class Certificate(NamedTuple):
-    """How far (x, y) is from optimal."""
+    """How far (x, y) is from optimal; of many points, each number is an array, and `error_of` judges them."""
 
     stationarity: float  # ‖∇f(x) + Mᵀy + z‖₂
     feasibility: float  # ‖y − prox_φ(y + Mx − b)‖₂, with the bounds on x
@@ -77,6 +78,16 @@ class Certificate(NamedTuple):
         """Whether error ≤ tol, or primal, dual and gap ≤ tol_absolute."""
         return self.excess(tol, tol_absolute) <= 1
 
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """All numbers but the distance, which devices do not compute."""
+        return self[:-2]
+
+    @classmethod
+    def of_numbers(cls, numbers: Iterable[Any], accuracy: str = SOLUTION) -> Certificate:
+        """The certificate with these numbers, and without a distance."""
+        return cls._make((*numbers, math.inf, accuracy))
+
 
 class Look(NamedTuple):
     """A point of the given problem, x between its bounds, and its certificate."""
@@ -86,30 +97,22 @@ class Look(NamedTuple):
     certificate: Certificate
 
 
-NUMBERS = len(Certificate._fields) - 2  # those that are computed together, in arrays of many certificates
-
-
-def certificate_with(numbers: Array, accuracy: str) -> Certificate:
-    """The certificate with these numbers, without the distance."""
-    return Certificate._make([*numbers.tolist(), math.inf, accuracy])
-
-
-def error_of(numbers: Array, accuracy: str = SOLUTION) -> Array:
-    """`Certificate.error` of many certificates, whose numbers are along the last axis."""
-    xp, (stationarity, feasibility, complementarity, gap) = namespace(numbers), (numbers[..., k] for k in range(3, 7))
-    with_all = xp.maximum(stationarity, complementarity)
-    counted = with_all if accuracy == SOLUTION else xp.maximum(stationarity, feasibility)
+def error_of(many: Certificate) -> Array:
+    """`Certificate.error` of many points, whose numbers are arrays."""
+    gap, xp = many.gap_error, namespace(many.gap_error)
+    with_all = xp.maximum(many.stationarity_error, many.complementarity_error)
+    counted = with_all if many.accuracy == SOLUTION else xp.maximum(many.stationarity_error, many.feasibility_error)
     return xp.where(xp.isnan(gap), with_all, xp.maximum(counted, gap))
 
 
-def excess_of(numbers: Array, tol: float, tol_absolute: float, accuracy: str = SOLUTION) -> Array:
-    """`Certificate.excess` of many certificates."""
-    found = np.full(numbers.shape[:-1], np.inf)
+def excess_of(many: Certificate, tol: float, tol_absolute: float) -> Array:
+    """`Certificate.excess` of many points."""
+    found = np.full(np.shape(many.gap), np.inf)
     if tol > 0:
-        found = error_of(numbers, accuracy) / tol
+        found = error_of(many) / tol
     if tol_absolute > 0:
-        feasibility, gap, primal, dual = (numbers[..., k] for k in (1, 2, 7, 8))
-        worst = np.maximum(np.maximum(primal, dual), np.where(np.isnan(gap), feasibility, gap))
+        gap = np.where(np.isnan(many.gap), many.feasibility, many.gap)
+        worst = np.maximum(np.maximum(many.primal, many.dual), gap)
         found = np.fmin(found, np.where(np.isfinite(worst), worst, np.inf) / tol_absolute)
     return found
 

@@ -72,9 +72,10 @@ def products_of(problem: Problem, x: Array, y: Array) -> Products:
 
 
 def _products(M: Operator, x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
-    found = [_products_of_band(part, x, y[at]) for part, at in M.bands()]
-    if len(found) == 1:
-        return found[0]
+    bands = M.bands()
+    if len(bands) == 1:
+        return _products_of_band(bands[0][0], x, y)
+    found = [_products_of_band(part, x, y[at]) for part, at in bands]
     above, sizes, pulls, pull_sizes = zip(*found, strict=True)
     return np.concatenate(above), np.concatenate(sizes), sum(pulls[1:], pulls[0]), sum(pull_sizes[1:], pull_sizes[0])
 

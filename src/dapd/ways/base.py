@@ -37,7 +37,9 @@ class Piece(NamedTuple):
 
 def entries_are_scattered(M: Operator) -> bool:
     """Whether products read x here and there, which takes longer than to read a dense matrix."""
-    return max((part for part, _ in M.bands()), key=lambda part: part.work).sparse() is not None
+    bands = M.bands()
+    most = bands[0][0] if len(bands) == 1 else max((part for part, _ in bands), key=lambda part: part.work)
+    return most.sparse() is not None
 
 
 class Candidate:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dapd.arrays import EPSILON, Array
-from dapd.certificate.certify import GUARD, error_of
+from dapd.certificate.certify import GUARD, Certificate, error_of
 from dapd.certificate.rays import WORTH_CHECKING
 from dapd.certificate.sums import ColumnSums, Products, RowSums
 from dapd.engines.jax.maps import with_column_sizes, with_sizes
@@ -57,8 +57,8 @@ forward = jax.jit(lambda M, x: M.forward(x))
 adjoint = jax.jit(lambda M, y: M.adjoint(y))
 
 
-def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
-    """The numbers of a `Certificate`, but for the distance; of a dual vector, the part for the rows of M counts."""
+def certificate_of(measured: Measured, x: Array, y: Array) -> Certificate:
+    """The certificate without the distance; of a dual vector, the part for the rows of M counts."""
     placed, y = measured.placed, y[: measured.rows.shape[0]]
     at = _products(measured, x, y)
     columns = _column_sums(measured, x, placed.f.grad(x), at)
@@ -68,19 +68,18 @@ def certificate_of(measured: Measured, x: Array, y: Array) -> Array:
     gap = abs(rows.conjugate + rows.value + rows.product + columns.product)
     size = abs(rows.conjugate) + abs(rows.value) + rows.sizes + columns.sizes
     gap = jnp.where(jnp.isfinite(gap), gap + GUARD * (size + jnp.sum(measured.curvature * x * x)), jnp.nan)
-    return jnp.stack(
-        [
-            columns.norm,
-            jnp.sqrt(rows.feasibility**2 + columns.natural**2 + columns.primal**2),
-            gap,
-            columns.stationarity,
-            jnp.maximum(rows.outside, columns.outside),
-            jnp.maximum(jnp.maximum(rows.complementarity, columns.complementarity), columns.outside),
-            gap / (jnp.minimum(size, measured.most) + measured.objective),
-            jnp.maximum(rows.primal, columns.primal),
-            jnp.maximum(columns.greatest, rows.dual),
-            jnp.maximum(columns.errors, rows.errors),
-        ]
+    return Certificate(
+        stationarity=columns.norm,
+        feasibility=jnp.sqrt(rows.feasibility**2 + columns.natural**2 + columns.primal**2),
+        gap=gap,
+        stationarity_error=columns.stationarity,
+        feasibility_error=jnp.maximum(rows.outside, columns.outside),
+        complementarity_error=jnp.maximum(jnp.maximum(rows.complementarity, columns.complementarity), columns.outside),
+        gap_error=gap / (jnp.minimum(size, measured.most) + measured.objective),
+        primal=jnp.maximum(rows.primal, columns.primal),
+        dual=jnp.maximum(columns.greatest, rows.dual),
+        typical_error=jnp.maximum(columns.errors, rows.errors),
+        distance=np.inf,
     )
 
 
@@ -164,8 +163,8 @@ def look_at(measured: Measured, way_back: WayBack, x: Array, y: Array) -> tuple[
     """The point that (x, y) is taken back to, x between its bounds, and its numbers, infinite if it is not finite."""
     x, y = (there.astype(v.dtype) for there, v in zip(way_back.of(x, y), (x, y), strict=True))
     x = within_bounds(measured, x, y)
-    numbers = certificate_of(measured, x.astype(np.float64), y.astype(np.float64))
-    return x, y, jnp.where(jnp.isfinite(error_of(numbers)), numbers, jnp.inf)
+    found = certificate_of(measured, x.astype(np.float64), y.astype(np.float64))
+    return x, y, jnp.where(jnp.isfinite(error_of(found)), jnp.stack(found.numbers), jnp.inf)
 
 
 def within_bounds(measured: Measured, x: Array, dual: Array) -> Array:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dapd.arrays import Array, on_device, on_host
-from dapd.certificate.certify import Look, certificate_with, objective
+from dapd.certificate.certify import Certificate, Look, objective
 from dapd.engines.jax import certificate as formulas
 from dapd.engines.jax.certificate import Measured
 from dapd.engines.jax.layout import layout, put
@@ -138,7 +138,7 @@ class OnDevice:
         """The point in the given problem, and its certificate in float64, without the distance."""
         with jax.enable_x64(True):
             x, y, numbers = report(formulas.look_at, self.device.measured, *self._back(x, y), others=2)
-        return Look(x, y, certificate_with(numbers, self.accuracy))
+        return Look(x, y, Certificate.of_numbers(numbers.tolist(), self.accuracy))
 
     def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
         """The difference of the two points."""
