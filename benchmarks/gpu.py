@@ -405,8 +405,8 @@ def cst(quick: bool) -> None:
     count = 256 if on_gpu() else 4
     different = [dapd.paper.experiments.compressed_sensing(seed=k) for k in range(min(count, 8))]
     problems = [different[k % len(different)] for k in range(count)]
+    from dapd.engines.jax.batch.problem_tree import stacked_list
     from dapd.engines.jax.runner import Oracle, loop
-    from dapd.solving.batch.stacked import stacked_list
 
     method = dapd.METHODS["y-dapd"].from_theory(problems[0])
     with jax.enable_x64(True):

@@ -13,8 +13,8 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 
 def namespace(v: Array) -> Any:
-    """Return the module of array functions that `v` belongs to."""
-    return np if isinstance(v, np.ndarray) else v.__array_namespace__()
+    """Return the module of array functions that `v` belongs to; of a float, NumPy."""
+    return np if isinstance(v, (np.ndarray, float)) else v.__array_namespace__()
 
 
 def in_dtype(array: Array, shape: tuple[int, ...], source: str, dtype: np.dtype[Any]) -> Array:

@@ -6,6 +6,7 @@ import pickle
 import signal
 import threading
 from time import perf_counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -233,7 +234,7 @@ def test_ctrl_c_ends_all_solves_and_loses_none(engine, threads, monkeypatch):
 
 def test_ctrl_c_ends_a_lock_step(monkeypatch):
     pytest.importorskip("jax")
-    from dapd.solving.batch import lockstep
+    from dapd.engines.jax.batch import lockstep
 
     rng = np.random.default_rng(0)
     problem = control(rng)
@@ -241,15 +242,15 @@ def test_ctrl_c_ends_a_lock_step(monkeypatch):
     programs, calls = lockstep.programs, []
 
     def interrupted(*args):
-        begin, advance = programs(*args)
+        compiled = programs(*args)
 
         def some(*rest):
             calls.append(rest)
             if len(calls) > 2:
                 raise KeyboardInterrupt
-            return advance(*rest)
+            return compiled.advance(*rest)
 
-        return begin, some
+        return SimpleNamespace(begin=compiled.begin, advance=some)
 
     monkeypatch.setattr(lockstep, "programs", interrupted)
     batch = dapd.solve_batch(problem, b=b, c=c, engine="jax", tol=1e-13)

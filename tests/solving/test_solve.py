@@ -17,8 +17,9 @@ from scipy.sparse.linalg import LinearOperator
 
 import dapd
 from dapd.certificate.certify import certify
+from dapd.methods.guesses import Guess
 from dapd.solving.progress import Bar, LogTable
-from dapd.ways.epochs import Bench, Guess
+from dapd.ways.epochs import Bench
 
 
 def slow_problem(**options):

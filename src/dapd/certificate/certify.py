@@ -88,6 +88,15 @@ class Certificate(NamedTuple):
         """The certificate with these numbers, and without a distance."""
         return cls._make((*numbers, math.inf, accuracy))
 
+    @classmethod
+    def unknown(cls, count: int, accuracy: str) -> Certificate:
+        """Of so many points of which nothing is known yet: every number is infinite."""
+        return cls.of_numbers(np.full((len(cls._fields) - 2, count), math.inf), accuracy)
+
+    def at(self, k: int) -> Certificate:
+        """The certificate of point k of many."""
+        return self.of_numbers((float(v[k]) for v in self.numbers), self.accuracy)  # type: ignore[index]
+
 
 class Look(NamedTuple):
     """A point of the given problem, x between its bounds, and its certificate."""
@@ -153,7 +162,7 @@ def certify(
     `distance` needs μ > 0, and bounds on the singular values of M (`spectrum`; by default the problem's own, or those
     of an earlier estimate) unless dom φ is bounded. It is inf if it is not wanted.
     """
-    problem, stacked = problem.unstacked, problem.unstacked.stacked
+    problem = problem.unstacked
     y = y[: problem.rows]
     x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
     grad = np.asarray(ask.gradient(problem.f, x), np.float64)
@@ -162,13 +171,9 @@ def certify(
     gap, gap_error = _gap(problem, x, rows, columns)
     bound = math.inf
     if with_distance:
-        residual, dual = at.Mx - problem.b, y
-        if problem.lower is not None and problem.upper is not None:
-            z, _ = multipliers_of_bounds(x, grad + at.Mty, problem.lower, problem.upper)
-            residual, dual = np.concatenate([residual, x]), np.concatenate([y, z])
-            spectrum = None if spectrum is None else problem.stacked_spectrum(spectrum)
+        evaluated, Mty = Evaluated(x, y, grad, at.Mx - problem.b, columns.norm), at.Mty
         del at  # long vectors
-        bound = distance(stacked, Evaluated(x, dual, grad, residual, columns.norm), spectrum)
+        bound = _distance(problem, evaluated, Mty, spectrum)
     return Certificate(
         stationarity=columns.norm,
         feasibility=math.hypot(rows.feasibility, columns.natural, columns.primal),
@@ -183,6 +188,15 @@ def certify(
         distance=bound,
         accuracy=accuracy,
     )
+
+
+def _distance(problem: Problem, at: Evaluated, Mty: Array, spectrum: Spectrum | None) -> float:
+    """The bound on the distance, by the problem whose bounds are rows."""
+    if problem.lower is not None and problem.upper is not None:
+        z, _ = multipliers_of_bounds(at.x, at.grad + Mty, problem.lower, problem.upper)
+        at = at._replace(residual=np.concatenate([at.residual, at.x]), y=np.concatenate([at.y, z]))
+        spectrum = None if spectrum is None else problem.stacked_spectrum(spectrum)
+    return distance(problem.stacked, at, spectrum)
 
 
 def _gap(problem: Problem, x: Array, rows: RowSums, columns: ColumnSums) -> tuple[float, float]:

@@ -16,14 +16,13 @@ from dapd.clock import is_over
 from dapd.engines import bind
 from dapd.engines.protocol import Engine, RestartedRunner
 from dapd.methods.base import Method
+from dapd.methods.guesses import Guess, epoch_length
 from dapd.methods.x_dapd import XDAPD
 from dapd.methods.y_dapd import YDAPD
 from dapd.problem import ask
 from dapd.problem.problem import Problem
 from dapd.problem.units import SPREAD
 
-LENGTH = 3.0  # epochs of a guess last so many Π
-SHORTEST = 20  # iterations of an epoch, and between two looks at a point
 ENDLESS = 1e100  # entries of a point from which its method has diverged, since they will soon be too large to square
 PROBES = 3  # gradients for a first estimate of an unknown L
 SHORTER = 16  # times that a probe which leaves the domain of f is made shorter, each time by the next number
@@ -53,13 +52,6 @@ class EpochProgress(NamedTuple):
     def rate(self) -> float:
         """Reduction per iteration."""
         return self.reduction / max(1, self.steps)
-
-
-class Guess(NamedTuple):
-    """Constants that an epoch takes for true, as logarithms."""
-
-    mu: float  # of μ̂ relative to L, or to a data-based unit if f is linear
-    s: float  # of ŝ_min relative to s_max
 
 
 @functools.lru_cache(256)
@@ -176,7 +168,7 @@ class Bench:
     def steps(self, guess: Guess) -> int:
         """How long an epoch of the guess lasts."""
         best = self._favoured(guess)
-        return max(SHORTEST, int(LENGTH * min(best.x.Pi, best.y.Pi)))
+        return int(epoch_length(min(best.x.Pi, best.y.Pi)))
 
     def of_guess(self, guess: Guess, x: Array, y: Array) -> Method:
         """x- or y-DAPD, whichever the guess favours."""

@@ -19,26 +19,33 @@ from dapd.engines.protocol import Engine
 from dapd.methods.anchored import Anchored, residuals
 from dapd.methods.anchored import parameters as anchored_parameters
 from dapd.methods.base import Method
+from dapd.methods.guesses import (
+    FIRST,
+    MU_DOWN,
+    MU_UP,
+    S_DOWN,
+    S_UP,
+    SHORTEST,
+    Guess,
+    ends_early,
+    is_good,
+    lowest_guess,
+    reduction,
+)
 from dapd.methods.proximal import parameters
 from dapd.problem.problem import Problem
-from dapd.ways.epochs import SHORTEST, Bench, EpochProgress, Guess, Judged, lengths, moved, straight_moves
+from dapd.ways.epochs import Bench, EpochProgress, Judged, lengths, moved, straight_moves
 from dapd.ways.proximal_accuracy import accuracy
 
 LONG, LONGER = 1000, 4  # iterations that an epoch may last in any case, and relative to those so far
 LOOKS = 3  # at the point of such an epoch
-ENOUGH = 1.0  # reduction from which a guess counts as good
-EARLY = 3.0  # reduction that ends an epoch early
 BETTER = 1.2  # times the rate from which another guess replaces one that is good
 FARTHER = 10.0  # times the best error at which a guess goes back to the best point
 CONSTANT, STILL = 1e-3, 0.02  # change of the error, as a logarithm, that starts a leap, and that does not end it
 LEAP_NEAR = 0.1  # errors up to which a leap may start; larger ones may stay constant because they are relative
 LEAPS = 8  # without a better point, after which there are no more until there is one
 FEWEST_MOVES, FARTHEST = 8, 2.0**20  # such moves in one leap
-FIRST_GUESS = Guess(mu=0.0, s=math.log(0.3))
-S_DOWN, MU_DOWN = Guess(0.0, -math.log(2)), Guess(-math.log(4), 0.0)
-S_UP, MU_UP = Guess(0.0, math.log(2)), Guess(math.log(4), 0.0)
 LONGEST_WAIT = 8  # good epochs between two trials of other guesses
-LOWEST = math.log(1e-16)  # of a guess that no known constant bounds
 
 GROWTH = 4  # a piece of an anchored epoch is as long as this part of what came before
 RARELY, OFTEN = 60, 10  # iterations between two looks at anchored steps at least, and the part of all that they are
@@ -116,10 +123,7 @@ def restarts(
     """
     start = start or (np.zeros(problem.columns), np.zeros(problem.rows))
     bench = Bench(problem, judge, s_max, start, engine, deadline, tol, allowed, start_error, typical)
-    lowest = Guess(
-        math.log(bench.mu / bench.L) if bench.mu > 0 else LOWEST,
-        math.log(s_min / bench.s_max) if s_min else LOWEST,
-    )
+    lowest = Guess(*map(float, lowest_guess(float(bench.L), bench.mu, bench.s_max, s_min or 0.0)))
     guesses = _Guesses(bench, lowest)
     proximal = _Proximal(bench, guesses)
     tracks: list[_Track] = [guesses, _Anchored(bench), proximal]
@@ -190,7 +194,7 @@ class _Guesses(_Track):
     kind = "guess"
 
     def __init__(self, bench: Bench, lowest: Guess) -> None:
-        self.guess, self.lowest, self.at, self.ran = FIRST_GUESS, lowest, bench.best, FIRST_GUESS
+        self.guess, self.lowest, self.at, self.ran = FIRST, lowest, bench.best, FIRST
         self.method: Method | None = None
         self.seen = bench.best  # at the last but one look
         self.hopeful = True  # whether the last leap succeeded: else only a whole epoch without a change starts one
@@ -199,8 +203,7 @@ class _Guesses(_Track):
 
     def _moved(self, by: Guess) -> Guess:
         """The guess next to the current one, or that itself if the other is not possible or its epoch too long."""
-        mu, s = self.guess.mu + by.mu, self.guess.s + by.s
-        other = Guess(min(0.0, max(self.lowest.mu, mu)), min(0.0, max(self.lowest.s, s)))
+        other = self.guess.next_to(by, self.lowest)
         longest = max(LONG, LONGER * self.bench.iterations)
         return other if self.bench.steps(other) <= longest else self.guess
 
@@ -281,7 +284,7 @@ class _Guesses(_Track):
         while left > 0 and not bench.over:
             piece = often if left >= often + SHORTEST else left
             self.seen, after, left = after, bench.advance(piece), left - piece
-            if after.error < before.error * math.exp(-EARLY) or math.isinf(after.error):
+            if ends_early(reduction(before.error, after.error), after.error):
                 break
             if self.hopeful and self._drifts(self.seen, after):
                 break
@@ -293,7 +296,7 @@ class _Guesses(_Track):
         while True:
             if made is None:
                 made = yield from self._epoch(self.guess)
-            if made.reduction < ENOUGH:  # too optimistic: go down where it falls faster
+            if not is_good(made.reduction):  # too optimistic: go down where it falls faster
                 self.guess, made = yield from self._down()
                 wait, patience = 0, 1
                 continue
@@ -321,9 +324,9 @@ class _Guesses(_Track):
                 continue
             made = yield from self._epoch(other)
             # a trial that was refused would only repeat itself
-            fresh = made if made.reduction >= ENOUGH or self.method is None else None
+            fresh = made if is_good(made.reduction) or self.method is None else None
             tried.append((made.rate, other, fresh))
-            if made.reduction >= ENOUGH:
+            if is_good(made.reduction):
                 break
         if not tried:  # as low as can be
             yield from self._epoch(self.guess)
@@ -472,7 +475,4 @@ class _Proximal(_Track):
 
 
 def _reduction(before: Judged, after: Judged) -> float:
-    """How far the error fell, as a logarithm."""
-    if after.error == 0 or math.isinf(before.error):
-        return math.inf if after.error < before.error else -math.inf
-    return -math.inf if math.isinf(after.error) else math.log(before.error / after.error)
+    return float(reduction(before.error, after.error))

@@ -68,19 +68,22 @@ def certificate_of(measured: Measured, x: Array, y: Array) -> Certificate:
     gap = abs(rows.conjugate + rows.value + rows.product + columns.product)
     size = abs(rows.conjugate) + abs(rows.value) + rows.sizes + columns.sizes
     gap = jnp.where(jnp.isfinite(gap), gap + GUARD * (size + jnp.sum(measured.curvature * x * x)), jnp.nan)
-    return Certificate(
-        stationarity=columns.norm,
-        feasibility=jnp.sqrt(rows.feasibility**2 + columns.natural**2 + columns.primal**2),
-        gap=gap,
-        stationarity_error=columns.stationarity,
-        feasibility_error=jnp.maximum(rows.outside, columns.outside),
-        complementarity_error=jnp.maximum(jnp.maximum(rows.complementarity, columns.complementarity), columns.outside),
-        gap_error=gap / (jnp.minimum(size, measured.most) + measured.objective),
-        primal=jnp.maximum(rows.primal, columns.primal),
-        dual=jnp.maximum(columns.greatest, rows.dual),
-        typical_error=jnp.maximum(columns.errors, rows.errors),
-        distance=np.inf,
-    )
+    outside = columns.outside
+    numbers: dict[str, Any] = {
+        "stationarity": columns.norm,
+        "feasibility": jnp.sqrt(rows.feasibility**2 + columns.natural**2 + columns.primal**2),
+        "gap": gap,
+        "stationarity_error": columns.stationarity,
+        "feasibility_error": jnp.maximum(rows.outside, outside),
+        "complementarity_error": jnp.maximum(
+            jnp.maximum(rows.complementarity, columns.complementarity), columns.outside
+        ),
+        "gap_error": gap / (jnp.minimum(size, measured.most) + measured.objective),
+        "primal": jnp.maximum(rows.primal, columns.primal),
+        "dual": jnp.maximum(columns.greatest, rows.dual),
+        "typical_error": jnp.maximum(columns.errors, rows.errors),
+    }
+    return Certificate(**numbers, distance=np.inf)
 
 
 def _products(measured: Measured, x: Array, y: Array) -> Products:

@@ -11,23 +11,18 @@ import numpy as np
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array, on_host, owned
-from dapd.certificate.certify import NUMBERS, certificate_with, certify, completed, error_of, excess_of
+from dapd.certificate.certify import Certificate, certify, completed, error_of, excess_of
 from dapd.clock import is_over, perf_counter, seconds_left
+from dapd.engines.jax.batch.lockstep import LOOK, Constants, Lockstep
+from dapd.engines.jax.batch.problem_tree import Certified, computed_there, in_double, placed_there, stacked_list
 from dapd.engines.protocol import Engine
 from dapd.presolve import Presolve
 from dapd.problem.problem import Problem
 from dapd.solving.batch.alone import one_by_one
+from dapd.solving.batch.condensed import condensed
 from dapd.solving.batch.family import Family, family_of_list
-from dapd.solving.batch.lockstep import LOOK, Constants, Lockstep
+from dapd.solving.batch.problem_stacks import stacked_condensed, stacked_family
 from dapd.solving.batch.results import BatchResult, result_at
-from dapd.solving.batch.stacked import (
-    Certified,
-    condensed_there,
-    stacked_condensed,
-    stacked_family,
-    stacked_list,
-    way_back,
-)
 from dapd.solving.result import Result
 from dapd.solving.sentences import NO_TURN, SENTENCES
 from dapd.solving.settings import Settings
@@ -36,11 +31,10 @@ from dapd.spectrum.estimate import estimate_norm
 from dapd.ways.causes import Cause
 from dapd.ways.first_order import TRANSFORMS
 
-ROUNDS = 3  # of a lock step, with stricter tolerances for the problems whose own certificate is not good enough
-STRICTER = 0.1
-LONGEST_LOCK_STEP = 20_000  # iterations of a lock step, after which `solve` takes over what is left
-GOOD_START = 1e-3  # relative error of a point from which it is a better start than zero
-UNKNOWN = np.full(NUMBERS, math.inf)
+ROUNDS = 3  # lock steps, each with stricter tolerances for the problems whose own certificate is not good enough
+STRICTER = 0.1  # factor by which these tolerances are lowered
+LONGEST_LOCK_STEP = 20_000  # iterations of all lock steps, after which `solve` takes over what is left
+GOOD_START = 1e-3  # relative error below which a point is a better start than zero
 COMPILING = 4.0  # seconds that it usually takes to compile what a new kind of batch needs
 COMPILED: set[Any] = set()  # kinds of batches that have run in lock step
 TOGETHER = "Chose restarted DAPD, in lock step with the other problems of the batch."
@@ -54,7 +48,7 @@ class LockStepPlan:
         self,
         lockstep: Lockstep,
         back: Callable[[Array, Array], tuple[Array, Array]],
-        certify: Callable[[Array, Array], Certified],
+        certify: Callable[[Array, Array, str], Certified],
     ) -> None:
         self.lockstep, self.back, self.certify = lockstep, back, certify
 
@@ -65,68 +59,38 @@ def solve_on_device(batch: Family | list[Problem], settings: Settings, began: fl
     family = batch if isinstance(batch, Family) else family_of_list(batch)
     problem_of = batch.problem if isinstance(batch, Family) else batch.__getitem__
     count, first = len(batch), problem_of(0)
-    kind, plan = _kind(family, first, count), None
+    kind = _kind(family, first, count)
     hurried = kind not in COMPILED and seconds_left(deadline) < COMPILING
-    try:
-        if not hurried:
-            plan = None if family is None else _of_family(family)
-            plan = plan or _of_list([problem_of(k) for k in range(count)], deadline)
-    except TimeUp:
-        plan = None
+    plan = None if hurried else _plan(family, problem_of, count, deadline)
     setup_time = perf_counter() - began
-    most = math.inf if settings.max_iterations is None else settings.max_iterations
-    found = None
-    if plan is not None and any(settings.tolerances) and most >= LOOK:
-        found = _run(plan, settings, deadline, first.dtype)
+    if plan is None or not any(settings.tolerances) or _most(settings) < LOOK:
+        found = _nothing(first, count, settings.accuracy)
+    else:
+        found = _run(plan, settings, deadline, first)
         if found.end is not Cause.ctrl_c:
             COMPILED.add(kind)
-    x, y, z, numbers, iterations, end = _parts(first, count, found)
-    good = excess_of(numbers, *settings.tolerances, settings.accuracy) <= 1
-    error, rest = error_of(numbers, settings.accuracy), np.flatnonzero(~good).tolist()
-    own: dict[int, Result] = {}
+    good = excess_of(found.certificate, *settings.tolerances) <= 1
+    rest, own, end = np.flatnonzero(~good).tolist(), dict[int, Result](), found.end
     if rest and end is None:
-
-        def start(k: int) -> tuple[Array, Array, Array] | None:
-            return (x[k].copy(), y[k].copy(), z[k].copy()) if error[k] < GOOD_START else None
-
-        steps = 0 if found is None else found.steps
-        left = None if settings.max_iterations is None else settings.max_iterations - steps
-        alone = replace(settings, engine="auto", max_iterations=left)
-        results, end = one_by_one(problem_of, rest, alone, began, start)
-        own = {k: _with_steps(one, steps) for k, one in zip(rest, results, strict=True) if one is not None}
-        if hurried:
-            own = {k: replace(one, message=f"{one.message} {HURRIED}") for k, one in own.items()}
+        own, end = _alone(problem_of, rest, found, settings, began, HURRIED if hurried else "")
     causes = [Cause.certificate if well else end or Cause.certificate for well in good]
+    error = error_of(found.certificate)
     for k, one in own.items():
-        x[k], y[k], z[k], causes[k], error[k] = one.x, one.y, one.z, one.cause, one.certificate.error
-        iterations[k] = one.iterations
+        found.x[k], found.y[k], found.z[k], causes[k], error[k] = one.x, one.y, one.z, one.cause, one.certificate.error
+        found.iterations[k] = one.iterations
     solve_time = perf_counter() - began - setup_time
 
     def result(k: int) -> Result:
-        if k in own:
-            return own[k]
-        said = [SENTENCES[causes[k]], TOGETHER] if found else [NO_TURN[causes[k]]]
-        return result_at(
-            problem_of(k),
-            (x[k].copy(), y[k].copy(), z[k].copy()),
-            causes[k],
-            said,
-            engine=Engine("jax"),
-            tolerances=settings.tolerances,
-            accuracy=settings.accuracy,
-            iterations=int(iterations[k]),
-            certificate=certificate_with(numbers[k], settings.accuracy) if found else None,
-            solve_time=solve_time,
-            setup_time=setup_time,
-        )
+        known = own.get(k)
+        return known or _result(problem_of(k), found, k, causes[k], settings.tolerances, (solve_time, setup_time))
 
     return BatchResult(
-        x=x,
-        y=y,
-        z=z,
+        x=found.x,
+        y=found.y,
+        z=found.z,
         status=[cause.status for cause in causes],
         error=error,
-        iterations=iterations,
+        iterations=found.iterations,
         solve_time=solve_time,
         setup_time=setup_time,
         result=result,
@@ -134,14 +98,15 @@ def solve_on_device(batch: Family | list[Problem], settings: Settings, began: fl
 
 
 class Together(NamedTuple):
-    """What a lock step found for each problem."""
+    """What a lock step found for each problem; arrays with a row per problem, which may be written to."""
 
     x: Array
-    dual: Array  # y, perhaps with multipliers of the bounds after it
+    y: Array
     z: Array  # the multipliers of the bounds that stationarity asks for
-    numbers: Array  # of the certificates
+    certificate: Certificate  # of all of them
     iterations: Array  # until that point, or all of them if it is not good enough
     steps: int  # all of them
+    ran: bool  # whether there was a lock step
     end: Cause | None  # why no other way may be tried for those that are not good enough
 
 
@@ -152,35 +117,88 @@ def _kind(family: Family | None, first: Problem, count: int) -> tuple[Any, ...]:
     return (count, first.M.shape, first.dtype, first.lower is None, *map(type, parts), *stacked)
 
 
-def _parts(
-    first: Problem, count: int, found: Together | None
-) -> tuple[Array, Array, Array, Array, Array, Cause | None]:
-    """x, y, z, the numbers of certificates, iterations and the end of a lock step, or of none."""
-    if found is None:
-        x, y, z = np.zeros((count, first.columns)), np.zeros((count, first.rows)), np.zeros((count, first.columns))
-        x = np.stack([first.within_bounds(x[0], y[0])] * count) if first.lower is not None else x
-        numbers, iterations, end = np.tile(UNKNOWN, (count, 1)), np.zeros(count, int), None
-    else:
-        x, y, z, numbers, iterations, _, end = found
-    x, y, z = owned(x), owned(y[:, : first.rows]), owned(z)
-    x, y, z = (part.astype(first.dtype, copy=False) for part in (x, y, z))
-    return x, y, z, numbers, iterations, end
+def _plan(
+    family: Family | None, problem_of: Callable[[int], Problem], count: int, deadline: float
+) -> LockStepPlan | None:
+    """How to run the batch in lock step; None if that is not possible, or not in time."""
+    try:
+        plan = None if family is None else _of_family(family)
+        return plan or _of_list([problem_of(k) for k in range(count)], deadline)
+    except TimeUp:
+        return None
 
 
-def _with_steps(result: Result, steps: int) -> Result:
-    """The result with what the lock step took before."""
+def _most(settings: Settings) -> float:
+    return math.inf if settings.max_iterations is None else settings.max_iterations
+
+
+def _nothing(first: Problem, count: int, accuracy: str) -> Together:
+    """No point is known yet: zero, or what is nearest to it between the bounds."""
+    x, y, z = (np.zeros((count, size), first.dtype) for size in (first.columns, first.rows, first.columns))
+    x[:] = first.within_bounds(x[0], y[0])
+    return Together(x, y, z, Certificate.unknown(count, accuracy), np.zeros(count, int), 0, ran=False, end=None)
+
+
+def _alone(
+    problem_of: Callable[[int], Problem],
+    rest: list[int],
+    found: Together,
+    settings: Settings,
+    began: float,
+    why: str,
+) -> tuple[dict[int, Result], Cause]:
+    """What `solve` makes of the problems that are left, and why others had no turn."""
+    error = error_of(found.certificate)
+
+    def start(k: int) -> tuple[Array, Array, Array] | None:
+        good = error[k] < GOOD_START
+        return (found.x[k].copy(), found.y[k].copy(), found.z[k].copy()) if good else None
+
+    left = None if settings.max_iterations is None else settings.max_iterations - found.steps
+    alone = replace(settings, engine="auto", max_iterations=left)
+    results, end = one_by_one(problem_of, rest, alone, began, start)
+    own = {k: _continued(one, found.steps, why) for k, one in zip(rest, results, strict=True) if one is not None}
+    return own, end
+
+
+def _continued(result: Result, steps: int, why: str) -> Result:
+    """The result with what the lock step took before, or why there was none."""
     return replace(
         result,
         iterations=result.iterations + steps,
         gradients=result.gradients + steps,
         products=result.products + 2 * steps,
+        message=f"{result.message} {why}" if why else result.message,
     )
 
 
-def _run(plan: LockStepPlan, settings: Settings, deadline: float, dtype: Any) -> Together:
+def _result(
+    problem: Problem,
+    found: Together,
+    k: int,
+    cause: Cause,
+    tolerances: tuple[float, float],
+    times: tuple[float, float],
+) -> Result:
+    """The result of problem k, which was not solved by itself."""
+    return result_at(
+        problem,
+        (found.x[k].copy(), found.y[k].copy(), found.z[k].copy()),
+        cause,
+        [SENTENCES[cause], TOGETHER] if found.ran else [NO_TURN[cause]],
+        engine=Engine("jax"),
+        tolerances=tolerances,
+        accuracy=found.certificate.accuracy,
+        iterations=int(found.iterations[k]),
+        certificate=found.certificate.at(k) if found.ran else None,
+        solve_time=times[0],
+        setup_time=times[1],
+    )
+
+
+def _run(plan: LockStepPlan, settings: Settings, deadline: float, first: Problem) -> Together:
     """Lock steps until all certificates are good enough, or a limit is reached."""
-    lockstep = plan.lockstep
-    most = math.inf if settings.max_iterations is None else settings.max_iterations
+    lockstep, most = plan.lockstep, _most(settings)
     limit = int(min(LONGEST_LOCK_STEP, most))
     count = len(lockstep.known.L)
     tol = np.full(count, max(settings.tolerances))
@@ -190,9 +208,9 @@ def _run(plan: LockStepPlan, settings: Settings, deadline: float, dtype: Any) ->
         more = np.asarray(found.iterations)
         taken, steps = np.where(more > 0, steps + more, taken), steps + done
         # a point is measured in the precision in which it is returned
-        x, dual = (part.astype(dtype) for part in plan.back(found.x, found.y))
-        x, z, numbers = plan.certify(x, dual)
-        good = excess_of(numbers, *settings.tolerances, settings.accuracy) <= 1
+        x, dual = (part.astype(first.dtype) for part in plan.back(found.x, found.y))
+        x, z, certificate = plan.certify(x, dual, settings.accuracy)
+        good = excess_of(certificate, *settings.tolerances) <= 1
         if lockstep.interrupted:
             end = Cause.ctrl_c
         elif is_over(deadline):
@@ -203,17 +221,19 @@ def _run(plan: LockStepPlan, settings: Settings, deadline: float, dtype: Any) ->
             break
         at = found.x, found.y
         tol = np.where(good, np.inf, STRICTER * np.minimum(tol, np.asarray(found.error)))
-    return Together(x, dual, z, numbers, np.where(good, taken, steps), steps, end)
+    x, y, z = (owned(v).astype(first.dtype, copy=False) for v in (x, dual[:, : first.rows], z))
+    return Together(x, y, z, certificate, np.where(good, taken, steps), steps, ran=True, end=end)
 
 
 def _of_family(family: Family) -> LockStepPlan | None:
     """By the change of variables that all problems share."""
-    form, given = condensed_there(family), stacked_family(family)
+    form, given = computed_there(condensed, family), stacked_family(family)
     if form is None or given is None:
         return None
     one = np.ones(len(family))
     known = Constants(L=one, mu=one, s_max=form.s_max * one, s_min=0 * one)
-    return LockStepPlan(stacked_condensed(form).lockstep(known), way_back(form), given.certify)
+    there = placed_there(form, ("at", "W", "D", "H", "c", "M_I", "to_y"))
+    return LockStepPlan(stacked_condensed(form).lockstep(known), in_double(there.back), given.certify)
 
 
 def _of_list(problems: list[Problem], deadline: float) -> LockStepPlan | None:
@@ -243,11 +263,12 @@ def _of_list(problems: list[Problem], deadline: float) -> LockStepPlan | None:
         points = [transform.back(*point) for transform, *point in given]
         return np.stack([p for p, _ in points]), np.stack([q for _, q in points])
 
-    def judge(x: Array, y: Array) -> Certified:
+    def judge(x: Array, y: Array, accuracy: str) -> Certified:
         with np.errstate(all="ignore"):
             x = np.stack([p.within_bounds(u, v) for p, u, v in zip(problems, x, y, strict=True)])
             points = list(zip(problems, x, y, strict=True))
             z = np.stack([completed(*point)[1] for point in points])
-            return Certified(x, z, np.array([certify(*point)[:NUMBERS] for point in points]))
+            each = zip(*(certify(*point, with_distance=False).numbers for point in points), strict=True)
+            return Certified(x, z, Certificate.of_numbers(map(np.array, each), accuracy))
 
     return LockStepPlan(together.lockstep(known), back, judge)

@@ -1,6 +1,6 @@
 """Restarted DAPD on many problems in lock step: all take their steps together, and each has its own guesses.
 
-An epoch is as in `solving.restarts`: some Π of a guess of μ and s_min around the last point. Guesses lie on a grid, so
+Epochs are those of `methods.guesses`: some Π of a guess of μ and s_min around the last point. Guesses lie on a grid, so
 the parameters of the theorem are computed once for the grid and looked up on the device. Every `LOOK` steps all points
 are judged; a problem whose epoch is over then changes its guess and starts anew, alone. Problems that are done leave
 the batch as soon as a quarter is left.
@@ -22,24 +22,32 @@ from dapd.arrays import Array
 from dapd.certificate.certify import error_of
 from dapd.clock import is_over, perf_counter, seconds_left
 from dapd.engines.jax.certificate import Measured, certificate_of
-from dapd.engines.jax.runner import Oracle, Placed
+from dapd.engines.jax.runner import Oracle
 from dapd.methods.base import Method
+from dapd.methods.guesses import (
+    FIRST,
+    MU_STEP,
+    S_STEP,
+    Guess,
+    ends_early,
+    epoch_length,
+    is_good,
+    lowest_guess,
+    reduction,
+)
 from dapd.methods.x_dapd import XDAPD
 from dapd.methods.y_dapd import YDAPD
-from dapd.ways.epochs import LENGTH, SHORTEST
-from dapd.ways.restarts import EARLY, ENOUGH
 
-LOOK = 25  # steps between two looks
-PLENTY = 2.5  # reduction that is so good that a guess may be raised
-DOWN = 4  # levels by which a guess is lowered
-MU_LEVEL, S_LEVEL = math.log(4) / 4, math.log(2) / 4  # logarithms of the factors between two levels
-MU_LEVELS, S_LEVELS = 54, 100  # down to 1e-8 of L and 3e-8 of s_max
-FIRST_S = round(-math.log(0.3) / S_LEVEL)
-LEFT = 4  # the batch is made smaller when this part of it is left
-SMALLEST = 64  # problems from which it is not made smaller
-PULSE = 0.3  # seconds between two looks of the host
+LOOK = 25  # iterations between two convergence checks
+PLENTY = 2.5  # reduction of the error, as a logarithm, from which a guess is raised by a level
+DOWN = 4  # levels between neighbouring guesses of a restart, by which a guess is lowered
+MU_LEVEL, S_LEVEL = MU_STEP / DOWN, S_STEP / DOWN  # logarithms of the factors between two levels
+MU_LEVELS, S_LEVELS = 54, 100  # levels, down to 1e-8 of L and 3e-8 of s_max
+LEFT = 4  # the batch is made smaller if one problem in so many is left
+SMALLEST = 64  # problems in a batch that is not made smaller
+PULSE = 0.3  # seconds between two decisions of the host
 SHRINKING = 1.5  # seconds that it usually takes to compile the programs of a smaller batch
-SHRUNK: set[Any] = set()  # batches for which that was done
+SHRUNK: set[Any] = set()  # batches whose programs for fewer problems were compiled
 
 
 class Constants(NamedTuple):
@@ -55,8 +63,7 @@ class LockStepState(NamedTuple):
     """Where each problem is."""
 
     state: Any
-    mu: Array  # level of its guess of μ
-    s: Array  # level of its guess of s_min
+    guess: Guess  # its levels, 0 and below
     turn: Array  # epochs that were not good
     left: Array  # looks until the epoch ends
     start: Array  # error at the start of the epoch
@@ -86,7 +93,7 @@ class LevelTable(NamedTuple):
 
 @functools.cache
 def table(side: str) -> LevelTable:
-    """The grid of a side."""
+    """The grid of x-DAPD or y-DAPD."""
     sides: dict[str, Callable[..., Any]] = {"x-dapd": theory.x_dapd, "y-dapd": theory.y_dapd}
     settings = sides[side]
 
@@ -130,13 +137,13 @@ class Lockstep:
         found, own = None, np.arange(len(tol))  # the best points, and the problem of each place
         data = (self.measured, Constants(*map(jnp.asarray, self.known)))
         axes = (self.axes, Constants(*(0 for _ in self.known)))
-        begin, advance = programs(self.method.name, Axes(axes))
-        walk = begin(data, *start, tol)
+        compiled = programs(self.method.name, Axes(axes))
+        walk = compiled.begin(data, *start, tol)
         done, looks = 0, 1
         while True:
             began = perf_counter()
             try:
-                walk, active, taken = advance(data, walk, looks, done)
+                walk, active, taken = compiled.advance(data, walk, looks, done)
                 active, taken = map(int, jax.device_get((active, taken)))  # waits for the device
             except KeyboardInterrupt:
                 self.interrupted, active, taken = True, 0, 0
@@ -194,88 +201,84 @@ def taken_by(axes: Axes) -> Callable[..., Any]:
     return jax.jit(take)
 
 
-@functools.lru_cache(maxsize=64)
-def programs(name: str, axes: Axes) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The first walk, and `looks` looks of all problems, compiled for problems of one structure."""
-    grid = table(name)
-    method: type[Method] = XDAPD if name == XDAPD.name else YDAPD
+class Programs:
+    """What runs on the device, compiled for problems of one structure; the functions with `known` are for one of them.
 
-    def parameters(known: Constants, mu: Array, s: Array) -> Any:
-        by_L, by_s = (type(grid.parameters)(*part) for part in zip(*grid.powers, strict=True))
-        kinds = zip(grid.parameters, by_L, by_s, strict=True)
-        scaled = [jnp.asarray(values)[mu, s] * known.L**a * known.s_max**b for values, a, b in kinds]
-        return type(grid.parameters)(*scaled)
+    `begin` makes the first walk, and `advance` takes up to `looks` times `LOOK` iterations of all problems.
+    """
 
-    def lowest(known: Constants) -> tuple[Array, Array]:
-        """The levels of what is known; a guess need not be lower."""
-        mu = jnp.where(known.mu > 0, jnp.ceil(jnp.log(known.L / known.mu) / MU_LEVEL), MU_LEVELS - 1)
-        s = jnp.where(known.s_min > 0, jnp.ceil(jnp.log(known.s_max / known.s_min) / S_LEVEL), S_LEVELS - 1)
-        return jnp.clip(mu, 0, MU_LEVELS - 1).astype(int), jnp.clip(s, 0, S_LEVELS - 1).astype(int)
+    def __init__(self, name: str, axes: Axes) -> None:
+        self.grid = table(name)
+        self.method: type[Method] = XDAPD if name == XDAPD.name else YDAPD
+        self.begin = jax.jit(jax.vmap(self._begin, in_axes=(axes.tree, 0, 0, 0)))
+        self.step = jax.vmap(self._look, in_axes=(axes.tree, 0, None))
+        self.advance = jax.jit(self._advance)
 
-    def length(mu: Array, s: Array) -> Array:
-        steps = jnp.maximum(SHORTEST, LENGTH * jnp.asarray(grid.Pi)[mu, s])
-        return jnp.ceil(steps / LOOK).astype(int)
+    def _parameters(self, known: Constants, guess: Guess) -> Any:
+        kind = type(self.grid.parameters)
+        by_L, by_s = (kind(*part) for part in zip(*self.grid.powers, strict=True))
+        kinds = zip(self.grid.parameters, by_L, by_s, strict=True)
+        at = -guess.mu, -guess.s
+        return kind(*(jnp.asarray(values)[at] * known.L**a * known.s_max**b for values, a, b in kinds))
 
-    def first(placed: Placed, known: Constants, mu: Array, s: Array, x: Array, y: Array) -> Any:
-        return method.first(parameters(known, mu, s), Oracle(placed), x, y)
+    def _lowest(self, known: Constants) -> Guess:
+        """The levels of what is known."""
+        least = lowest_guess(known.L, known.mu, known.s_max, known.s_min)
+        mu, s = jnp.floor(least.mu / MU_LEVEL), jnp.floor(least.s / S_LEVEL)
+        return Guess(jnp.clip(mu, 1 - MU_LEVELS, 0).astype(int), jnp.clip(s, 1 - S_LEVELS, 0).astype(int))
 
-    def error(measured: Measured, x: Array, y: Array) -> Array:
-        worst = error_of(certificate_of(measured, x, y))
-        return jnp.where(jnp.isnan(worst), jnp.inf, worst)
+    def _looks(self, guess: Guess) -> Array:
+        """How many times `LOOK` iterations an epoch lasts."""
+        return jnp.ceil(epoch_length(jnp.asarray(self.grid.Pi)[-guess.mu, -guess.s]) / LOOK).astype(int)
 
-    def begin(data: Any, x: Array, y: Array, tol: Array) -> LockStepState:
+    def _first(self, data: Any, guess: Guess, x: Array, y: Array) -> Any:
         measured, known = data
-        placed = measured.placed
-        mu_most, s_most = lowest(known)
-        mu, s = jnp.minimum(0, mu_most), jnp.minimum(FIRST_S, s_most)
-        e = error(measured, x, y)
-        zero = jnp.zeros((), int)
-        return LockStepState(first(placed, known, mu, s, x, y), mu, s, zero, length(mu, s), e, e, x, y, zero, tol)
+        return self.method.first(self._parameters(known, guess), Oracle(measured.placed), x, y)
 
-    def look(data: Any, walk: LockStepState, done: Array) -> LockStepState:
-        """LOOK steps and a look, of one problem."""
+    def _begin(self, data: Any, x: Array, y: Array, tol: Array) -> LockStepState:
+        zero, error = jnp.zeros((), int), _error(data[0], x, y)
+        start = Guess(zero, zero + round(FIRST.s / S_LEVEL))
+        guess = start.next_to(Guess(0, 0), self._lowest(data[1]))
+        state = self._first(data, guess, x, y)
+        return LockStepState(state, guess, zero, self._looks(guess), error, error, x, y, zero, tol)
+
+    def _look(self, data: Any, walk: LockStepState, done: Array) -> LockStepState:
+        """`LOOK` iterations and a convergence check."""
         measured, known = data
-        placed = measured.placed
-        p = parameters(known, walk.mu, walk.s)
-        state = jax.lax.fori_loop(0, LOOK, lambda _, s: method.update(p, Oracle(placed), s), walk.state)
-        x, y = method.point(state)
-        e = error(measured, x, y)
-        better = e < walk.error
+        p, oracle = self._parameters(known, walk.guess), Oracle(measured.placed)
+        state = jax.lax.fori_loop(0, LOOK, lambda _, s: self.method.update(p, oracle, s), walk.state)
+        x, y = self.method.point(state)
+        error = _error(measured, x, y)
+        better = error < walk.error
         best_x, best_y = jnp.where(better, x, walk.x), jnp.where(better, y, walk.y)
-        iterations = jnp.where(better, done, walk.iterations)
-        reduction = jnp.log(walk.start / e)
-        left = walk.left - 1
-        ended = (left <= 0) | (reduction > EARLY) | ~jnp.isfinite(e)
-        mu_most, s_most = lowest(known)
-        bad, plenty = reduction < ENOUGH, reduction > PLENTY
-        by_mu = (walk.turn % 2 == 1) & (walk.mu < mu_most) | (walk.s >= s_most)
-        mu = jnp.where(bad & by_mu, walk.mu + DOWN, jnp.where(plenty, walk.mu - 1, walk.mu))
-        s = jnp.where(bad & ~by_mu, walk.s + DOWN, jnp.where(plenty, walk.s - 1, walk.s))
-        mu, s = jnp.clip(mu, 0, mu_most), jnp.clip(s, 0, s_most)
-        mu, s = jnp.where(ended, mu, walk.mu), jnp.where(ended, s, walk.s)
-        anew = ended & ((mu != walk.mu) | (s != walk.s) | ~(e < walk.start))
-        from_x, from_y = jnp.where(e < walk.start, x, best_x), jnp.where(e < walk.start, y, best_y)
-        fresh = first(placed, known, mu, s, from_x, from_y)
-        state = jax.tree.map(lambda new, old: jnp.where(anew, new, old), fresh, state)
-        least = jnp.minimum(e, walk.error)
+        fell, left, least = reduction(walk.start, error), walk.left - 1, jnp.minimum(error, walk.error)
+        ended, lower = (left <= 0) | ends_early(fell, error), error < walk.start
+        guess = _chosen(ended, self._next(walk, fell, self._lowest(known)), walk.guess)
+        anew = ended & ((guess.mu != walk.guess.mu) | (guess.s != walk.guess.s) | ~lower)
+        fresh = self._first(data, guess, jnp.where(lower, x, best_x), jnp.where(lower, y, best_y))
         return LockStepState(
-            state=state,
-            mu=mu,
-            s=s,
-            turn=walk.turn + (ended & bad),
-            left=jnp.where(ended, length(mu, s), left),
-            start=jnp.where(ended, jnp.where(anew & ~(e < walk.start), least, e), walk.start),
+            state=_chosen(anew, fresh, state),
+            guess=guess,
+            turn=walk.turn + (ended & ~is_good(fell)),
+            left=jnp.where(ended, self._looks(guess), left),
+            start=jnp.where(ended, jnp.where(anew & ~lower, least, error), walk.start),
             error=least,
             x=best_x,
             y=best_y,
-            iterations=iterations,
+            iterations=jnp.where(better, done, walk.iterations),
             tol=walk.tol,
         )
 
-    over = jax.vmap(begin, in_axes=(axes.tree, 0, 0, 0))
-    step = jax.vmap(look, in_axes=(axes.tree, 0, None))
+    def _next(self, walk: LockStepState, fell: Array, lowest: Guess) -> Guess:
+        """The guess after an epoch: μ and s_min are lowered by turns."""
+        by_mu = (walk.turn % 2 == 1) & (walk.guess.mu > lowest.mu) | (walk.guess.s <= lowest.s)
+        up, bad = (fell > PLENTY).astype(int), ~is_good(fell)
+        by = Guess(jnp.where(bad & by_mu, -DOWN, up), jnp.where(bad & ~by_mu, -DOWN, up))
+        return walk.guess.next_to(by, lowest)
 
-    def advance(data: Any, walk: LockStepState, looks: Array, before: Array) -> tuple[LockStepState, Array, Array]:
+    def _advance(
+        self, data: Any, walk: LockStepState, looks: Array, before: Array
+    ) -> tuple[LockStepState, Array, Array]:
         def going(carry: Any) -> Array:
             k, walk = carry
             active = jnp.sum(walk.error > walk.tol)
@@ -284,9 +287,19 @@ def programs(name: str, axes: Axes) -> tuple[Callable[..., Any], Callable[..., A
 
         def one(carry: Any) -> Any:
             k, walk = carry
-            return k + 1, step(data, walk, before + (k + 1) * LOOK)
+            return k + 1, self.step(data, walk, before + (k + 1) * LOOK)
 
         taken, walk = jax.lax.while_loop(going, one, (0, walk))
         return walk, jnp.sum(walk.error > walk.tol), taken
 
-    return jax.jit(over), jax.jit(advance)
+
+def _error(measured: Measured, x: Array, y: Array) -> Array:
+    worst = error_of(certificate_of(measured, x, y))
+    return jnp.where(jnp.isnan(worst), jnp.inf, worst)
+
+
+def _chosen(first: Array, one: Any, other: Any) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(first, a, b), one, other)
+
+
+programs = functools.lru_cache(maxsize=64)(Programs)

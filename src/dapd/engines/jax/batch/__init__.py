@@ -1,0 +1,1 @@
+"""Many problems on the device together."""

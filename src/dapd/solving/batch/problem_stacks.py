@@ -1,0 +1,72 @@
+"""The problems of a batch stacked as the device takes them: their rows, and the sizes of their data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dapd.arguments import SAFE
+from dapd.arrays import Array
+from dapd.engines.jax.batch.problem_tree import F64, RowIntervals, Stacked, stacked_like
+from dapd.functions import Quadratic
+from dapd.kinds.base import least_positive
+from dapd.operators.base import Operator
+from dapd.presolve.row_table import PhiTable
+from dapd.problem.problem import Problem
+from dapd.problem.sizes import limits_of, sizes_of
+from dapd.problem.units import Data, Units, natural_units
+from dapd.solving.batch.condensed import Condensed
+from dapd.solving.batch.family import Family
+
+
+def stacked_condensed(form: Condensed) -> Stacked:
+    """The condensed family."""
+    first = Problem(Quadratic(np.ones(form.M.shape[1])), form.M, np.asarray(form.b[0]), form.rows.phi())
+    zero, curvature = np.zeros(first.columns), np.ones(first.columns)
+    data = _data(form.rows, form.b, form.lower, form.upper)._replace(slopes=zero, primal=zero, curvature=curvature)
+    sizes = _sizes(_units(data, first.M, len(form.b)), data, form.b, (zero, zero))
+    return stacked_like(first, RowIntervals(form.rows.code, form.lower, form.upper), form.b, None, sizes, None)
+
+
+def stacked_family(family: Family) -> Stacked | None:
+    """The family as it is given; None if groups of rows stand in the way."""
+    first, count = family.first, len(family)
+    table = PhiTable.of(first)
+    if table is None or table.balls.any():
+        return None
+    b = np.broadcast_to(first.b if family.b is None else family.b, (count, first.rows)).astype(F64)
+    own_bounds = family.lower is not None and family.upper is not None
+    bounds = (family.lower, family.upper) if own_bounds else first.bounds
+    lower, upper = (np.broadcast_to(np.asarray(side), (count, first.columns)) for side in bounds)
+    slopes: Array = first.slopes if family.c is None else abs(family.c.astype(F64))
+    data = _data(table, b, table.lower, table.upper)._replace(
+        primal=least_positive(lower, upper, most=SAFE), slopes=slopes, curvature=first.curvature
+    )
+    units = _units(data, first.M, count)
+    limits = None if first.lower is None else limits_of(lower, upper, units, first.dtype)
+    rows = RowIntervals(table.code, table.lower, table.upper)
+    return stacked_like(first, rows, b, family.c, _sizes(units, data, b, (lower, upper)), limits)
+
+
+def _data(table: PhiTable, b: Array, lower: Array, upper: Array) -> Data:
+    """What the rows are compared with, a row per problem."""
+    b, lower, upper = (np.asarray(v) for v in np.broadcast_arrays(b, lower, upper))
+    none = np.zeros(b.shape)
+    ends = [np.where(abs(side) < SAFE, side, 0.0) for side in (lower, upper)]
+    return Data(
+        rows=least_positive(b, *(np.where(table.interval, side, 0.0) for side in ends)),
+        duals=least_positive(*(np.where(table.interval, 0.0, side) for side in ends)),
+        primal=none,
+        slopes=none,
+        curvature=none,
+    )
+
+
+def _units(data: Data, M: Operator, count: int) -> Units:
+    """The units of all problems."""
+    return natural_units(Data(*(np.broadcast_to(np.asarray(part), (count, np.shape(part)[-1])) for part in data)), M)
+
+
+def _sizes(units: Units, data: Data, b: Array, bounds: tuple[Array, Array]) -> list[Array]:
+    """The sizes of the data of all problems."""
+    slopes, curvature = (np.broadcast_to(v, (len(b), v.shape[-1])) for v in (data.slopes, data.curvature))
+    return list(sizes_of(np.asarray(b), slopes, curvature, bounds, units))
