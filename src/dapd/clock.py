@@ -28,10 +28,15 @@ def perf_counter() -> float:
     return time.perf_counter() if agreed is None else agreed()
 
 
+def cancellation() -> Cancellation | None:
+    """What may ask this solve to stop; None if nothing can."""
+    return _cancellation.get()
+
+
 def is_cancelled() -> bool:
     """Whether somebody has asked this solve to stop."""
-    cancellation = _cancellation.get()
-    return cancellation is not None and cancellation.asked
+    found = _cancellation.get()
+    return found is not None and found.asked
 
 
 def seconds_left(deadline: float) -> float:
@@ -63,9 +68,9 @@ def agreeing(clock: Callable[[], float]) -> Iterator[None]:
 
 
 @contextmanager
-def under(cancellation: Cancellation) -> Iterator[None]:
+def under(own: Cancellation) -> Iterator[None]:
     """Let it stop the solves within the block."""
-    token = _cancellation.set(cancellation)
+    token = _cancellation.set(own)
     try:
         yield
     finally:

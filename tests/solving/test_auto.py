@@ -354,14 +354,15 @@ def test_first_order_steps_begin_if_factorisations_would_probably_fill_in(monkey
 
 
 @pytest.mark.skipif(not direct.is_installed(), reason="Clarabel is not installed")
-def test_clarabel_begins_only_when_its_cost_is_known():
+def test_clarabel_begins_only_when_its_cost_is_known(monkeypatch):
+    monkeypatch.setattr("dapd.ways.clarabel.candidate.TRIVIAL", 0.0)
     rng = np.random.default_rng(0)
     problem = dapd.Problem(
         dapd.Quadratic(np.ones(9), np.arange(9.0)), rng.random((6, 9)), np.ones(6), dapd.NonNegative()
     )
     search = Search(problem, (1e-6, 0.0), 1000, math.inf, None)
     search.judge(np.zeros(9), np.zeros(6))
-    way = Clarabel(search, 1e-6)  # seconds within which it was not worth a closer look
+    way = Clarabel(search, lambda: 1e-6)  # seconds within which it was not worth a closer look
     guesses = [way.estimate()]
     while way.advance() is not None and not search.iterations:
         guesses.append(way.estimate())  # others may go on now
@@ -391,7 +392,7 @@ def test_a_wrong_L_is_no_error_about_x0():
 def test_a_way_that_has_ended_is_not_tried_again():
     problem = dapd.Problem(dapd.Quadratic(np.ones(9), np.arange(9.0)), np.eye(6, 9), np.ones(6), dapd.NonNegative())
     search = Search(problem, (1e-9, 0.0), 1000, math.inf, None)
-    way = Clarabel(search, 10.0)
+    way = Clarabel(search, lambda: 10.0)
     way.seconds, way.measured, way.progress = None, 2.0, [(2.0, 1e4)]  # it took 2 s and did not do
     solved = dapd.solve(problem)
     search.judge(solved.x + 1e-9, solved.y)  # another way comes near

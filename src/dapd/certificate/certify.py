@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dapd.arrays import EPSILON, Array, namespace
-from dapd.certificate.distance import Evaluated, distance
+from dapd.certificate.distance import Evaluated, can_be_known, distance
+from dapd.certificate.norms import norm
 from dapd.certificate.sums import (
     ColumnSums,
     RowSums,
@@ -58,7 +59,7 @@ class Certificate(NamedTuple):
     @property
     def solution_error(self) -> float:
         """The error with accuracy "solution", by which points are compared whatever ends an iteration."""
-        return self._replace(accuracy=SOLUTION).error
+        return self.error if self.accuracy == SOLUTION else self._replace(accuracy=SOLUTION).error
 
     def excess(self, tol: float, tol_absolute: float) -> float:
         """How many times too large the certificate is for the tolerances, of which the easier counts.
@@ -170,10 +171,10 @@ def certify(
     rows, columns = measure_rows(problem, y, at), measure_columns(problem, x, grad, at)
     gap, gap_error = _gap(problem, x, rows, columns)
     bound = math.inf
-    if with_distance:
-        evaluated, Mty = Evaluated(x, y, grad, at.Mx - problem.b, columns.norm), at.Mty
+    if with_distance and can_be_known(problem.stacked, _stacked(problem, spectrum)):
+        residual, pull = at.Mx - problem.b, at.Mty
         del at  # long vectors
-        bound = _distance(problem, evaluated, Mty, spectrum)
+        bound = _distance(problem, x, y, grad, residual, pull, spectrum)
     return Certificate(
         stationarity=columns.norm,
         feasibility=math.hypot(rows.feasibility, columns.natural, columns.primal),
@@ -190,13 +191,31 @@ def certify(
     )
 
 
-def _distance(problem: Problem, at: Evaluated, Mty: Array, spectrum: Spectrum | None) -> float:
-    """The bound on the distance, by the problem whose bounds are rows."""
+def distance_at(problem: Problem, x: Array, y: Array, spectrum: Spectrum | None) -> float:
+    """The `distance` of the certificate of a point, by itself."""
+    problem = problem.unstacked
+    if not can_be_known(problem.stacked, _stacked(problem, spectrum)):
+        return math.inf
+    x, y = x.astype(np.float64, copy=False), y[: problem.rows].astype(np.float64, copy=False)
+    grad = np.asarray(ask.gradient(problem.f, x), np.float64)
+    return _distance(problem, x, y, grad, problem.M.forward(x) - problem.b, problem.M.adjoint(y), spectrum)
+
+
+def _distance(
+    problem: Problem, x: Array, y: Array, grad: Array, residual: Array, pull: Array, spectrum: Spectrum | None
+) -> float:
+    """The same, of a point whose ∇f(x), Mx − b and Mᵀy are known."""
+    left, dual = grad + pull, y
     if problem.lower is not None and problem.upper is not None:
-        z, _ = multipliers_of_bounds(at.x, at.grad + Mty, problem.lower, problem.upper)
-        at = at._replace(residual=np.concatenate([at.residual, at.x]), y=np.concatenate([at.y, z]))
-        spectrum = None if spectrum is None else problem.stacked_spectrum(spectrum)
-    return distance(problem.stacked, at, spectrum)
+        z, _ = multipliers_of_bounds(x, left, problem.lower, problem.upper)
+        residual, dual, left = np.concatenate([residual, x]), np.concatenate([y, z]), np.where(z != 0, 0.0, left)
+    at = Evaluated(x, dual, grad, residual, norm(left))
+    return distance(problem.stacked, at, _stacked(problem, spectrum))
+
+
+def _stacked(problem: Problem, spectrum: Spectrum | None) -> Spectrum | None:
+    """What is known of M with the bounds as rows."""
+    return None if spectrum is None else problem.stacked_spectrum(spectrum)
 
 
 def _gap(problem: Problem, x: Array, rows: RowSums, columns: ColumnSums) -> tuple[float, float]:

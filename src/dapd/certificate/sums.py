@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,9 @@ from dapd.problem.problem import Problem
 from dapd.problem.sizes import multipliers_of_bounds
 
 Number = Any  # a float, or an array of JAX without axes
+
+
+_as_float64 = partial(np.ascontiguousarray, dtype=np.float64)  # no call of Python for each vector
 
 
 class Products(NamedTuple):
@@ -85,7 +89,7 @@ def _products_of_band(M: Operator, x: Array, y: Array) -> tuple[Array, Array, Ar
     core = load() if record is not None else None
     if core is not None:
         Mx, rows, Mty, columns = np.empty(M.shape[0]), np.empty(M.shape[0]), np.empty(M.shape[1]), np.empty(M.shape[1])
-        core.products_of_certificate(record, _contiguous(x, y), [Mx, rows, Mty, columns])
+        core.products_of_certificate(record, [*map(_as_float64, (x, y))], [Mx, rows, Mty, columns])
         return Mx, rows, Mty, columns
     return plain_products(M, x, y)
 
@@ -113,7 +117,7 @@ def measure_rows(problem: Problem, y: Array, at: Products) -> RowSums:
     core = load()
     if core is not None and problem.row_table is not None:
         vectors = at.Mx, problem.b, y, problem.sizes.rows, problem.sizes.duals, at.rows
-        found = core.rows_of_certificate(tuple(problem.row_table), _contiguous(*vectors))
+        found = core.rows_of_certificate(tuple(problem.row_table), [*map(_as_float64, vectors)])
         if all(map(math.isfinite, found)):  # else NumPy knows better what has overflowed
             squares, worst_row, errors, *others = found
             return RowSums(math.sqrt(squares), worst_row, _root_mean(errors, y.size), *others)
@@ -150,7 +154,7 @@ def measure_columns(problem: Problem, x: Array, grad: Array, at: Products) -> Co
         sizes, limits = problem.sizes, problem.limits
         bounds = [] if limits is None else [*limits[:2], limits.primal]
         vectors = x, grad, at.Mty, at.columns, sizes.columns, sizes.slopes, *bounds
-        found = core.columns_of_certificate(_contiguous(*vectors))
+        found = core.columns_of_certificate([*map(_as_float64, vectors)])
         if all(map(math.isfinite, found)):
             squares, peak, error, natural, part, errors, *others = found
             mean = _root_mean(errors, x.size)
@@ -217,7 +221,3 @@ def _squares(errors: Array, sizes: Array) -> float:
 
 def _root_mean(squares: float, count: int) -> float:
     return math.sqrt(squares / count) if count else 0.0
-
-
-def _contiguous(*vectors: Array) -> list[Array]:
-    return [np.ascontiguousarray(vector, np.float64) for vector in vectors]

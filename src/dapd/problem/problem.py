@@ -143,12 +143,12 @@ class Problem:
         )
         return natural_units(data, self.M)
 
-    @property
+    @cached_property
     def sizes(self) -> Sizes:
         """What residuals are compared with, as far as it does not depend on the point."""
         return self._sizes_and_limits[0]
 
-    @property
+    @cached_property
     def limits(self) -> Limits | None:
         """The bounds on x, as points are held to them; None if there are none."""
         return self._sizes_and_limits[1]

@@ -15,7 +15,7 @@ from dapd.engines import precision
 from dapd.engines.protocol import Engine
 from dapd.problem.problem import Problem
 from dapd.solving.result import Result
-from dapd.ways.causes import Cause
+from dapd.ways.causes import STATUSES, Cause
 from dapd.ways.search import Info
 
 
@@ -59,9 +59,9 @@ def answer(
         x=x,
         y=y,
         z=z,
-        status=cause.status,
+        status=STATUSES[cause],
         cause=cause,
-        message=" ".join(sentence for sentence in sentences if sentence),
+        message=" ".join(filter(None, sentences)),
         **spent._asdict(),
         certificate=certificate,
         objective=found,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,20 +36,29 @@ class Several:
     least = round = 1
 
     def __init__(self, search: Search, engine: str, use_direct: bool) -> None:
-        self.search = search
+        self.search, self.engine = search, engine
         self.active: list[Candidate] = []
-        first = FirstOrder(search, engine, search.spectrum)
-        limit = max(0.02, first.estimate())
-        self.waiting: dict[str, Callable[[], Candidate]] = {first.name: lambda: first}
+        self.waiting: dict[str, Callable[[], Candidate]] = {FirstOrder.name: lambda: self.first_order}
         M = search.problem.M
         self.examining = EXAMINE * (M.work + sum(M.shape)) if entries_are_scattered(M) else 0.0  # seconds
         self.on_trial = False  # whether first-order steps began because it would take long to examine the others
         if engine == "auto" and self.examining < seconds_left(search.deadline):
-            self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.1, limit / 10))
+            self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.1, self._limit() / 10))
             if use_direct:
-                self.waiting[Clarabel.name] = lambda: Clarabel(
-                    search, limit if first.certain else min(max(1.0, limit), FORESIGHT)
-                )
+                self.waiting[Clarabel.name] = lambda: Clarabel(search, self._foresight)
+
+    @cached_property
+    def first_order(self) -> FirstOrder:
+        """Restarts, by whose estimate others are examined."""
+        return FirstOrder(self.search, self.engine, self.search.spectrum)
+
+    def _limit(self) -> float:
+        """Seconds beyond which another candidate need not be examined closely."""
+        return max(0.02, self.first_order.estimate())
+
+    def _foresight(self) -> float:
+        """The same of Clarabel, whose estimate is more reliable than that of restarts."""
+        return self._limit() if self.first_order.certain else min(max(1.0, self._limit()), FORESIGHT)
 
     def choose(self) -> None:
         """Begin with the one that solved the last problem; without one, with all, the most promising first."""

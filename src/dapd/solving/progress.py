@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """Shows nothing; the others build on it."""
+    """What both kinds share."""
 
     def start(self) -> None:
         """Open it."""
@@ -108,10 +108,8 @@ class LogTable(Display):
         self.row = ""
 
 
-def display(wanted: bool, title: str, tolerances: tuple[float, float], limit: int) -> Display:
-    """Choose what fits: nothing, a bar on a terminal, a table off it."""
-    if not wanted:
-        return Display()
+def display(title: str, tolerances: tuple[float, float], limit: int) -> Display:
+    """Choose what fits: a bar on a terminal, a table off it."""
     from rich.console import Console
 
     console = Console()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -102,17 +104,23 @@ class Race:
         search: Search,
         choice: Choice,
         watch: Watch,
-        questions: Questions | None,
+        questions: Callable[[], Questions] | None,
         *,
         seeks_descent: bool = True,
     ) -> None:
-        self.search, self.choice, self.watch, self.questions = search, choice, watch, questions
+        self.search, self.choice, self.watch = search, choice, watch
+        self._questions = questions  # made when the first of them is asked
         self.seeks_descent = seeks_descent  # whether to look for rays of x; those of y are always looked for
         self.falling: Array | None = None  # a ray of x along which the objective falls, if some x is feasible
         self.found_by: Candidate | None = None
         self.turn: Candidate | None = None  # that made the last piece of progress
         self.before = math.inf  # the error before that piece
         self.checking, self.has_checked = 0.0, False  # seconds of the checks of directions, but for the first
+
+    @cached_property
+    def questions(self) -> Questions | None:
+        """What may be asked on the side."""
+        return None if self._questions is None else self._questions()
 
     def run(self, start: tuple[Array, Array]) -> Ended:
         """Advance the candidate with the best prospects until something says stop."""
@@ -193,7 +201,7 @@ class Race:
         if turn.finds_rays or self.checking <= CHECKING * (began - search.began):
             found.append(piece.moved())
         is_first = not self.has_checked and any(part is not None for moved in found for part in moved)
-        if self.questions is not None and not turn.is_in_time:
+        if not (self.choice.is_named or turn.is_in_time) and self.questions is not None:
             found.append(self.questions.ask(descent=self.falling is None))
         ended = None
         for moved in found:

@@ -12,7 +12,7 @@ import numpy as np
 from dapd.arguments import near_miss, number, vector, whole
 from dapd.arrays import Array
 from dapd.certificate.certify import OBJECTIVE, SOLUTION
-from dapd.engines import check_engine
+from dapd.engines import ENGINES, check_engine
 from dapd.methods import METHODS
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum
@@ -113,7 +113,8 @@ class Settings:
             self._set("time_limit", number("time_limit", self.time_limit, above=0.0))
         if self.seed is not None:
             whole("seed", self.seed, least=0)
-        check_engine(self.engine)
+        if self.engine not in ENGINES:
+            check_engine(self.engine)
         if self.mesh is not None and self.engine != "jax":
             raise ValueError(f"mesh is for engine='jax', found engine={self.engine!r}")
         for name, kind, expected in KINDS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from dapd.problem.problem import Problem
 from dapd.solving.answer import Spent, answer, in_kind_of
 from dapd.solving.checkpoint import Checkpoint
 from dapd.solving.choice import Several
-from dapd.solving.progress import Display, display
+from dapd.solving.progress import display
 from dapd.solving.race import Choice, Ended, Race
 from dapd.solving.result import Result
 from dapd.solving.sentences import AT_THE_START, ENDED_EARLY, NO_BLOCKS, NO_POINT, what_is_left, who_ran, why_it_ended
@@ -30,7 +31,7 @@ from dapd.solving.side_questions import SideQuestions
 from dapd.solving.watch import Watch
 from dapd.spectrum.estimate import Spectrum
 from dapd.ways.blocks import BlockComparison, compare_blocks
-from dapd.ways.causes import Cause
+from dapd.ways.causes import STATUSES, Cause
 from dapd.ways.kept import Kept
 from dapd.ways.named import Alone, Named
 from dapd.ways.search import Info, Search
@@ -110,10 +111,11 @@ class Solve:
         """The result, whatever happens."""
         problem, settings = self.problem, self.settings
         try:
-            context = precision(settings.engine)  # which may have to import JAX
+            context = precision(settings.engine) if settings.engine == "jax" else nullcontext()  # may import JAX
         except KeyboardInterrupt:
             return in_kind_of(problem, self._at_the_start(Cause.ctrl_c))
-        with context, on_mesh(settings.mesh, problem.stacked.M):
+        mesh = nullcontext() if settings.mesh is None else on_mesh(settings.mesh, problem.stacked.M)
+        with context, mesh:
             try:
                 result = self._by_auto() if settings.method == "auto" else self._by_name()
             except TimeUp:
@@ -187,14 +189,16 @@ class Solve:
         def notes(race: Race, ended: Ended) -> list[str]:
             by = race.found_by or choice.first
             said = [f"Chose {by.title}: {by.why}." if by.why else f"Chose {by.title}.", blocks.sentence]
-            if len(search.seconds) > 1 or (search.seconds and ended.cause.status in ENDED_EARLY):
+            if len(search.seconds) > 1 or (search.seconds and STATUSES[ended.cause] in ENDED_EARLY):
                 said.append(who_ran(search.seconds))
             return [*said, NO_BLOCKS] if settings.shared_sample else said
 
-        return self._raced(search, choice, SideQuestions(search, start, self._aside), start, spectrum, notes)
+        return self._raced(search, choice, lambda: SideQuestions(search, start, self._aside), start, spectrum, notes)
 
     def _compared_blocks(self, problem: Problem, spectrum: Spectrum | None) -> BlockComparison:
         """Whether blocks pay off: as for the last problem, if f and M are the same."""
+        if problem.blocks is None:
+            return BlockComparison(problem.f, problem.M, None, None, spectrum, "")
         known = None if self.kept is None else self.kept.blocks
         if known is not None and known.fits(problem):
             return known
@@ -215,7 +219,7 @@ class Solve:
         self,
         search: Search,
         choice: Choice,
-        questions: SideQuestions | None,
+        questions: Callable[[], SideQuestions] | None,
         start: tuple[Array, Array],
         spectrum: Spectrum | None,
         notes: Callable[[Race, Ended], list[str]],
@@ -225,7 +229,7 @@ class Solve:
         search.began = perf_counter()
         setup_time = search.began - self.began
         with (
-            display(settings.progress, choice.title, settings.tolerances, search.limit) as shown,
+            display(choice.title, settings.tolerances, search.limit) if settings.progress else nullcontext() as shown,
             np.errstate(all="ignore"),
             choice.with_threads(),
         ):
@@ -259,7 +263,7 @@ class Solve:
 
     def _sentences(self, race: Race, ended: Ended, point: Info, spectrum: Spectrum | None) -> list[str]:
         """Why it ended, and what is left."""
-        search, choice, cause, status = race.search, race.choice, ended.cause, ended.cause.status
+        search, choice, cause, status = race.search, race.choice, ended.cause, STATUSES[ended.cause]
         if ended.is_early:
             said = AT_THE_START[cause]
         elif cause is Cause.limit and search.limit and not search.iterations:
@@ -298,7 +302,7 @@ class Solve:
 def _ray_of(search: Search, start: tuple[Array, Array], engine: str, use_direct: bool) -> Array | None:
     choice = Several(search, engine, use_direct)
     choice.add_all()
-    ended = Race(search, choice, Watch(Display()), None, seeks_descent=False).run(start)
+    ended = Race(search, choice, Watch(None), None, seeks_descent=False).run(start)
     return ended.ray if ended.cause is Cause.contradiction else None
 
 

@@ -18,7 +18,7 @@ class Watch:
 
     def __init__(
         self,
-        shown: Display,
+        shown: Display | None,
         callback: Callable[[Info], object] | None = None,
         *,
         is_recorded: bool = False,
@@ -31,7 +31,8 @@ class Watch:
     def look(self, look: Info, remaining: float, complete: Callable[[Info], Info]) -> bool:
         """Whether the callback says stop; `complete` adds to a point what only a callback may read."""
         c = look.certificate
-        self.shown.show(look.iteration, look.time, c, remaining)
+        if self.shown is not None:
+            self.shown.show(look.iteration, look.time, c, remaining)
         self.errors.append((look.iteration, c.error))
         if self.is_recorded:
             self.rows.append((look.iteration, look.time, c.stationarity, c.feasibility, self._error(look.x)))

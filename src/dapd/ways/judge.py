@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from dapd.arrays import Array, on_device, on_host
-from dapd.certificate.certify import SOLUTION, Look, certify, objective
+from dapd.certificate.certify import SOLUTION, Look, certify, distance_at, objective
 from dapd.certificate.rays import may_be_ray
 from dapd.presolve import Presolve
 from dapd.problem.problem import Problem
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 class Judge(Protocol):
     """Measures points of a problem, or of a transformed one whose points it takes back first."""
 
-    knows_distance: bool  # whether its certificates may have one
     returns_exactly: bool  # whether what `start` returns is taken back to the same point, but for rounding
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
@@ -29,6 +28,9 @@ class Judge(Protocol):
 
     def look(self, x: Array, y: Array, spectrum: Spectrum | None = None, *, with_distance: bool = True) -> Look:
         """The point of the given problem, and its certificate; a point of a device that is not finite has error inf."""
+
+    def distance(self, x: Array, y: Array, spectrum: Spectrum | None) -> float:
+        """The distance of a certificate, of a point of the given problem; inf if it is not known."""
 
     def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
         """How x and y of the given problem moved from one point to another."""
@@ -46,14 +48,13 @@ class Judge(Protocol):
 class OnHost:
     """Judges by NumPy."""
 
-    knows_distance = True
-
     def __init__(self, problem: Problem, transform: Presolve | None, accuracy: str) -> None:
         self.problem, self.transform, self.accuracy = problem, transform, accuracy
         self.returns_exactly = transform is None
 
     def _back(self, x: Array, y: Array) -> tuple[Array, Array]:
-        x, y = on_host(x), on_host(y)
+        if not (isinstance(x, np.ndarray) and isinstance(y, np.ndarray)):
+            x, y = on_host(x), on_host(y)
         return (x, y) if self.transform is None else self.transform.back(x, y)
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
@@ -63,8 +64,10 @@ class OnHost:
 
     def look(self, x: Array, y: Array, spectrum: Spectrum | None = None, *, with_distance: bool = True) -> Look:
         """The point in the given problem, and its certificate."""
-        from_device = on_device(x)
-        x, y = (part.astype(self.problem.dtype, copy=False) for part in self._back(x, y))
+        from_device = not isinstance(x, np.ndarray) and on_device(x)
+        x, y = self._back(x, y)
+        if not x.dtype == y.dtype == self.problem.dtype:
+            x, y = x.astype(self.problem.dtype, copy=False), y.astype(self.problem.dtype, copy=False)
         x = self.problem.unstacked.within_bounds(x, y)
         certificate = certify(
             self.problem, x, y, accuracy=self.accuracy, spectrum=spectrum, with_distance=with_distance
@@ -72,6 +75,10 @@ class OnHost:
         if from_device and not (np.isfinite(x).all() and np.isfinite(y).all()):
             certificate = certificate._replace(stationarity_error=math.inf)
         return Look(x, y, certificate)
+
+    def distance(self, x: Array, y: Array, spectrum: Spectrum | None) -> float:
+        """In float64."""
+        return distance_at(self.problem, x, y, spectrum)
 
     def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
         """The difference of the two points."""

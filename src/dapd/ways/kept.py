@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,12 +13,12 @@ if TYPE_CHECKING:
     from dapd.ways.blocks import BlockComparison
 
 
+@dataclass
 class Kept:
     """Set-ups; each knows what it was made for."""
 
-    def __init__(self) -> None:
-        self.candidate = ""  # the name of the one to try first
-        self.newton: Newton | None = None
-        self.transform: tuple[object, Presolve] | None = None  # the steps that were tried, and what came of them
-        self.blocks: BlockComparison | None = None
-        self.checkpoints: dict[Path, str] = {}
+    candidate: str = ""  # the name of the one to try first
+    newton: Newton | None = None
+    transform: tuple[object, Presolve] | None = None  # the steps that were tried, and what came of them
+    blocks: BlockComparison | None = None
+    checkpoints: dict[Path, str] = field(default_factory=dict)

@@ -72,7 +72,7 @@ class Search:
         """
         with np.errstate(all="ignore"):
             x, y, certificate = (judging or self.judging).look(x, y, with_distance=False)
-        return self.note(Info(self.iterations, perf_counter() - self.began, x, y, certificate))
+        return self.note(Info(self.iterations, 0.0, x, y, certificate))  # the time is told when the point is shown
 
     def note(self, look: Info) -> float:
         """Keep a point if it is the best, and return its error as `judge` does."""
@@ -106,10 +106,11 @@ class Search:
     def complete(self, look: Info) -> Info:
         """A point with the distance in its certificate, which points are judged without."""
         f = self.problem.f
-        if not (self.judging.knows_distance and f.mu and f.L is not None):  # else no distance is known
+        if not f.mu or f.L is None:  # then no distance is known
             return look
         with np.errstate(all="ignore"):
-            return look._replace(certificate=self.judging.look(look.x, look.y, self.spectrum).certificate)
+            distance = self.judging.distance(look.x, look.y, self.spectrum)
+        return look._replace(certificate=look.certificate._replace(distance=distance))
 
     def is_rounding(self, every: int) -> bool:
         """Whether one rounding of each entry changes the error of the best point; asked again after `every` points."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -111,8 +112,6 @@ class Device(Operator):
 class OnDevice:
     """Judges on the device: one call of a compiled program per question, and nothing but its numbers moves."""
 
-    knows_distance = False
-
     def __init__(self, device: Device, bounded: Device, transform: Transformed | None, accuracy: str) -> None:
         self.device, self.bounded, self.transform, self.accuracy = device, bounded, transform, accuracy
         self.way_back = device.way_back(transform)  # None: only the host can take points back
@@ -139,6 +138,10 @@ class OnDevice:
         with jax.enable_x64(True):
             x, y, numbers = report(formulas.look_at, self.device.measured, *self._back(x, y), others=2)
         return Look(x, y, Certificate.of_numbers(numbers.tolist(), self.accuracy))
+
+    def distance(self, x: Array, y: Array, spectrum: Spectrum | None) -> float:
+        """Not known there."""
+        return math.inf
 
     def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
         """The difference of the two points."""

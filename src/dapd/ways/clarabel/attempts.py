@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.clock import is_cancelled, is_over, perf_counter, seconds_left
+from dapd.clock import cancellation, is_over, perf_counter, seconds_left
 from dapd.functions import LeastSquares, Quadratic
 from dapd.newton.symbolic import cost
 from dapd.problem.problem import Problem
@@ -203,13 +203,15 @@ class _Enough:
 
     def __init__(self, residual: float, gap: float, gap_absolute: float) -> None:
         self.residual, self.gap, self.gap_absolute, self.last = residual, gap, gap_absolute, math.inf
+        self.cancellation = cancellation()
 
     def __call__(self, info: Any) -> bool:
         """Whether to stop; each iteration may give another digit or two of the multipliers."""
         small = info.gap_rel < self.gap or info.gap_abs < self.gap_absolute
         if self.last == math.inf and small and max(info.res_primal, info.res_dual) < self.residual:
             self.last = info.iterations + FURTHER
-        return bool(info.iterations >= self.last) or is_cancelled()
+        cancelled = self.cancellation is not None and self.cancellation.asked
+        return bool(info.iterations >= self.last) or cancelled
 
 
 def _settings(clarabel: Any, form: Conic, tol: float, tol_absolute: float) -> Any:

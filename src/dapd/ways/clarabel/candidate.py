@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from dapd.clock import perf_counter
@@ -26,27 +26,33 @@ class Clarabel(Candidate):
 
     name, title = "clarabel", "Clarabel"
 
-    def __init__(self, search: Search, limit: float) -> None:
+    def __init__(self, search: Search, foresight: Callable[[], float]) -> None:
         super().__init__(search)
         self.form: Conic | None = None
         self.seconds: float | None = None
-        self.by_columns = False
+        self.by_columns, self.limit = False, 0.0
         self.attempted: float | None = None  # seconds of the last attempt
         count = entries_of(search.problem) if direct.is_installed() else None
         if count is not None:
             least = direct.least_seconds(search.problem, count)
-            if least < limit:
-                self.form = conic(search.problem)
-                # below a few milliseconds the symbolic cost takes longer than it can save
-                cheap = self.form is not None and least < TRIVIAL
-                found = None if cheap else direct.predict(search.problem, limit, form=self.form)
-                self.seconds = least if cheap else found and found.seconds
-                self.by_columns = found is not None and found.by_columns
+            if least < TRIVIAL:  # the symbolic cost takes longer than it can save
+                self.form, self.limit = conic(search.problem), TRIVIAL
+                self.seconds = None if self.form is None else least
             else:
-                self.seconds = math.inf
-        self.limit = limit
+                self._predict(least, foresight())
         if self.seconds is not None:
             self.why = f"predicted to take {self.estimate():.2g} s by the size of its factorisation"
+
+    def _predict(self, least: float, limit: float) -> None:
+        """By the symbolic cost of a factorisation, up to `limit` seconds of all of them."""
+        self.limit = limit
+        if least >= limit:
+            self.seconds = math.inf
+            return
+        self.form = conic(self.search.problem)
+        found = direct.predict(self.search.problem, limit, form=self.form)
+        if found is not None:
+            self.seconds, self.by_columns = found
 
     @property
     def ran(self) -> Engine:
