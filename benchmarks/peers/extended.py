@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dapd
+from dapd.functions.losses import LogisticLoss, PseudoHuberLoss, Square
 from dapd.functions.terms import Terms
 
 LONG = np.longdouble
@@ -132,13 +133,9 @@ def parts_of(phi: Any, rows: int, start: int = 0) -> list[Part]:
 
 def gradient(problem: dapd.Problem, x: Any) -> Any:
     """∇f(x) in the precision of x."""
-    terms = problem.f.lowered()
-    if terms is None:
+    if problem.terms is None:
         return problem.f.grad(x)
-    if isinstance(terms, Terms):
-        return _gradient_of_terms(terms, x)
-    blocks = problem.blocks or []
-    return np.concatenate([_gradient_of_terms(own, x[at]) for own, at in zip(terms, blocks, strict=True)])
+    return np.concatenate([_gradient_of_terms(part.terms, x[part.at]) for part in problem.terms])
 
 
 def _gradient_of_terms(terms: Terms, x: Any) -> Any:
@@ -146,12 +143,12 @@ def _gradient_of_terms(terms: Terms, x: Any) -> Any:
     if terms.loss is not None:
         A = np.eye(x.size, dtype=LONG) if terms.A is None else terms.A.dense().astype(LONG)
         u, d = A @ x, LONG(0) if terms.d is None else terms.d.astype(LONG)
-        slopes = {
-            "square": lambda: u - d,
-            "logistic": lambda: -d / (1 + np.exp(d * u)),
-            "pseudo-huber": lambda: (u - d) / np.sqrt((u - d) ** 2 + LONG(terms.e) ** 2),
+        slopes: dict[type, Any] = {
+            Square: lambda: u - d,
+            LogisticLoss: lambda: -d / (1 + np.exp(d * u)),
+            PseudoHuberLoss: lambda: (u - d) / np.sqrt((u - d) ** 2 + LONG(terms.loss.e) ** 2),
         }
-        total = total + A.T @ slopes[terms.loss]()
+        total = total + A.T @ slopes[type(terms.loss)]()
     if terms.H is not None:
         H = terms.H.toarray() if hasattr(terms.H, "toarray") else np.asarray(terms.H)
         total = total + (H * x if H.ndim == 1 else H.astype(LONG) @ x)

@@ -10,10 +10,12 @@ import numpy as np
 
 import dapd
 from dapd.engines.protocol import CannotRun
+from dapd.functions import Composite
+from dapd.functions.terms import Part
 from dapd.kinds.lowered import SHRINK_BALL
 from dapd.presolve.maps import scaled_map
 from dapd.presolve.row_table import PhiTable
-from dapd.presolve.terms import Composite, Part, joined_function, parts_of, scalable, scaled_function
+from dapd.presolve.terms import parts_of, scaled_function
 from peers import draw, generated
 from peers import model as m
 from peers.extended import definition
@@ -68,7 +70,7 @@ def scaled(problem: dapd.Problem, scales: Scales) -> dapd.Problem:
         M, b = scaled_map(M, rows, columns), rows * b
     f = scaled_function(problem, parts_of(problem), columns) if np.any(columns != 1) else problem.f
     if objective != 1:
-        f = joined_function(problem, [multiplied(part, objective) for part in parts_of(problem.replaced(f=f))])
+        f = f.joined([multiplied(part, objective) for part in parts_of(problem.replaced(f=f))])
     bounds = None if problem.lower is None else (problem.lower / columns, problem.upper / columns)
     return dapd.Problem(f, M, b, phi, bounds=bounds, blocks=problem.blocks)
 
@@ -80,11 +82,11 @@ def multiplied(part: Part, factor: float) -> Composite:
     for name in ("H", "c"):
         old = getattr(terms, name)
         new[name] = None if old is None else factor * old
-    if terms.loss == "square":
+    if terms.loss is not None:
         new["A"] = scaled_map(terms.A, np.full(terms.A.shape[0], root), np.ones(terms.A.shape[1]))
         new["d"] = root * terms.d
     L = None if part.L is None else factor * part.L
-    return Composite(terms._replace(**new), part.size or 0, factor * part.mu, L)
+    return Composite(terms._replace(**new), part.size, factor * part.mu, L)
 
 
 def drawn_scales(rng: np.random.Generator, problem: dapd.Problem, exponent: int) -> Scales:
@@ -97,9 +99,9 @@ def drawn_scales(rng: np.random.Generator, problem: dapd.Problem, exponent: int)
     parts = parts_of(problem) or []
     if problem.rows and problem.M.probes:  # only products are known
         rows, columns = np.ones(problem.rows), np.ones(problem.columns)
-    if not all(scalable(part.terms) and (part.terms.loss is None or part.terms.A is not None) for part in parts):
+    if not all(part.terms.is_scalable and (part.terms.loss is None or part.terms.A is not None) for part in parts):
         columns = np.ones(problem.columns)
-    if any(part.terms.loss not in (None, "square") for part in parts):
+    if any(not part.terms.is_quadratic for part in parts):
         objective = 1.0
     table = PhiTable.of(problem) if problem.rows else None
     return Scales(rows if table is None else rows[table.unit], columns, objective)

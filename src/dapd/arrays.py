@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,7 +15,9 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 def namespace(v: Array) -> Any:
     """Return the module of array functions that `v` belongs to; of a float, NumPy."""
-    return np if isinstance(v, (np.ndarray, float)) else v.__array_namespace__()
+    if isinstance(v, (np.ndarray, float)):
+        return np
+    return sys.modules["torch"] if hasattr(v, "new_zeros") else v.__array_namespace__()
 
 
 def in_dtype(array: Array, shape: tuple[int, ...], source: str, dtype: np.dtype[Any]) -> Array:

@@ -16,6 +16,7 @@ from cores import CORES, needs_core
 import dapd
 from dapd.engines.native.block_tables import NotNative, tabulate_blocks
 from dapd.engines.native.blocks import BlockRunner
+from dapd.functions.losses import LOGISTIC, SQUARE, LogisticLoss, Loss, PseudoHuberLoss, Square
 from dapd.functions.terms import Terms
 from dapd.methods.base import copy_of
 from dapd.methods.draw import draw, key_of
@@ -360,6 +361,10 @@ class Said(dapd.PseudoHuber):
         return 2 * x[block]
 
 
+class Hinge(Loss):
+    """A loss that the core does not know."""
+
+
 class Other(dapd.PseudoHuber):
     """A function with another gradient than the class that says what it is."""
 
@@ -373,13 +378,13 @@ def terms_with_everything(rng):
     c, diagonal = rng.standard_normal(6), rng.uniform(1, 2, 6)
     return [
         Terms(ridge=0.7, c=c),
-        Terms(loss="square", d=d, H=diagonal),
-        Terms(loss="logistic", d=np.sign(d), ridge=0.3, H=H, c=c),
-        Terms(loss="pseudo-huber", e=0.2, d=d, ridge=0.4, H=sp.csr_array(H)),
-        Terms(loss="pseudo-huber", A=operator, e=0.3, d=d[:4], ridge=0.5, H=diagonal, c=c),
-        Terms(loss="pseudo-huber", A=operator, e=0.3, H=diagonal),
-        Terms(loss="square", A=operator, d=d[:4], ridge=0.1, H=H, c=c),
-        Terms(loss="square", A=operator, ridge=0.1),
+        Terms(SQUARE, d=d, H=diagonal),
+        Terms(LOGISTIC, d=np.sign(d), ridge=0.3, H=H, c=c),
+        Terms(PseudoHuberLoss(0.2), d=d, ridge=0.4, H=sp.csr_array(H)),
+        Terms(PseudoHuberLoss(0.3), A=operator, d=d[:4], ridge=0.5, H=diagonal, c=c),
+        Terms(PseudoHuberLoss(0.3), A=operator, H=diagonal),
+        Terms(SQUARE, A=operator, d=d[:4], ridge=0.1, H=H, c=c),
+        Terms(SQUARE, A=operator, ridge=0.1),
     ]
 
 
@@ -388,11 +393,11 @@ def gradient(t, x):
     u = x if t.A is None else t.A.forward(x)
     shifted = u - (0 if t.d is None else t.d)
     slope = {
-        None: lambda: 0 * u,
-        "square": lambda: shifted,
-        "logistic": lambda: -t.d / (1 + np.exp(t.d * u)),
-        "pseudo-huber": lambda: shifted / np.hypot(shifted, t.e),
-    }[t.loss]()
+        type(None): lambda: 0 * u,
+        Square: lambda: shifted,
+        LogisticLoss: lambda: -t.d / (1 + np.exp(t.d * u)),
+        PseudoHuberLoss: lambda: shifted / np.hypot(shifted, t.loss.e),
+    }[type(t.loss)]()
     H = np.zeros((6, 6)) if t.H is None else np.diag(t.H) if t.H.ndim == 1 else t.H
     return (slope if t.A is None else t.A.adjoint(slope)) + t.ridge * x + H @ x - (0 if t.c is None else t.c)
 
@@ -431,7 +436,7 @@ def test_what_is_not_known_is_refused_with_its_reason(core):
     huber = dapd.Problem(dapd.PseudoHuber(0.5), np.eye(2, 6), np.ones(2), blocks=3)
     for method, reason in (
         (bound_to(Other(0.5)), "Other is only available in Python"),
-        (bound_to(Said(Terms(loss="hinge"))), "the loss 'hinge'"),
+        (bound_to(Said(Terms(Hinge()))), "the loss Hinge"),
         (bound_to(free), "the A of LeastSquares is only available as a product"),
         (mine.from_theory(huber, seed=0), "no loop for Mine"),
     ):

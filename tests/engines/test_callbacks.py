@@ -15,9 +15,9 @@ import dapd
 from dapd.core import load, variants
 from dapd.engines.native.layout import coupling, table_of
 from dapd.engines.native.runner import NativeRunner
-from dapd.functions import terms
 from dapd.functions.base import Function
-from dapd.functions.terms import Loss, Terms
+from dapd.functions.losses import Loss
+from dapd.functions.terms import Terms
 from dapd.kinds.lowered import CALLED
 from dapd.operators.convert import as_operator
 
@@ -56,6 +56,19 @@ class Cone(dapd.Phi):
         return (v[0] + norm) / 2 * np.concatenate([[1.0], v[1:] / norm]).astype(v.dtype)
 
 
+class LogCoshLoss(Loss):
+    """log cosh(u − d)."""
+
+    def value(self, u, d):
+        return np.log(np.cosh(u - d))
+
+    def slope(self, u, d):
+        return np.tanh(u - d)
+
+    def curvature(self, u, d):
+        return 1 - np.tanh(u - d) ** 2
+
+
 class LogCosh(Function):
     """Σ log cosh(aᵢᵀx − dᵢ) + (ridge/2)‖x‖², of which only Python knows the loss."""
 
@@ -65,15 +78,7 @@ class LogCosh(Function):
         self._constants(ridge, (1.0 if A is None else np.linalg.norm(self.A.dense(), 2) ** 2) + ridge)
 
     def lowered(self):
-        return Terms("log-cosh", self.A, self.d, ridge=self.ridge, c=np.linspace(-1, 1, self.size))
-
-
-@pytest.fixture(autouse=True)
-def log_cosh(monkeypatch):
-    loss = Loss(
-        lambda u, d, e: np.log(np.cosh(u - d)), lambda u, d, e: np.tanh(u - d), lambda u, d, e: 1 - np.tanh(u - d) ** 2
-    )
-    monkeypatch.setitem(terms.LOSSES, "log-cosh", loss)
+        return Terms(LogCoshLoss(), self.A, self.d, ridge=self.ridge, c=np.linspace(-1, 1, self.size))
 
 
 def stack(*, groups=True):
@@ -203,7 +208,7 @@ def test_the_engine_is_native_and_says_what_python_evaluates(engine):
     assert result.engine.reason == "φ = Pinball and φ = Cone are evaluated in Python"
     f = LogCosh(None, np.ones(COLUMNS), 0.5)
     result = dapd.solve(problem_with(dapd.Zero(), f=f), "y-dapd", engine=engine, max_iterations=10)
-    assert result.engine.reason == "the loss 'log-cosh' of f is evaluated in Python"
+    assert result.engine.reason == "the loss LogCoshLoss of f is evaluated in Python"
     assert dapd.solve(problem_with(dapd.Zero()), "y-dapd", engine=engine, max_iterations=10).engine.reason == ""
 
 
@@ -303,13 +308,13 @@ def test_state_and_counts_are_true_after_an_exception(name, threads, error):
 def test_an_exception_of_a_loss(monkeypatch, threads):
     calls = []
 
-    def slope(u, d, e):
+    def slope(self, u, d):
         calls.append(u)
         if len(calls) == 8:
             raise ZeroDivisionError
         return np.tanh(u - d)
 
-    monkeypatch.setitem(terms.LOSSES, "log-cosh", terms.LOSSES["log-cosh"]._replace(slope=slope))
+    monkeypatch.setattr(LogCoshLoss, "slope", slope)
     runner = started(dapd.L1(0.3), f=LogCosh(None, np.ones(COLUMNS), 0.5), threads=threads)
     calls.clear()
     with pytest.raises(ZeroDivisionError):

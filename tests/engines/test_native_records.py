@@ -5,6 +5,7 @@ import pytest
 from instances import quadratic_problem
 
 import dapd
+from dapd.functions.losses import LOGISTIC, SQUARE
 from dapd.functions.terms import Terms
 from dapd.kinds.lowered import CLIP, Piece
 from dapd.methods.papc import PAPC
@@ -31,9 +32,9 @@ class Wrong(dapd.PseudoHuber):
     ("terms", "message"),
     [
         (Terms(ridge=1.0, c=np.ones(3)), r"c of shape \(3,\), expected \(6,\)"),
-        (Terms("square", d=np.ones(2)), r"d of shape \(2,\), expected \(6,\)"),
+        (Terms(SQUARE, d=np.ones(2)), r"d of shape \(2,\), expected \(6,\)"),
         (Terms(H=np.ones(5)), r"H of shape \(5,\), expected \(6,\)"),
-        (Terms("logistic", ridge=1.0), "logistic loss without labels"),
+        (Terms(LOGISTIC, ridge=1.0), "logistic loss without labels"),
     ],
 )
 def test_a_lowered_f_of_the_wrong_size_does_not_reach_the_core(terms, message):

@@ -156,8 +156,7 @@ def test_scaled_rows_have_the_scaled_prox(phi):
 def test_curvature_has_the_gradient_and_the_hessian_of_f_also_scaled(name):
     rng = np.random.default_rng(5)
     f = functions(rng)[name]
-    terms = f.lowered()
-    curvature = Curvature(terms, [COLUMNS // 2] * 2 if isinstance(terms, list) else [COLUMNS])
+    curvature = Curvature(f.parts(COLUMNS))
     d, cost = 2.0 ** rng.uniform(-2, 2, COLUMNS), 0.3
     x, direction, h = rng.standard_normal(COLUMNS), rng.standard_normal(COLUMNS), 1e-6
     for own, columns, factor in ((curvature, np.ones(COLUMNS), 1.0), (curvature.scaled(d, cost), d, cost)):
@@ -275,12 +274,12 @@ def test_scaling_brings_entries_of_bad_data_to_about_one():
     M = rng.standard_normal((ROWS, COLUMNS)) * 10.0 ** rng.uniform(-4, 4, ROWS)[:, None]
     f = dapd.Quadratic(10.0 ** rng.uniform(-2, 2, COLUMNS))
     for form in (np.asarray, sp.csr_array):
-        d, e, cost = ruiz(Curvature(f.lowered(), [COLUMNS]), form(M), rows_of(PHIS["interval"]))
+        d, e, cost = ruiz(Curvature(f.parts(COLUMNS)), form(M), rows_of(PHIS["interval"]))
         assert cost > 0
         scaled = abs(e[:, None] * M * d)
         assert scaled.max(axis=1).min() > 0.1
         assert scaled.max() < 10
-        e = ruiz(Curvature(f.lowered(), [COLUMNS]), form(M), rows_of(PHIS["group ball"])).rows
+        e = ruiz(Curvature(f.parts(COLUMNS)), form(M), rows_of(PHIS["group ball"])).rows
         np.testing.assert_allclose(e[::2], e[1::2])
 
 

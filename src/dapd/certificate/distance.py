@@ -9,8 +9,6 @@ import numpy as np
 
 from dapd.arrays import EPSILON, Array
 from dapd.certificate.norms import norm, norm_of_sum
-from dapd.functions.terms import Terms
-from dapd.kinds.lowered import has_valid_lowering
 from dapd.problem import ask
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum, known_range
@@ -117,12 +115,14 @@ def _rounding(problem: Problem, at: Evaluated, L: float, spectrum: Spectrum | No
 
 def _gradient_terms(problem: Problem, L: float, length: float) -> float:
     """The size of the terms that are added up to ∇f(x), ‖x‖ = length."""
-    lowered = problem.f.lowered() if has_valid_lowering(problem.f, "grad") else None
-    if lowered is None:
-        return L * length + norm(problem.slopes)
     total = L * length
-    for terms in [lowered] if isinstance(lowered, Terms) else lowered:
+    if problem.terms is None:
+        return total + norm(problem.slopes)
+    for terms in (part.terms for part in problem.terms):
         total += 0.0 if terms.c is None else norm(terms.c.astype(np.float64, copy=False))
-        if terms.d is not None:  # of a loss of Ax: ‖A‖ is at most √L, or 2√L if the loss is logistic
+        if terms.loss is not None and terms.d is not None:
+            if terms.loss.greatest_curvature() is None:
+                return total + norm(problem.slopes)
+            # of a loss of Ax: ‖A‖ is at most √L, or 2√L if the loss is logistic
             total += 2 * L**0.5 * norm(terms.d.astype(np.float64, copy=False))
     return total

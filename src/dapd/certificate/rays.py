@@ -19,8 +19,6 @@ from dapd.arguments import TimeUp, consecutive
 from dapd.arrays import Array, on_host
 from dapd.certificate.norms import greatest, pieces
 from dapd.clock import is_over
-from dapd.functions.terms import Terms
-from dapd.kinds.lowered import has_valid_lowering
 from dapd.operators.base import Operator
 from dapd.problem import ask
 from dapd.problem.problem import Problem
@@ -171,8 +169,7 @@ class _Flatness:
     """The maps whose products with a ray of x may have to vanish: f's curvature, then M; in the units of the data."""
 
     def __init__(self, problem: Problem, columns: Array) -> None:
-        self.f = problem.f.lowered() if has_valid_lowering(problem.f, "grad") else None
-        self.blocks = problem.blocks or []
+        self.parts_of_f = problem.terms or []
         self.curved = problem.f.curved_maps(problem.columns)
         self.maps: list[Operator] = [*self.curved, *([problem.M] if problem.rows else [])]
         heights = [one.shape[0] for one in self.maps]
@@ -197,11 +194,7 @@ class _Flatness:
 
     def bend(self, t: Array) -> float:
         """How much steeper f becomes along t, where it is quadratic."""
-        if self.f is None:
-            return 0.0
-        if isinstance(self.f, Terms):
-            return self.f.bend(t)
-        return sum(terms.bend(t[block]) for terms, block in zip(self.f, self.blocks, strict=True))
+        return sum(part.terms.bend(t[part.at]) for part in self.parts_of_f)
 
     def parts(self, image: Array, t: Array) -> Array:
         """The products with M relative to their terms, after those of f's maps, which must vanish anyway."""

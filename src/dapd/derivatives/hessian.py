@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.functions.terms import Terms
+from dapd.functions.terms import Part, Terms
 from dapd.newton.costs import DENSE_RATE, SPARSE_RATE
 from dapd.newton.curvature import Curvature
 from dapd.newton.matrices import Matrix, NotExplicit, TooExpensive
@@ -43,14 +43,12 @@ class Hessian:
 
 
 class OfTerms(Hessian):
-    """Of a lowered f: Aᵀ diag(ℓ'') A + H + ridge·I, in each block of x."""
+    """Of an f with terms: Aᵀ diag(ℓ'') A + H + ridge·I, in each block of x."""
 
-    def __init__(self, problem: Problem, terms: Terms | list[Terms], x: Array, whole: Whole) -> None:
-        one = isinstance(terms, Terms)
-        blocks = [slice(0, problem.columns)] if one else problem.blocks or []
-        self.parts = list(zip([terms] if isinstance(terms, Terms) else terms, blocks, strict=True))
-        self.weights = [None if part.loss is None else part.curvatures(x[at]) for part, at in self.parts]
+    def __init__(self, whole: Whole, x: Array) -> None:
         self.x, self.whole = x, whole
+        weights = [None if p.terms.loss is None else p.terms.curvatures(x[p.at]) for p in whole.parts]
+        self.parts = list(zip(whole.parts, weights, strict=True))
 
     @property
     def columns(self) -> int:
@@ -59,13 +57,12 @@ class OfTerms(Hessian):
 
     def times(self, d: Array) -> Array:
         """Block by block."""
-        return np.concatenate([_times(part, w, d[at]) for (part, at), w in zip(self.parts, self.weights, strict=True)])
+        return np.concatenate([_times(part.terms, w, d[part.at]) for part, w in self.parts])
 
     @property
     def sizes(self) -> Array:
         """The diagonal; estimated from products where the entries are not known."""
-        parts = zip(self.parts, self.weights, strict=True)
-        return np.concatenate([_sizes(part, w, at.stop - at.start) for (part, at), w in parts])
+        return np.concatenate([_sizes(part.terms, w, part.size) for part, w in self.parts])
 
     def entries(self, seconds: float) -> Matrix:
         """From the entries of A and H."""
@@ -73,16 +70,16 @@ class OfTerms(Hessian):
 
 
 class Whole:
-    """The entries of the Hessian of a lowered f, computed once if they are the same for all x."""
+    """The entries of the Hessian of an f with terms, computed once if they are the same for all x."""
 
-    def __init__(self, terms: Terms | list[Terms], sizes: list[int]) -> None:
-        self.terms, self.sizes, self.constant = terms, sizes, None
+    def __init__(self, parts: list[Part]) -> None:
+        self.parts, self.constant = parts, None
 
     @cached_property
     def curvature(self) -> Curvature:
         """With explicit matrices; raise if there are none."""
         try:
-            return Curvature(self.terms, self.sizes)
+            return Curvature(self.parts)
         except TypeError as error:
             raise NotExplicit(str(error)) from None
 
@@ -104,12 +101,9 @@ class Whole:
 
 def hessian_of(problem: Problem) -> Callable[[Array], Hessian]:
     """∇²f as a function of x."""
-    terms = problem.f.lowered()
-    if terms is None:
+    if problem.terms is None:
         raise TypeError(f"the Hessian of {type(problem.f).__name__} is not known")
-    one = isinstance(terms, Terms)
-    whole = Whole(terms, [problem.columns] if one else [block.stop - block.start for block in problem.blocks or []])
-    return lambda x: OfTerms(problem, terms, x, whole)
+    return partial(OfTerms, Whole(problem.terms))
 
 
 def squares(M: Operator, weights: Array) -> Array:

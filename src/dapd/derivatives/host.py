@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from dapd import functions
 from dapd.arguments import bounds_of, vector
 from dapd.arrays import Array
 from dapd.certificate.certify import Certificate, certify
@@ -125,8 +124,8 @@ def _is_family(first: Data, other: Data) -> bool:
 def _replaced(problem: Problem, first: Data, data: Data) -> Problem:
     """The problem with the other b, c and bounds of `data`, checked."""
     f, limits = problem.f, None
-    if isinstance(f, functions.Quadratic) and isinstance(data.f, Quadratic):
-        f = f.with_c(f.c if data.f.c is None else data.f.c)
+    if isinstance(data.f, Quadratic) and data.f.c is not None:
+        f = f.with_c(data.f.c)
     if data.lower is not first.lower or data.upper is not first.upper:
         free = np.full(problem.columns, np.inf)
         limits = bounds_of((data.lower, data.upper), problem.columns) or (-free, free)

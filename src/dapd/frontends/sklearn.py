@@ -16,7 +16,8 @@ from dapd.arguments import bounds_of, number, warn
 from dapd.arrays import Array
 from dapd.frontends.rows import stacked
 from dapd.frontends.scipy import rows_of
-from dapd.functions import Function, Quadratic
+from dapd.functions import Composite, Function, Quadratic
+from dapd.functions.losses import LOGISTIC, SQUARE, Loss
 from dapd.functions.terms import Terms
 from dapd.kinds.base import Phi
 from dapd.kinds.by_rows import Box, Interval
@@ -37,18 +38,11 @@ def _check_target(y: Any) -> None:
         raise ValueError(f"y[{missing[0]}] is None; remove the samples without a target")
 
 
-class _Losses(Function):
-    """Σ ℓ(aᵢᵀx; dᵢ) + ½ Σ penaltyⱼ xⱼ²."""
-
-    def __init__(self, loss: str, steepest: float, A: Any, d: Array, penalties: Array) -> None:
-        self.loss, self.A, self.d, self.penalties = loss, as_operator(A, name="X"), d, penalties
-        self.size = penalties.size
-        greatest = float(penalties.max())
-        self._constants(float(penalties.min()), steepest * singular_range(self.A, name="X")[1] ** 2 + greatest)
-
-    def lowered(self) -> Terms:
-        """The loss, and a diagonal H."""
-        return Terms(self.loss, self.A, self.d, H=self.penalties)
+def _losses(loss: Loss, steepest: float, A: Any, d: Array, penalties: Array) -> Composite:
+    """Σ ℓ(aᵢᵀx; dᵢ) + ½ Σ penaltyⱼ xⱼ², where ℓ'' ≤ steepest."""
+    A = as_operator(A, name="X")
+    L = steepest * singular_range(A, name="X")[1] ** 2 + float(penalties.max())
+    return Composite(Terms(loss, A, d, H=penalties), penalties.size, float(penalties.min()), L)
 
 
 class _Constrained(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -197,7 +191,7 @@ class ConstrainedRidge(RegressorMixin, _Constrained):  # type: ignore[misc]
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         alpha, columns = number("alpha", self.alpha, least=0.0), X.shape[1]
         penalties = self._padded(np.full(columns, alpha), 0.0)
-        self._fit(_Losses("square", 1.0, self._design(X), y.astype(np.float64), penalties), columns)
+        self._fit(_losses(SQUARE, 1.0, self._design(X), y.astype(np.float64), penalties), columns)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -223,7 +217,7 @@ class ConstrainedLogisticRegression(_Classifier):
         X, labels = self._labelled(X, y)
         columns = X.shape[1]
         penalties = self._padded(np.full(columns, 1 / number("C", self.C, above=0.0)), 0.0)
-        self._fit(_Losses("logistic", 0.25, self._design(X), labels, penalties), columns)
+        self._fit(_losses(LOGISTIC, 0.25, self._design(X), labels, penalties), columns)
         return self
 
     def predict_proba(self, X: Any) -> Array:

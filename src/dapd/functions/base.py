@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from dapd.arguments import curvatures
 from dapd.arrays import Array
-from dapd.functions.terms import Terms
-from dapd.kinds.lowered import has_valid_lowering
-from dapd.operators.base import Operator
+from dapd.functions.terms import Part, Terms
+from dapd.operators.base import Operator, describes
+
+METHODS = ("value", "grad", "block_grad")  # a subclass with another one of these has other terms
 
 
 class Function:
@@ -23,14 +25,36 @@ class Function:
     mu: float = 0.0
     L: float | None = None
     size: int | None = None
+    blocks: list[slice] | None = None  # consecutive ones over which f is known to separate
+    c: Any = None  # what `with_c` replaces
 
-    def lowered(self) -> Terms | list[Terms] | None:
-        """The terms of f, or those of each block; None if only Python can evaluate the gradient."""
+    def lowered(self) -> Terms | None:
+        """The terms of f; None if only Python can evaluate the gradient."""
         return None
 
-    def _terms(self, need: str) -> Terms:
+    def known_terms(self) -> Terms | None:
+        """`lowered`, unless a subclass overrides the value or the gradient and not `lowered`."""
+        return self.lowered() if describes(self, "lowered", *METHODS) else None
+
+    def parts(self, size: int) -> list[Part] | None:
+        """The terms of f for `size` variables, block by block if it separates; None if they are not known."""
+        terms = self.known_terms()
+        return None if terms is None else [Part(terms, slice(0, size), self.mu, self.L)]
+
+    def joined(self, parts: Sequence[Function]) -> Function:
+        """The function of such parts, changed: one for each of `parts`."""
+        (part,) = parts
+        return part
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether f is known to be quadratic."""
+        terms = self.known_terms()
+        return terms is not None and terms.is_quadratic
+
+    def _known(self, need: str) -> Terms:
         terms = self.lowered()
-        if not isinstance(terms, Terms):
+        if terms is None:
             raise TypeError(f"{type(self).__name__} has no {need}")
         return terms
 
@@ -38,30 +62,30 @@ class Function:
     def work(self) -> int:
         """Multiplications with A and H in one gradient; 0 if unknown."""
         terms = self.lowered()
-        return terms.work if isinstance(terms, Terms) else 0
+        return 0 if terms is None else terms.work
 
     def value(self, x: Array) -> float:
         """f(x); nan if it is not known."""
         terms = self.lowered()
-        return terms.value(x) if isinstance(terms, Terms) else np.nan
+        return np.nan if terms is None else float(terms.value(x))
 
     def grad(self, x: Array) -> Array:
         """∇f(x)."""
-        return self._terms("grad(x)").gradient(x)
+        return self._known("grad(x)").gradient(x)
 
     def block_grad(self, x: Array, block: slice) -> Array:
         """The block's part of ∇f(x)."""
-        return self._terms("block_grad(x, block); give Smooth one, or use a full method").block_gradient(x, block)
+        return self._known("block_grad(x, block); give Smooth one, or use a full method").block_gradient(x, block)
 
     def recession(self, v: Array) -> float:
         """Lim f(x + tv)/t for t → ∞, inf if f curves along v; nan if it is not known."""
-        terms = self.lowered() if has_valid_lowering(self, "grad") else None
-        return terms.recession(v) if isinstance(terms, Terms) else np.nan
+        terms = self.known_terms()
+        return np.nan if terms is None else terms.recession(v)
 
     def curved_maps(self, size: int) -> list[Operator]:
         """The maps that vanish along every direction in which f is linear at infinity, as far as they are known."""
-        terms = self.lowered() if has_valid_lowering(self, "grad") else None
-        return terms.curved_maps(size) if isinstance(terms, Terms) else []
+        terms = self.known_terms()
+        return [] if terms is None else terms.curved_maps(size)
 
     def split(self, blocks: list[slice]) -> list[Function] | None:
         """f_1, …, f_N with f(x) = Σ f_i(x_i) over these blocks; None if f is not known to separate."""
@@ -72,6 +96,23 @@ class Function:
         if self.size is not None and self.size != variables:
             raise ValueError(f"f has {self.size} variables, but M has {variables} columns")
         return self
+
+    def divided(self, blocks: list[slice] | None) -> Function:
+        """Return f over the blocks of a problem, or say why it does not fit."""
+        return self
+
+    def with_c(self, c: Any) -> Function:
+        """F with another c, if it has one."""
+        return self.replaced(c=c)
+
+    def replaced(self, *, c: Any = None, H: Any = None) -> Function:
+        """F with another c or H, if it has these."""
+        given = "c" if H is None else "H"
+        raise TypeError(f"{given} belongs to a Quadratic f, but this f is {type(self).__name__}")
+
+    def differs_in_c(self, other: Function) -> bool:
+        """Whether both are known to be the same but for c."""
+        return False
 
     def _constants(self, mu: Any, L: Any) -> None:
         self.mu, self.L = curvatures(mu, L)

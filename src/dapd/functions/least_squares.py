@@ -6,6 +6,7 @@ from typing import Any
 
 from dapd.arguments import named, number, vector
 from dapd.functions.base import Function
+from dapd.functions.losses import SQUARE
 from dapd.functions.terms import Terms
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
@@ -30,4 +31,4 @@ class LeastSquares(Function):
     def lowered(self) -> Terms:
         """A loss of Ax, and a ridge."""
         plain = self.A.identity_start == 0 and self.A.shape == (self.size, self.size)
-        return Terms("square", None if plain else self.A, self.d, ridge=self.ridge)
+        return Terms(SQUARE, None if plain else self.A, self.d, ridge=self.ridge)

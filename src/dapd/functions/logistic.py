@@ -8,6 +8,7 @@ import numpy as np
 
 from dapd.arguments import named, number, vector
 from dapd.functions.base import Function
+from dapd.functions.losses import LOGISTIC
 from dapd.functions.terms import Terms
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
@@ -31,4 +32,4 @@ class Logistic(Function):
 
     def lowered(self) -> Terms:
         """A loss of Ax, and a ridge."""
-        return Terms("logistic", self.A, self.labels, ridge=self.ridge)
+        return Terms(LOGISTIC, self.A, self.labels, ridge=self.ridge)

@@ -2,5 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 NONE, SQUARE, LOGISTIC, PSEUDO_HUBER, CALLED = range(5)  # src/core/loss.hpp has the same numbers
-LOSS_CODES = {None: NONE, "square": SQUARE, "logistic": LOGISTIC, "pseudo-huber": PSEUDO_HUBER}
+
+
+class NativeLoss(NamedTuple):
+    """A loss that the core knows."""
+
+    code: int
+    e: Any = 0.0  # of the pseudo-Huber loss

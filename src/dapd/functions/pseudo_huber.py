@@ -5,6 +5,7 @@ from __future__ import annotations
 from dapd.arguments import named, number
 from dapd.arrays import Array
 from dapd.functions.base import Function
+from dapd.functions.losses import PseudoHuberLoss
 from dapd.functions.terms import Terms
 
 
@@ -32,4 +33,4 @@ class PseudoHuber(Function):
 
     def lowered(self) -> Terms:
         """A loss of x itself, and a ridge."""
-        return Terms("pseudo-huber", e=self.e, ridge=self.e)
+        return Terms(PseudoHuberLoss(self.e), ridge=self.e)

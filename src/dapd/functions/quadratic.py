@@ -73,11 +73,26 @@ class Quadratic(Function):
         made.H, made.c, made.size, made.mu, made.L = H, c, len(c), mu, L
         return made
 
-    def with_c(self, c: Any) -> Quadratic:
-        """½xᵀHx − cᵀx with another c."""
-        other = copy(self)
-        other.c = vector("c", c, self.size)
-        return other
+    def replaced(self, *, c: Any = None, H: Any = None) -> Quadratic:
+        """½xᵀHx − cᵀx with another c or H."""
+        if H is None:
+            other = copy(self)
+            other.c = vector("c", c, self.size)
+            return other
+        if type(self) is not Quadratic:
+            raise TypeError(
+                f"H of the subclass {type(self).__name__} of Quadratic cannot be replaced; make a new Solver"
+            )
+        if hasattr(H, "matvec"):
+            raise TypeError("H must be an array or a sparse matrix, since the eigenvalues of an operator are not known")
+        size = np.shape(H)[0] if np.ndim(H) else None
+        if size != self.size:
+            raise ValueError(f"H is for {size} variables, expected {self.size}")
+        return Quadratic(H, self.c if c is None else c)
+
+    def differs_in_c(self, other: Function) -> bool:
+        """Whether H is the same object."""
+        return type(self) is Quadratic and type(other) is Quadratic and self.H is other.H
 
     def _eigenvalues(self) -> tuple[float, float]:
         """Bounds on the eigenvalues of H; raise if one of them is negative by more than rounding."""

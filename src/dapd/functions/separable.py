@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from dapd.arguments import consecutive, named
 from dapd.arrays import Array, namespace
-from dapd.functions.base import Function
-from dapd.functions.terms import Terms
-from dapd.kinds.lowered import has_valid_lowering
-from dapd.operators.base import Operator
+from dapd.functions.base import METHODS, Function
+from dapd.functions.terms import Part
+from dapd.operators.base import Operator, describes
 from dapd.operators.columns import OnBlock
 
 
@@ -51,6 +50,20 @@ class Separable(Function):
     def _pieces(self, x: Array) -> list[tuple[Function, Array]]:
         return [(f, x[block]) for f, block in zip(self.functions, self._known_blocks(), strict=True)]
 
+    def divided(self, blocks: list[slice] | None) -> Separable:
+        """With the problem's blocks if its own are not known; else they must be the same."""
+        f = self
+        if f.blocks is None and blocks is not None:
+            f = Separable(f.functions, sizes=[block.stop - block.start for block in blocks])
+        if f.blocks is not None and f.blocks != blocks:
+            raise ValueError("f has other blocks than the problem; make Separable's sizes and blocks= agree")
+        return f
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether all of them are."""
+        return all(f.is_quadratic for f in self.functions)
+
     @property
     def work(self) -> int:
         """That of all blocks."""
@@ -84,8 +97,16 @@ class Separable(Function):
         """The gradient of the function of that block."""
         return self.functions[self._known_blocks().index(block)].grad(x[block])
 
-    def lowered(self) -> list[Terms] | None:
-        """The terms of each block."""
-        parts = [f.lowered() if has_valid_lowering(f, "grad") else None for f in self.functions]
-        found = [part for part in parts if isinstance(part, Terms)]
-        return found if len(found) == len(parts) else None
+    def parts(self, size: int) -> list[Part] | None:
+        """Those of the blocks."""
+        found: list[Part] = []
+        for f, block in zip(self.functions, self._known_blocks(), strict=True):
+            own = f.parts(block.stop - block.start) if describes(self, "parts", *METHODS) else None
+            if own is None:
+                return None
+            found += [one._replace(at=slice(block.start + one.at.start, block.start + one.at.stop)) for one in own]
+        return found
+
+    def joined(self, parts: Sequence[Function]) -> Function:
+        """Separable again."""
+        return Separable(parts, sizes=[part.size or 0 for part in parts])

@@ -1,9 +1,8 @@
-"""f as a record of terms: value, gradient and curvature, for every f that is made of a known loss and a quadratic."""
+"""f as terms: value, gradient and curvature, for every f that is made of a loss and a quadratic."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,43 +10,11 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from dapd.arguments import asked
-from dapd.arrays import Array, namespace
+from dapd.arrays import Array
+from dapd.functions.losses import Loss
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
 from dapd.operators.stacked import Identity
-
-
-class Loss(NamedTuple):
-    """ℓ(u; d), entry by entry; e is a parameter of some."""
-
-    value: Callable[[Array, Any, float], Array]
-    slope: Callable[[Array, Any, float], Array]
-    curvature: Callable[[Array, Any, float], Array]
-
-
-def _logistic_slope(u: Array, d: Array, e: float) -> Array:
-    # 1/(1 + exp(m)) = ½(1 − tanh(m/2)) never overflows
-    return -0.5 * d * (1.0 - namespace(u).tanh(0.5 * d * u))
-
-
-def _pseudo_huber_slope(u: Array, d: Any, e: float) -> Array:
-    shifted = u if isinstance(d, float) and d == 0.0 else u - d  # no copy of a long x
-    return shifted / namespace(u).sqrt(shifted**2 + e**2)
-
-
-LOSSES = {  # ½(u − d)², log(1 + exp(−d·u)), √((u − d)² + e²)
-    "square": Loss(lambda u, d, e: 0.5 * (u - d) ** 2, lambda u, d, e: u - d, lambda u, d, e: np.ones_like(u)),
-    "logistic": Loss(
-        lambda u, d, e: namespace(u).logaddexp(0.0, -d * u),
-        _logistic_slope,
-        lambda u, d, e: 0.25 * (1.0 - np.tanh(0.5 * d * u) ** 2),
-    ),
-    "pseudo-huber": Loss(
-        lambda u, d, e: namespace(u).sqrt((u - d) ** 2 + e**2),
-        _pseudo_huber_slope,
-        lambda u, d, e: e**2 / ((u - d) ** 2 + e**2) ** 1.5,
-    ),
-}
 
 
 def _symmetric(H: Any) -> Operator:
@@ -60,18 +27,33 @@ def _symmetric(H: Any) -> Operator:
 class Terms(NamedTuple):
     """f(x) = Σᵢ ℓ(aᵢᵀx; dᵢ) + ½xᵀHx + (ridge/2)‖x‖² − cᵀx; every part may be absent."""
 
-    loss: str | None = None  # a name in LOSSES
-    A: Operator | None = None  # None: the identity
+    loss: Loss | None = None
+    A: Any = None  # an Operator, or what has its products on a device; None: the identity
     d: Array | None = None  # targets, or labels
-    e: float = 0.0  # of the pseudo-Huber loss
-    ridge: float = 0.0
-    H: Any = None  # a vector (the diagonal), a dense or CSR matrix, or a LinearOperator
+    ridge: Any = 0.0
+    H: Any = None  # a vector (the diagonal), a dense or CSR matrix, a LinearOperator, or what has `forward`
     c: Array | None = None
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether there is no loss, or a square one."""
+        return self.loss is None or self.loss.is_square
 
     @property
     def has_products_only(self) -> bool:
         """Whether H is a LinearOperator, so its entries are not known."""
         return isinstance(self.H, LinearOperator)
+
+    @property
+    def is_scalable(self) -> bool:
+        """Whether H and the matrix of a loss are known by their entries; a loss of x itself keeps its units."""
+        explicit = self.loss is None or (self.A is not None and self.A.stored_matrix is not None)
+        return explicit and not self.has_products_only
+
+    @property
+    def is_by_entry(self) -> bool:
+        """Whether f is a sum over the entries of x."""
+        return self.A is None and (self.H is None or self.H.ndim == 1)
 
     @property
     def work(self) -> int:
@@ -86,24 +68,32 @@ class Terms(NamedTuple):
         """Hx."""
         if self.has_products_only:
             return asked("H.matvec", self.H.matvec, x) if isinstance(x, np.ndarray) else self.H.matvec(x)
-        return self.H * x if self.H.ndim == 1 else self.H @ x
+        if hasattr(self.H, "forward"):
+            return self.H.forward(x)
+        return self.H * x if self.H.ndim < 2 else self.H @ x
 
     @property
     def _target(self) -> Any:
         return 0.0 if self.d is None else self.d
 
-    def value(self, x: Array) -> float:
+    @property
+    def _has_ridge(self) -> bool:
+        """Whether there is a ridge, as far as it is known: it may be a symbol for a number."""
+        return not isinstance(self.ridge, (int, float)) or self.ridge != 0
+
+    def value(self, x: Array) -> Any:
         """f(x)."""
         total = 0.5 * self.ridge * (x @ x)
         if self.loss is not None:
-            total = total + np.sum(LOSSES[self.loss].value(self._image(x), self._target, self.e))
+            total = total + self.loss.value(self._image(x), self._target).sum()
         if self.H is not None:
             total = total + 0.5 * (x @ self._curved(x))
-        return float(total if self.c is None else total - x @ self.c)
+        return total if self.c is None else total - x @ self.c
 
     def slopes(self, x: Array) -> Array:
         """ℓ'(aᵢᵀx; dᵢ)."""
-        return LOSSES[self.loss or ""].slope(self._image(x), self._target, self.e)
+        assert self.loss is not None
+        return self.loss.slope(self._image(x), self._target)
 
     def gradient(self, x: Array) -> Array:
         """∇f(x)."""
@@ -117,7 +107,7 @@ class Terms(NamedTuple):
             total = self.ridge * x
         else:
             total = sum(parts[1:], parts[0])
-            total = total + self.ridge * x if self.ridge else total
+            total = total + self.ridge * x if self._has_ridge else total
         return total if self.c is None else total - self.c
 
     def block_gradient(self, x: Array, block: slice) -> Array:
@@ -126,7 +116,7 @@ class Terms(NamedTuple):
         if self.loss is not None and self.A is None:
             own = self._replace(d=self.d if self.d is None else self.d[block])
             total = total + own.slopes(x[block])
-        elif self.A is not None:
+        elif self.loss is not None:
             total = total + self.A.columns(block).adjoint(self.slopes(x))
         if self.has_products_only:
             total = total + self._curved(x)[block]
@@ -137,36 +127,36 @@ class Terms(NamedTuple):
     def curved_maps(self, size: int) -> list[Operator]:
         """The maps that vanish along every direction in which f is linear at infinity, for `size` variables."""
         found = [] if self.H is None else [_symmetric(self.H)]
-        if self.loss == "square":
+        if self.loss is not None and self.loss.is_square:
             found.append(Identity(size) if self.A is None else self.A)
         return [*found, Identity(size)] if self.ridge else found
 
     def bend(self, v: Array) -> float:
         """How much the slope of the quadratic parts of f along v changes from x to x + v."""
-        total = self.ridge * float(v @ v)
+        total = float(self.ridge * (v @ v))
         if self.H is not None:
             total += float(v @ self._curved(v))
-        if self.loss == "square":
+        if self.loss is not None and self.loss.is_square:
             total += float(np.sum(self._image(v) ** 2))
         return total
 
     def recession(self, v: Array) -> float:
-        """Lim f(x + tv)/t for t → ∞: inf if f curves along v, by more than rounding."""
+        """Lim f(x + tv)/t for t → ∞: inf if f curves along v, by more than rounding; nan if it is not known."""
         for curved in self.curved_maps(v.size):
             if not np.all(curved.cancels(curved.forward(v), v)):
                 return math.inf
         total = 0.0 if self.c is None else -float(v @ self.c)
-        if self.loss in ("logistic", "pseudo-huber"):
+        if self.loss is not None and not self.loss.is_square:
             image = self._image(v)
             if self.A is not None:
                 image = np.where(self.A.cancels(image, v), 0.0, image)
-            slopes = np.maximum(0.0, -self._target * image) if self.loss == "logistic" else abs(image)
-            total += float(np.sum(slopes))
+            total += float(np.sum(self.loss.recession(image, self._target)))
         return total
 
     def curvatures(self, x: Array) -> Array:
         """ℓ''(aᵢᵀx; dᵢ): the Hessian is Aᵀ diag(these) A + H + ridge·I."""
-        return LOSSES[self.loss or ""].curvature(self._image(x), self._target, self.e)
+        assert self.loss is not None
+        return self.loss.curvature(self._image(x), self._target)
 
     def diagonal(self, size: int) -> Array:
         """How much each entry of the gradient changes with a unit of its own variable, near zero, for `size` variables.
@@ -188,3 +178,37 @@ class Terms(NamedTuple):
         if self.A.stored_matrix is not None:
             total += np.einsum("ij,ij,i->j", self.A.stored_matrix, self.A.stored_matrix, curvatures)
         return total
+
+    def differs_in_c(self, other: Terms) -> bool:
+        """Whether both differ in c at most: all else are the same objects."""
+        return all(getattr(self, name) is getattr(other, name) for name in self._fields if name != "c")
+
+    def check(self, name: str, size: int) -> None:
+        """Raise if a part has a shape that does not fit `size` variables; `name` is that of the function."""
+        rows = size if self.A is None else self.A.shape[0]
+        shapes = {
+            "A": (None if self.A is None else self.A.shape, (rows, size)),
+            "d": (None if self.d is None else np.shape(self.d), (rows,)),
+            "c": (None if self.c is None else np.shape(self.c), (size,)),
+            "H": (None if self.H is None else self.H.shape, (size,) * (1 if self.H is None else len(self.H.shape))),
+        }
+        for part, (found, wanted) in shapes.items():
+            if found is not None and tuple(found) != wanted:
+                raise ValueError(f"{name}.lowered() has {part} of shape {tuple(found)}, expected {wanted}")
+        if self.loss is not None and self.loss.needs and self.d is None:
+            kind = type(self.loss).__name__.removesuffix("Loss").lower()
+            raise ValueError(f"{name}.lowered() has a {kind} loss without {self.loss.needs}")
+
+
+class Part(NamedTuple):
+    """The terms of consecutive variables, with bounds on their curvature."""
+
+    terms: Terms
+    at: slice
+    mu: float
+    L: float | None
+
+    @property
+    def size(self) -> int:
+        """The number of variables."""
+        return int(self.at.stop - self.at.start)

@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.functions.terms import Terms
-from dapd.kinds.lowered import has_valid_lowering
 from dapd.newton.banded import BandedSystem, banded_seconds
 from dapd.newton.matrices import Split, TooExpensive
 from dapd.newton.pattern import Pattern, joined_with_groups
@@ -37,7 +36,8 @@ def dense_multiplications(problem: Problem) -> float:
     """Those of a dense factorisation, whose order is the number of columns or of rows beside bounds; inf if large."""
     n, k = problem.columns, problem.unstacked.rows
     by_columns = n**3 / 3 + float(n) * n * k
-    by_rows = k**3 / 3 + float(k) * k * n if np.ndim(getattr(problem.f, "H", np.zeros(1))) == 1 else np.inf
+    is_diagonal = all(part.terms.H is None or part.terms.H.ndim == 1 for part in problem.terms or [])
+    by_rows = k**3 / 3 + float(k) * k * n if is_diagonal else np.inf
     return min(by_columns if n * n <= MEMORY else np.inf, by_rows if k * k <= MEMORY else np.inf)
 
 
@@ -51,8 +51,8 @@ def dense_seconds(problem: Problem, *, scattered: bool) -> float:
 
 def banded_step_seconds(problem: Problem) -> float:
     """Seconds of a step with a banded factorisation of M's rows; inf if it is impossible, or the band not narrow."""
-    M, f = problem.unstacked.M.sparse(), problem.f.lowered() if has_valid_lowering(problem.f, "grad") else None
-    if M is None or not isinstance(f, Terms) or not _bends_by_variable(f) or problem.phi.is_linear:
+    M, parts = problem.unstacked.M.sparse(), problem.terms or []
+    if M is None or len(parts) != 1 or not _bends_by_variable(parts[0].terms) or problem.phi.is_linear:
         return np.inf
     once, places = banded_seconds(M)
     narrow = places <= min(MEMORY, NEARBY * M.shape[0] ** 2)
@@ -63,7 +63,7 @@ def _bends_by_variable(f: Terms) -> bool:
     """Whether f is quadratic with a diagonal Hessian."""
     A = None if f.A is None else f.A.sparse()
     single = f.A is None or (A is not None and int(np.diff(sp.csr_array(A).indptr).max(initial=0)) <= 1)
-    return f.loss in (None, "square") and single and np.ndim(f.H) < 2
+    return f.is_quadratic and single and np.ndim(f.H) < 2
 
 
 def filled_seconds(M: Any) -> float:

@@ -10,42 +10,41 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.functions.terms import LOSSES, Terms
+from dapd.functions.losses import Loss
+from dapd.functions.terms import Part
 from dapd.newton.matrices import DENSE, Matrix, explicit, scaled, stack
 
 NONE = np.zeros(0)
 
 
-class _Part(NamedTuple):
-    """Losses of one kind."""
+class _Losses(NamedTuple):
+    """Rows with the same loss."""
 
-    loss: str
+    loss: Loss
     rows: slice
     d: Any
-    e: float
 
 
 class Curvature:
     """A lowered f whose matrices are explicit."""
 
-    def __init__(self, terms: Terms | list[Terms], sizes: list[int]) -> None:
-        parts = [terms] if isinstance(terms, Terms) else terms
-        self.size = sum(sizes)
-        self.c = linear_part(parts, sizes)
-        self.P = _quadratic(parts, sizes)  # a vector (the diagonal), dense, or CSR
+    def __init__(self, parts: list[Part]) -> None:
+        self.size = parts[-1].at.stop
+        self.c = linear_part(parts)
+        self.P = _quadratic(parts)  # a vector (the diagonal), dense, or CSR
         matrices: list[Matrix] = []
-        self.parts: list[_Part] = []
-        offset, row = 0, 0
-        for part, n in zip(parts, sizes, strict=True):
-            if part.loss is not None:
-                own = sp.eye_array(n, format="csr") if part.A is None else explicit(part.A)
-                matrices.append(_shifted(own, offset, self.size))
+        self.losses: list[_Losses] = []
+        row = 0
+        for part in parts:
+            terms = part.terms
+            if terms.loss is not None:
+                own = sp.eye_array(part.size, format="csr") if terms.A is None else explicit(terms.A)
+                matrices.append(_shifted(own, part.at.start, self.size))
                 rows = slice(row, row + own.shape[0])
-                self.parts.append(_Part(part.loss, rows, 0.0 if part.d is None else part.d, part.e))
+                self.losses.append(_Losses(terms.loss, rows, 0.0 if terms.d is None else terms.d))
                 row = rows.stop
-            offset += n
         self.rows = row
-        self.quadratic = all(part.loss == "square" for part in self.parts)
+        self.quadratic = all(part.terms.is_quadratic for part in parts)
         self.A = stack(matrices, self.size)  # of all losses
         self.cost = 1.0  # what the losses are multiplied with
 
@@ -73,8 +72,8 @@ class Curvature:
 
     def _each(self, what: str, image: Array) -> Array:
         out = np.empty(self.rows)
-        for part in self.parts:
-            out[part.rows] = getattr(LOSSES[part.loss], what)(image[part.rows], part.d, part.e)
+        for loss, rows, d in self.losses:
+            out[rows] = getattr(loss, what)(image[rows], d)
         return self.cost * out
 
     def gradient(self, x: Array, image: Array) -> Array:
@@ -100,20 +99,20 @@ class Curvature:
         return at
 
 
-def linear_part(parts: list[Terms], sizes: list[int]) -> Array:
+def linear_part(parts: list[Part]) -> Array:
     """The c of all parts."""
-    known = zip(parts, sizes, strict=True)
-    return np.concatenate([np.zeros(n) if part.c is None else np.asarray(part.c, np.float64) for part, n in known])
+    known = [(part.terms.c, part.size) for part in parts]
+    return np.concatenate([np.zeros(n) if c is None else np.asarray(c, np.float64) for c, n in known])
 
 
-def _quadratic(parts: list[Terms], sizes: list[int]) -> Any:
+def _quadratic(parts: list[Part]) -> Any:
     blocks = []
-    for part, n in zip(parts, sizes, strict=True):
-        if part.has_products_only:
+    for terms, n in ((part.terms, part.size) for part in parts):
+        if terms.has_products_only:
             raise TypeError("H is a LinearOperator, so its entries are not known")
-        H = np.zeros(n) if part.H is None else part.H
-        if part.ridge:
-            H = H + part.ridge if H.ndim == 1 else H + part.ridge * sp.eye_array(n, format="csr")
+        H = np.zeros(n) if terms.H is None else terms.H
+        if terms.ridge:
+            H = H + terms.ridge if H.ndim == 1 else H + terms.ridge * sp.eye_array(n, format="csr")
         blocks.append(H)
     if all(block.ndim == 1 for block in blocks):
         return np.concatenate(blocks).astype(np.float64)

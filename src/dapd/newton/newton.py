@@ -115,7 +115,7 @@ class Newton:
         if problem is before:
             return True
         new_f, new_M = problem.f is not before.f, problem.M is not before.M
-        if new_M or (new_f and not same_matrices(before.f.lowered(), problem.f.lowered())):
+        if new_M or (new_f and not same_matrices(before, problem)):
             rows, curvature, M = explicit_parts(problem)
             pairs = ((curvature.P, self.f.P), (curvature.A, self.f.A), (M, self.M))
             if not (rows.same_groups(self.rows) and all(same_pattern(*pair) for pair in pairs)):
@@ -133,7 +133,7 @@ class Newton:
                 return False
             self.rows = rows.scaled(e, cost)
         if new_f:
-            self.f = self.f.with_c(cost * d * linear_part(*terms_of(problem)))
+            self.f = self.f.with_c(cost * d * linear_part(terms_of(problem)))
         self.problem, self.b = problem, e * problem.b.astype(np.float64)
         return True
 

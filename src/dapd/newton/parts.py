@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from dapd.functions.terms import Terms
-from dapd.kinds.lowered import has_valid_lowering, pieces_of
+from dapd.functions.terms import Part
+from dapd.kinds.lowered import pieces_of
 from dapd.newton.curvature import Curvature
 from dapd.newton.matrices import Matrix, NotExplicit, explicit
 from dapd.newton.prox_rows import ProxRows
@@ -29,27 +27,25 @@ def rows_of(problem: Problem) -> ProxRows:
         raise Unsuitable(str(error)) from None
 
 
-def terms_of(problem: Problem) -> tuple[list[Terms], list[int]]:
-    """The terms of each block of f, and the sizes of the blocks."""
-    terms = problem.f.lowered() if has_valid_lowering(problem.f, "grad") else None
-    if terms is None:
+def terms_of(problem: Problem) -> list[Part]:
+    """The terms of f."""
+    if problem.terms is None:
         raise Unsuitable("f is only available in Python")
-    if isinstance(terms, Terms):
-        return [terms], [problem.columns]
-    return terms, [block.stop - block.start for block in problem.blocks or []]
+    return problem.terms
 
 
 def explicit_parts(problem: Problem, seconds: float = np.inf) -> tuple[ProxRows, Curvature, Matrix]:
     """φ, f and M with all their entries, for which products with M may take so many seconds."""
     terms = terms_of(problem)
     try:
-        return rows_of(problem), Curvature(*terms), explicit(problem.M, seconds)
+        return rows_of(problem), Curvature(terms), explicit(problem.M, seconds)
     except (NotExplicit, TypeError, ValueError) as error:
         raise Unsuitable(str(error)) from None
 
 
-def same_matrices(first: Any, second: Any) -> bool:
+def same_matrices(first: Problem, second: Problem) -> bool:
     """Whether the terms of f differ in c at most."""
-    if not (isinstance(first, Terms) and isinstance(second, Terms)):
-        return False
-    return all(getattr(first, name) is getattr(second, name) for name in Terms._fields if name != "c")
+    pairs = zip(first.terms or [], second.terms or [], strict=False)
+    return len(first.terms or []) == len(second.terms or []) > 0 and all(
+        one.at == two.at and one.terms.differs_in_c(two.terms) for one, two in pairs
+    )

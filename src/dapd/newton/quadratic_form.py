@@ -8,10 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.functions import Function, Separable
-from dapd.functions.terms import Terms
-from dapd.kinds.lowered import has_valid_lowering
+from dapd.functions.terms import Part
 from dapd.newton.matrices import csr_of
+from dapd.problem.problem import Problem
 
 
 class QuadraticForm(NamedTuple):
@@ -23,39 +22,37 @@ class QuadraticForm(NamedTuple):
     d: Array
 
 
-def quadratic(f: Function, variables: int) -> QuadraticForm | None:
+def quadratic(problem: Problem) -> QuadraticForm | None:
     """The explicit matrices of f; None if f is not quadratic, or if a matrix is not known."""
-    terms = f.lowered() if has_valid_lowering(f, "value", "grad") else None
-    if terms is None:
-        return None
-    blocks = f.blocks if isinstance(f, Separable) else None
-    lengths = [variables] if blocks is None else [block.stop - block.start for block in blocks]
-    parts = [_of_terms(own, n) for own, n in zip([terms] if isinstance(terms, Terms) else terms, lengths, strict=True)]
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
-        return None
-    if len(known) == 1:
-        return known[0]
+    known = []
+    for part in problem.terms or []:
+        form = _of_terms(part)
+        if form is None:
+            return None
+        known.append(form)
+    if len(known) <= 1:
+        return known[0] if known else None
     P, q, B, d = zip(*known, strict=True)
-    rows = [sp.csr_array((0, n)) if own is None else own for own, n in zip(B, lengths, strict=True)]
+    rows = [sp.csr_array((0, p.shape[0])) if own is None else own for own, p in zip(B, P, strict=True)]
     whole = sp.block_diag(P, format="csc"), np.concatenate(q), sp.block_diag(rows, format="csr"), np.concatenate(d)
     return QuadraticForm(*whole)
 
 
-def _of_terms(terms: Terms, n: int) -> QuadraticForm | None:
-    if terms.loss not in (None, "square") or terms.has_products_only:
+def _of_terms(part: Part) -> QuadraticForm | None:
+    terms, n = part.terms, part.size
+    if not terms.is_quadratic or terms.has_products_only:
         return None
     if terms.A is not None and terms.A.entry_count is None:
         return None
     q = np.zeros(n) if terms.c is None else -terms.c.astype(np.float64)
-    ridge = terms.ridge + (terms.loss == "square" and terms.A is None)
+    ridge = terms.ridge + (terms.loss is not None and terms.A is None)
     if terms.H is None or terms.H.ndim == 1:
         P = sp.diags_array(np.full(n, ridge) if terms.H is None else terms.H.astype(np.float64) + ridge).tocsc()
     else:
         P = _symmetric(terms.H)
         P = P + ridge * sp.eye_array(n, format="csc") if ridge else P
     if terms.A is None:
-        q = q - terms.d if terms.loss == "square" and terms.d is not None else q
+        q = q - terms.d if terms.loss is not None and terms.d is not None else q
         return QuadraticForm(P, q, None, np.zeros(0))
     A, d = csr_of(terms.A), np.zeros(terms.A.shape[0]) if terms.d is None else terms.d.astype(np.float64)
     squares = float(np.sum(np.diff(A.indptr).astype(np.float64) ** 2))

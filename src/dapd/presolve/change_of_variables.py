@@ -84,7 +84,7 @@ def _matrix(terms: Terms, n: int) -> tuple[Array, Array] | None:
     linear = np.zeros(n) if terms.c is None else terms.c
     if terms.loss is None and terms.H is not None and not terms.has_products_only and terms.H.ndim == 2:
         H = terms.H.toarray() if sp.issparse(terms.H) else np.array(terms.H, np.float64)
-    elif terms.loss == "square" and terms.A is not None and _is_dense(terms.A) and terms.H is None:
+    elif terms.is_quadratic and terms.A is not None and _is_dense(terms.A) and terms.H is None:
         if float(terms.A.shape[0]) * n * n > FLOPS or terms.d is None:
             return None
         A = terms.A.stored_matrix.astype(np.float64, copy=False)

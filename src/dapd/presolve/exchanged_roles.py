@@ -22,7 +22,7 @@ from dapd.operators.stacked import RowBlocks
 from dapd.presolve.equilibrate import identity_columns
 from dapd.presolve.maps import restricted
 from dapd.presolve.row_table import PhiTable
-from dapd.presolve.terms import is_quadratic, parts_of
+from dapd.presolve.terms import parts_of
 from dapd.problem.problem import Problem
 
 
@@ -65,7 +65,12 @@ class ExchangedRoles:
         if table is None or parts is None or len(parts) > 1 or not table.interval.all():
             return None
         terms, places = parts[0].terms, identity_columns(problem.M)
-        if not is_quadratic(terms) or terms.ridge or (terms.H is not None and abs(terms.H).max() > 0):
+        if (
+            terms.loss is not None
+            or terms.has_products_only
+            or terms.ridge
+            or (terms.H is not None and abs(terms.H).max() > 0)
+        ):
             return None
         own = places[places >= 0]
         general = places < 0

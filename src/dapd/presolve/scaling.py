@@ -13,7 +13,7 @@ from dapd.functions import Function
 from dapd.presolve.equilibrate import column_factors, identity_columns, norm_factors
 from dapd.presolve.maps import scaled_map
 from dapd.presolve.row_table import PhiTable
-from dapd.presolve.terms import is_quadratic, parts_of, scalable, scaled_function
+from dapd.presolve.terms import parts_of, scaled_function
 from dapd.presolve.transform import rebuilt_problem
 from dapd.problem.problem import Problem
 from dapd.problem.way_back import WayBack
@@ -92,7 +92,7 @@ class DiagonalVariables(_Factors):
             return None
         diagonal = np.empty(problem.columns)
         for part in parts:
-            if not is_quadratic(part.terms) or (part.terms.H is not None and part.terms.H.ndim != 1):
+            if part.terms.loss is not None or not part.terms.is_by_entry:
                 return None
             diagonal[part.at] = part.terms.ridge + (0.0 if part.terms.H is None else part.terms.H)
         low, high = float(diagonal.min()), float(diagonal.max())
@@ -114,7 +114,7 @@ class ColumnScaling(_Factors):
     def apply(cls, problem: Problem) -> Self | None:
         """Scale the columns; None if they are alike, if their entries are not known, or if f would lose from it."""
         table, parts, f = PhiTable.of(problem), parts_of(problem), problem.f
-        if table is None or parts is None or not all(scalable(part.terms) for part in parts):
+        if table is None or parts is None or not all(part.terms.is_scalable for part in parts):
             return None
         if problem.phi.is_linear and f.L is not None and 0 < f.L <= ROUND * f.mu:
             return None  # f would lose more than equations gain, whose rows may become orthonormal too

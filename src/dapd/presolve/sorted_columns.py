@@ -10,12 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.functions import Function
+from dapd.functions import Composite, Function
+from dapd.functions.terms import Part
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Sparse
 from dapd.presolve.maps import stacked_maps
 from dapd.presolve.row_table import PhiTable
-from dapd.presolve.terms import Composite, Part, parts_of
+from dapd.presolve.terms import parts_of
 from dapd.presolve.transform import rebuilt_problem
 from dapd.problem.problem import Problem
 from dapd.problem.way_back import WayBack
@@ -101,10 +102,7 @@ def _sparse_parts(M: Operator) -> list[sp.csr_array]:
 def _has_sortable_function(problem: Problem) -> bool:
     """Whether f is a sum over the entries of x, in one block."""
     parts = parts_of(problem)
-    if parts is None or len(parts) > 1:
-        return False
-    terms = parts[0].terms
-    return terms.A is None and (terms.H is None or terms.H.ndim == 1)
+    return parts is not None and len(parts) == 1 and parts[0].terms.is_by_entry
 
 
 def _first_rows(matrix: sp.csr_array) -> Array:

@@ -8,9 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.functions import Function, Separable
-from dapd.functions.terms import Terms
-from dapd.kinds.lowered import has_valid_lowering
+from dapd.functions import Composite, Function
+from dapd.functions.terms import Part, Terms
 from dapd.operators.convert import as_operator
 from dapd.presolve.maps import restricted, scaled_map
 from dapd.problem.problem import Problem
@@ -20,46 +19,10 @@ from dapd.spectrum.iterative import iterative
 EXACT = 400  # variables up to which all eigenvalues of f's matrices are computed
 
 
-class Composite(Function):
-    """f from its terms and its constants."""
-
-    def __init__(self, terms: Terms, size: int, mu: float, L: float | None) -> None:
-        self.terms, self.size, self.mu, self.L = terms, size, mu, L
-
-    def lowered(self) -> Terms:
-        """The terms."""
-        return self.terms
-
-    def split(self, blocks: list[slice]) -> list[Function] | None:
-        """The same terms on each block, if none of them is a matrix."""
-        own = self.terms
-        if own.A is not None or (own.H is not None and own.H.ndim != 1):
-            return None
-
-        def part(v: Array | None, block: slice) -> Array | None:
-            return None if v is None else v[block]
-
-        terms = [own._replace(d=part(own.d, b), H=part(own.H, b), c=part(own.c, b)) for b in blocks]
-        return [Composite(t, b.stop - b.start, self.mu, self.L) for t, b in zip(terms, blocks, strict=True)]
-
-
-class Part(Composite):
-    """The terms of some of the variables."""
-
-    def __init__(self, terms: Terms, at: slice, f: Function) -> None:
-        super().__init__(terms, at.stop - at.start, f.mu, f.L)
-        self.at = at
-
-
 def parts_of(problem: Problem) -> list[Part] | None:
     """The terms of f, block by block if f is separable; None if only Python can evaluate it."""
-    f = problem.f
-    terms = f.lowered() if has_valid_lowering(f, "grad") else None
-    if isinstance(terms, Terms):
-        return [Part(_by_vector(terms), slice(0, problem.columns), f)]
-    if terms is None or not isinstance(f, Separable) or f.blocks is None:
-        return None
-    return [Part(_by_vector(t), at, part) for t, at, part in zip(terms, f.blocks, f.functions, strict=True)]
+    parts = problem.terms
+    return None if parts is None else [part._replace(terms=_by_vector(part.terms)) for part in parts]
 
 
 def _by_vector(terms: Terms) -> Terms:
@@ -68,24 +31,6 @@ def _by_vector(terms: Terms) -> Terms:
         return terms
     diagonal = terms.H.diagonal()
     return terms._replace(H=diagonal) if np.count_nonzero(diagonal) == terms.H.nnz else terms
-
-
-def joined_function(problem: Problem, parts: list[Composite]) -> Function:
-    """One function again: separable if the problem's is."""
-    if not isinstance(problem.f, Separable):
-        return parts[0]
-    return Separable(parts, sizes=[part.size or 0 for part in parts])
-
-
-def is_quadratic(terms: Terms) -> bool:
-    """Whether there is no loss, and H is known by its entries."""
-    return terms.loss is None and not terms.has_products_only
-
-
-def scalable(terms: Terms) -> bool:
-    """Whether H and the matrix of a loss are known by their entries; a loss of x itself keeps its units."""
-    explicit = terms.loss is None or (terms.A is not None and terms.A.stored_matrix is not None)
-    return explicit and not terms.has_products_only
 
 
 def scaled_terms(terms: Terms, columns: Array) -> Terms:
@@ -119,27 +64,28 @@ def _scaled_matrix(terms: Terms, columns: Array) -> Any:
 
 def scaled_function(problem: Problem, parts: list[Part], columns: Array) -> Function:
     """The function f(columns·x)."""
-    found: list[Composite] = []
+    found: list[Function] = []
     for part in parts:
         own = columns[part.at]
         terms = scaled_terms(part.terms, own)
         found.append(Composite(terms, len(own), *_constants(terms, part, own)))
-    return joined_function(problem, found)
+    return problem.f.joined(found)
 
 
-def _constants(terms: Terms, old: Composite, columns: Array) -> tuple[float, float | None]:
+def _constants(terms: Terms, old: Part, columns: Array) -> tuple[float, float | None]:
     """Bounds on the curvature of the scaled f: computed if that is cheap, else from the old ones."""
     least, greatest = float(columns.min()), float(columns.max())
     mu, L = old.mu * least**2, None if old.L is None else old.L * greatest**2
     if least == greatest:
         return mu, L
     low, high = _range(terms)
-    return max(mu, low), max(high, mu) if L is None else min(L, max(high, mu))
+    found = [value for value in (L, high) if value is not None]
+    return max(mu, low), max(min(found), mu) if found else None
 
 
-def _range(terms: Terms) -> tuple[float, float]:
-    """The sum of the bounds on each term's curvature."""
-    low = high = terms.ridge
+def _range(terms: Terms) -> tuple[float, float | None]:
+    """The sum of the bounds on each term's curvature; None if one is not known."""
+    low = high = float(terms.ridge)
     if terms.H is not None and terms.H.ndim == 1:
         low, high = low + float(terms.H.min()), high + float(terms.H.max())
     elif terms.H is not None:
@@ -148,14 +94,16 @@ def _range(terms: Terms) -> tuple[float, float]:
         else:
             least, greatest = 0.0, iterative(as_operator(terms.H), "H", positive=False, least=False).s_max
         low, high = low + max(0.0, least), high + greatest
-    if terms.A is not None:
+    if terms.loss is not None and terms.A is not None:
+        steepest = terms.loss.greatest_curvature()
+        if steepest is None:
+            return low, None
         if min(terms.A.shape) <= EXACT:
             least, greatest = singular_range(terms.A, name="A")
         else:
             least, greatest = 0.0, iterative(terms.A, "A", positive=False, least=False).s_max
-        factor = {"square": 1.0, "logistic": 0.25, "pseudo-huber": 1 / (terms.e or 1.0)}[terms.loss or ""]
-        tall = terms.loss == "square" and terms.A.shape[0] >= terms.A.shape[1]
-        low, high = low + (least**2 if tall else 0.0), high + factor * greatest**2
+        tall = terms.loss.is_square and terms.A.shape[0] >= terms.A.shape[1]
+        low, high = low + (least**2 if tall else 0.0), high + steepest * greatest**2
     return low, high
 
 
@@ -176,11 +124,11 @@ def restricted_terms(terms: Terms, keep: Array, x: Array) -> Terms | None:
         if not terms.A.divisible:
             return None
         shift = terms.A.forward(fixed)
-        if terms.loss == "logistic" and shift.any():
-            return None
-        new["A"] = restricted(terms.A, np.ones(terms.A.shape[0], bool), keep)
         if shift.any():
-            new["d"] = (0.0 if terms.d is None else terms.d) - shift
+            new["d"] = None if terms.loss is None else terms.loss.shifted(0.0 if terms.d is None else terms.d, shift)
+            if new["d"] is None:
+                return None
+        new["A"] = restricted(terms.A, np.ones(terms.A.shape[0], bool), keep)
     elif terms.d is not None:
         new["d"] = terms.d[keep]
     if linear.any() or terms.c is not None:
@@ -190,7 +138,7 @@ def restricted_terms(terms: Terms, keep: Array, x: Array) -> Terms | None:
 
 def restricted_function(problem: Problem, parts: list[Part], keep: Array, x: Array) -> Function | None:
     """Let f depend on the variables in `keep` only, the others fixed at those of x; None if that has no terms."""
-    found: list[Composite] = []
+    found: list[Function] = []
     for part in parts:
         own = keep[part.at]
         if not own.any():
@@ -199,4 +147,4 @@ def restricted_function(problem: Problem, parts: list[Part], keep: Array, x: Arr
         if terms is None:
             return None
         found.append(Composite(terms, int(own.sum()), part.mu, part.L))
-    return joined_function(problem, found)
+    return problem.f.joined(found)

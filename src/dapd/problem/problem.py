@@ -11,12 +11,12 @@ import scipy.sparse as sp
 
 from dapd.arguments import SAFE, bounds_of, curvatures, named, partition, vector
 from dapd.arrays import Array, in_single, on_device
-from dapd.functions import Function, Separable
-from dapd.functions.terms import Terms
+from dapd.functions import Function
+from dapd.functions.terms import Part
 from dapd.kinds.base import Phi, as_phi, least_positive
 from dapd.kinds.by_rows import Interval, Zero
 from dapd.kinds.composed import Stack, is_sum_over_rows
-from dapd.kinds.lowered import UnitTable, has_valid_lowering, pieces_of, tabulate
+from dapd.kinds.lowered import UnitTable, pieces_of, tabulate
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
 from dapd.operators.stacked import Identity, RowBlocks
@@ -90,7 +90,7 @@ class Problem:
             self.lower, self.upper = limits
         self.unstacked: Problem = self  # if this is the `stacked` form of a problem with bounds, that problem
         self.blocks = self._divide(f, blocks)
-        self.f = self._fit(f)
+        self.f = f.divided(self.blocks).sized(self.columns)
         curvatures(f.mu, f.L, owner="f.")
         # float32 only when both say so: a float64 b must not lose digits unasked
         self.dtype = np.result_type(self.M.dtype, self.b.dtype)
@@ -103,17 +103,7 @@ class Problem:
     def _divide(self, f: Function, blocks: int | list[slice] | None) -> list[slice] | None:
         if blocks is not None:
             return partition("blocks", blocks, self.columns)
-        if self.M.column_partition is not None:
-            return self.M.column_partition
-        return f.blocks if isinstance(f, Separable) else None
-
-    def _fit(self, f: Function) -> Function:
-        if isinstance(f, Separable):
-            if f.blocks is None and self.blocks is not None:
-                f = Separable(f.functions, sizes=[block.stop - block.start for block in self.blocks])
-            if f.blocks is not None and f.blocks != self.blocks:
-                raise ValueError("f has other blocks than the problem; make Separable's sizes and blocks= agree")
-        return f.sized(self.columns)
+        return self.M.column_partition or f.blocks
 
     @cached_property
     def memory(self) -> dict[Any, Any]:
@@ -172,17 +162,17 @@ class Problem:
         pieces = pieces_of(self.phi, self.rows) if is_sum_over_rows(self.phi) else None
         return None if pieces is None else tabulate(pieces, np.float64)
 
+    @cached_property
+    def terms(self) -> list[Part] | None:
+        """The terms of f, block by block if it separates; None if only Python can evaluate it."""
+        return self.f.parts(self.columns)
+
     @property
     def curvature(self) -> Array:
         """How much ∂f/∂x_j changes with a unit of x_j near zero, as far as it is known: ∂²f/∂x_j² of a quadratic f."""
-        f = self.f
-        terms = f.lowered() if has_valid_lowering(f, "grad") else None
-        if terms is None:
+        if self.terms is None:
             return np.zeros(self.columns)
-        if isinstance(terms, Terms):
-            return terms.diagonal(self.columns)
-        blocks = self.blocks or []
-        return np.concatenate([own.diagonal(at.stop - at.start) for own, at in zip(terms, blocks, strict=True)])
+        return np.concatenate([part.terms.diagonal(part.size) for part in self.terms])
 
     def start(self) -> Array:
         """Where to start if no x0 is given: zero, or inside the bounds if f has a gradient only there."""
@@ -193,7 +183,7 @@ class Problem:
     def _inside(self) -> Array | None:
         """A point inside the bounds, near zero; None if f has a gradient at zero."""
         given = self.unstacked
-        if given.lower is None or has_valid_lowering(self.f, "grad"):
+        if given.lower is None or self.terms is not None:
             return None
         lower, upper = given.bounds
         with np.errstate(all="ignore"):

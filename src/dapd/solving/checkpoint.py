@@ -15,8 +15,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.clock import perf_counter
-from dapd.functions.terms import Terms
-from dapd.kinds.lowered import has_valid_lowering, pieces_of
+from dapd.kinds.lowered import pieces_of
 from dapd.problem.problem import Problem
 from dapd.ways.search import Info
 
@@ -160,14 +159,14 @@ class Mark(NamedTuple):
 
 def _at_hand(problem: Problem) -> list[Any]:
     """The numbers and vectors of a problem that need not be computed."""
-    f, phi = problem.f, problem.phi
+    phi = problem.phi
     found: list[Any] = [problem.b, *problem.bounds]
     for piece, rows in pieces_of(phi, problem.rows) or []:
         found += [piece.code, rows, piece.lower, piece.upper, [] if piece.sizes is None else piece.sizes]
-    terms = f.lowered() if has_valid_lowering(f, "grad") else None
-    for one in [terms] if isinstance(terms, Terms) else terms or []:
+    for one in (part.terms for part in problem.terms or []):
         diagonal = one.H if isinstance(one.H, np.ndarray) and one.H.ndim == 1 else None
-        found += [value for value in (one.c, one.d, one.e, one.ridge, diagonal) if value is not None]
+        found += [value for value in (one.c, one.d, one.ridge, diagonal) if value is not None]
+        found += [] if one.loss is None else [v for v in vars(one.loss).values() if isinstance(v, (int, float))]
     return found
 
 

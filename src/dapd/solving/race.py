@@ -146,7 +146,7 @@ class Race:
         point = search.point
         if not math.isfinite(point.certificate.error):
             blame(problem, *start)
-        known = has_valid_lowering(problem.f, "value") and has_valid_lowering(problem.phi, "prox", "conjugate")
+        known = problem.terms is not None and has_valid_lowering(problem.phi, "prox", "conjugate")
         if not (known or search.kept.candidate):
             search.judging.objective(point.x, point.y, satisfied=True)
         return piece

@@ -142,7 +142,7 @@ def descent_problem(problem: Problem) -> Problem | None:
     slope = columns * np.asarray(ask.gradient(problem.f, np.zeros(problem.columns)), np.float64)
     size = float(np.max(abs(slope), initial=0.0)) or 1.0
     phi = domain(problem.phi, problem.rows, size)
-    if phi is None or quadratic(problem.f, problem.columns) is None:
+    if phi is None or quadratic(problem) is None:
         return None
     maps = [scaled_map(problem.M, np.ones(problem.rows), columns)] if problem.rows else []
     curved = [one for one in problem.f.curved_maps(problem.columns) if np.any(one.row_norms)]

@@ -10,7 +10,6 @@ import numpy as np
 from dapd.arguments import bounds_of, named, near_miss, vector
 from dapd.arrays import Array
 from dapd.clock import perf_counter
-from dapd.functions import Function, Quadratic
 from dapd.kinds.base import Called, Phi, as_phi
 from dapd.kinds.composed import Conjugate, Stack
 from dapd.operators.convert import as_operator
@@ -70,7 +69,7 @@ class Solver:
             The same pattern keeps the ordering.
         """
         problem = self.problem
-        f = None if c is None and H is None else self._function(c, H)
+        f = None if c is None and H is None else problem.f.replaced(c=c, H=H)
         operator = None if M is None else as_operator(M, empty=True)
         if operator is not None and operator.shape != problem.M.shape:
             raise ValueError(f"M has shape {operator.shape}, expected {problem.M.shape}")
@@ -85,21 +84,6 @@ class Solver:
             phi=None if phi is None else self._phi(phi),
             limits=limits,
         )
-
-    def _function(self, c: Any, H: Any) -> Function:
-        f, given = self.problem.f, "c" if H is None else "H"
-        if not isinstance(f, Quadratic):
-            raise TypeError(f"{given} belongs to a Quadratic f, but this f is {type(f).__name__}")
-        if H is None:
-            return f.with_c(c)
-        if type(f) is not Quadratic:
-            raise TypeError(f"H of the subclass {type(f).__name__} of Quadratic cannot be replaced; make a new Solver")
-        if hasattr(H, "matvec"):
-            raise TypeError("H must be an array or a sparse matrix, since the eigenvalues of an operator are not known")
-        size = np.shape(H)[0] if np.ndim(H) else None
-        if size != f.size:
-            raise ValueError(f"H is for {size} variables, expected {f.size}")
-        return Quadratic(H, f.c if c is None else c)
 
     def _phi(self, phi: Phi) -> Phi:
         phi = as_phi(phi).sized(self.problem.rows)

@@ -44,7 +44,7 @@ class FirstOrder(Candidate):
         self.engine, self.spectrum = engine, spectrum
         self.used: Engine | None = None
         problem = search.problem
-        native = engine != "python" and load() is not None and has_valid_lowering(problem.f, "grad")
+        native = engine != "python" and load() is not None and problem.terms is not None
         native = native and has_valid_lowering(problem.phi, "prox")
         products = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
         per_product = SPARSE_PRODUCT if entries_are_scattered(problem.M) else DENSE_PRODUCT

@@ -10,7 +10,6 @@ from dapd.blas import MANY
 from dapd.clock import perf_counter, seconds_left
 from dapd.core import MISSING, load
 from dapd.engines.protocol import Engine
-from dapd.functions import LeastSquares, Quadratic
 from dapd.newton.costs import ENTRY, banded_step_seconds, dense_multiplications, dense_seconds, overhead
 from dapd.newton.matrices import TooExpensive
 from dapd.newton.newton import PROBING, Newton
@@ -124,7 +123,7 @@ class SecondOrder(Candidate):
         if self.newton is None:
             entries = problem.M.work + problem.f.work
             before = SET_UP + SET_UP_ENTRY * entries + SET_UP_ROW * (problem.rows + problem.columns)
-        if problem.phi.is_linear and isinstance(problem.f, (Quadratic, LeastSquares)):
+        if problem.phi.is_linear and problem.f.is_quadratic:
             return before + ONCE * once
         best = self.search.best
         if self.newton is None or best is None:

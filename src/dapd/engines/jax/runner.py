@@ -17,7 +17,7 @@ import numpy as np
 
 from dapd.arrays import Array, is_constant, on_device, one_gpu
 from dapd.clock import is_over, perf_counter
-from dapd.engines.jax.functions import TermsOf, place_function
+from dapd.engines.jax.functions import place_function
 from dapd.engines.jax.layout import layout, put
 from dapd.engines.jax.maps import place_map
 from dapd.engines.jax.mesh.map import FlatMap, MeshMap, Sections
@@ -27,7 +27,6 @@ from dapd.engines.jax.phi import place_phi
 from dapd.engines.jax.program import Leaves, Packed, compiled_loop, compiled_report, number
 from dapd.engines.jax.pytree import pytree
 from dapd.engines.protocol import NotNative, check_same
-from dapd.functions.terms import Terms
 from dapd.methods.base import Method
 from dapd.problem.problem import Problem
 
@@ -94,10 +93,16 @@ def _with_single_numbers(placed: Placed, problem: Problem) -> Placed:
     with jax.enable_x64(True):
         if is_constant(problem.b):
             placed = replace(placed, b=placed.b[0])
-        terms = problem.f.lowered() if isinstance(placed.f, TermsOf) else None
-        if isinstance(terms, Terms) and placed.f.diagonal is not None and is_constant(terms.H):
-            placed = replace(placed, f=replace(placed.f, diagonal=placed.f.diagonal[0]))
+        if problem.terms is not None:
+            given = (part.terms.H for part in problem.terms)
+            found = (t._replace(H=t.H[0]) if _is_number(H) else t for t, H in zip(placed.f.parts, given, strict=True))
+            placed = replace(placed, f=replace(placed.f, parts=tuple(found)))
     return placed
+
+
+def _is_number(H: Any) -> bool:
+    """Whether H is a multiple of the identity."""
+    return isinstance(H, np.ndarray) and H.ndim == 1 and is_constant(H)
 
 
 def _in_sections(placed: Placed, problem: Problem) -> Placed:

@@ -11,10 +11,8 @@ import scipy.sparse as sp
 from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.engines.protocol import NotNative
-from dapd.functions import Function
-from dapd.functions.native import LOSS_CODES
+from dapd.functions import Function, native
 from dapd.functions.terms import Terms
-from dapd.kinds.lowered import has_valid_lowering
 from dapd.operators.columns import split_columns
 
 LINE = 64  # bytes of a cache line
@@ -114,7 +112,7 @@ def _aligned(size: int, dtype: Any) -> Array:
 class _Part(NamedTuple):
     """One function, as a row of the table holds it."""
 
-    loss: int = 0
+    loss: int = native.NONE
     e: float = 0.0
     diagonal: Any = 0.0  # a number or a vector
     linear: Any = 0.0
@@ -126,21 +124,17 @@ class _Part(NamedTuple):
 def _part(f: Function, size: int) -> _Part:
     """What the loops read of an f of `size` variables."""
     name = type(f).__name__
-    terms = f.lowered() if has_valid_lowering(f, "grad", "block_grad") else None
-    if not isinstance(terms, Terms):
+    terms = f.known_terms()
+    if terms is None:
         raise NotNative(f"{name} is only available in Python")
-    if terms.loss not in LOSS_CODES:
-        raise NotNative(f"{name} has the loss {terms.loss!r}, which the native core does not know")
+    loss = native.NativeLoss(native.NONE) if terms.loss is None else terms.loss.native()
+    if loss is None:
+        raise NotNative(f"{name} has the loss {type(terms.loss).__name__}, which the native core does not know")
     A = _loss_matrix(terms, name)
-    count = size if A is None else A.shape[0]
-    if terms.loss == "logistic" and terms.d is None:
-        raise ValueError(f"{name}.lowered() has a logistic loss without labels")
-    _check(name, "A", None if A is None else A.shape[1:], (size,))
-    _check(name, "d", None if terms.d is None else terms.d.shape, (count,))
-    _check(name, "c", None if terms.c is None else terms.c.shape, (size,))
-    diagonal, H = _hessian(terms, name, size)
+    terms.check(name, size)
+    diagonal, H = _hessian(terms, name)
     target = None if terms.loss is None else terms.d
-    return _Part(LOSS_CODES[terms.loss], terms.e, diagonal, 0.0 if terms.c is None else terms.c, A, H, target)
+    return _Part(*loss, diagonal, 0.0 if terms.c is None else terms.c, A, H, target)
 
 
 def _loss_matrix(terms: Terms, name: str) -> Any:
@@ -151,20 +145,14 @@ def _loss_matrix(terms: Terms, name: str) -> Any:
     return terms.A.stored_matrix
 
 
-def _hessian(terms: Terms, name: str, size: int) -> tuple[Any, Any]:
+def _hessian(terms: Terms, name: str) -> tuple[Any, Any]:
     """The diagonal of H, and H itself if it is a matrix."""
     H = terms.H
     if H is None:
         return terms.ridge, None
     if not (isinstance(H, np.ndarray) or sp.issparse(H)):
         raise NotNative(f"the H of {name} is only available as a product")
-    _check(name, "H", H.shape, (size,) * H.ndim)
     return (terms.ridge + H, None) if H.ndim == 1 else (terms.ridge, H)
-
-
-def _check(name: str, field: str, found: tuple[int, ...] | None, expected: tuple[int, ...]) -> None:
-    if found is not None and tuple(found) != expected:
-        raise ValueError(f"{name}.lowered() has {field} of shape {tuple(found)}, expected {expected}")
 
 
 def tabulate_blocks(functions: Sequence[Function], blocks: list[slice], dtype: Any) -> BlockFunctions:
@@ -197,7 +185,7 @@ def _matrix(matrix: Any, block: slice) -> Any:
 
 def nothing_joint(blocks: list[slice], dtype: Any) -> JointFunction:
     """The joint part of an f that separates over the blocks."""
-    return JointFunction(0, 0.0, pack([_matrix(None, block) for block in blocks], dtype), None)
+    return JointFunction(native.NONE, 0.0, pack([_matrix(None, block) for block in blocks], dtype), None)
 
 
 def tabulate_joint(f: Function, blocks: list[slice], dtype: Any) -> tuple[BlockFunctions, JointFunction]:
@@ -210,9 +198,9 @@ def tabulate_joint(f: Function, blocks: list[slice], dtype: Any) -> tuple[BlockF
     if part.A is not None:
         target = None if part.target is None else part.target.astype(dtype)
         joint = JointFunction(part.loss, part.e, pack(split_columns(part.A, blocks), dtype), target)
-        loss_of_x = 0, 0.0, None
+        loss_of_x = native.NONE, 0.0, None
     elif part.H is not None:
-        joint = JointFunction(0, 0.0, pack(split_columns(part.H, blocks), dtype), None)
+        joint = JointFunction(native.NONE, 0.0, pack(split_columns(part.H, blocks), dtype), None)
     loss, e, target = loss_of_x
     rest = [
         _Part(loss, e, _own(part.diagonal, b), _own(part.linear, b), target=None if target is None else target[b])

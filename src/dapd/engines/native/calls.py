@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from dapd.arguments import asked
 from dapd.arrays import Array
-from dapd.functions.terms import LOSSES, Terms
+from dapd.functions.terms import Terms
 from dapd.kinds.base import Phi
 from dapd.problem import ask
 
@@ -29,12 +29,12 @@ def prox_rows(phi: Phi) -> PythonRows:
 
 def slope_rows(terms: Terms) -> PythonRows:
     """The derivative of the loss, row by row, at u = Ax."""
-    slope, d = LOSSES[terms.loss or ""].slope, 0.0 if terms.d is None else terms.d
-
-    def derivative(u: Array, _: float) -> Array:
-        return ask.returned("the slope of the loss", asked("the slope of the loss", slope, u, d, terms.e), u.shape)
-
-    return PythonRows(f"the loss {terms.loss!r} of f", derivative)
+    loss, d, name = terms.loss, 0.0 if terms.d is None else terms.d, "the slope of the loss"
+    assert loss is not None
+    return PythonRows(
+        f"the loss {type(loss).__name__} of f",
+        lambda u, step: ask.returned(name, asked(name, loss.slope, u, d), u.shape),
+    )
 
 
 def evaluated_in_python(calls: Iterable[PythonRows]) -> str:

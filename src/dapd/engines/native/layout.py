@@ -11,12 +11,12 @@ from dapd.arrays import Array, is_constant
 from dapd.engines.native.calls import PythonRows, prox_rows, slope_rows
 from dapd.engines.native.maps import FEW, converted, laid_out, matrix, rows_of_matrix
 from dapd.engines.protocol import NotNative
-from dapd.functions.native import CALLED, LOGISTIC, LOSS_CODES
+from dapd.functions.native import CALLED, LOGISTIC
 from dapd.functions.terms import Terms
 from dapd.kinds import lowered
 from dapd.kinds.base import Phi
 from dapd.kinds.composed import Stack
-from dapd.kinds.lowered import BALL, SHRINK_BALL, Piece, Pieces, UnitTable, has_valid_lowering, pieces_of, tabulate
+from dapd.kinds.lowered import BALL, SHRINK_BALL, Piece, Pieces, UnitTable, pieces_of, tabulate
 from dapd.operators.explicit import as_entries, csr_record
 from dapd.operators.stacked import Identity
 from dapd.problem.problem import Problem
@@ -79,14 +79,10 @@ class FunctionRecord(NamedTuple):
 
 def function(problem: Problem, most: int = FEW) -> FunctionRecord | list[FunctionRecord]:
     """The record of f as the core reads it: one, or a list with one per block; see `matrix`."""
-    f = problem.f
-    terms = f.lowered() if has_valid_lowering(f, "grad") else None
-    if terms is None:
-        raise NotNative(f"f = {type(f).__name__} has a gradient that is only available in Python")
-    if isinstance(terms, Terms):
-        return _record(terms, problem.columns, problem.dtype, most)
-    sizes = (block.stop - block.start for block in problem.blocks or [])
-    return [_record(part, size, problem.dtype, most) for part, size in zip(terms, sizes, strict=True)]
+    if problem.terms is None:
+        raise NotNative(f"f = {type(problem.f).__name__} has a gradient that is only available in Python")
+    found = [_record(part.terms, part.size, problem.dtype, most) for part in problem.terms]
+    return found if len(found) > 1 else found[0]
 
 
 def calls_of(table: UnitTable, f: FunctionRecord | list[FunctionRecord]) -> tuple[Any, ...]:
@@ -96,37 +92,21 @@ def calls_of(table: UnitTable, f: FunctionRecord | list[FunctionRecord]) -> tupl
 
 
 def _record(terms: Terms, size: int, dtype: Any, most: int) -> FunctionRecord:
-    _check_terms(terms, size)
+    terms.check("f", size)
     record = FunctionRecord(size, ridge=terms.ridge, minus_c=None if terms.c is None else -terms.c.astype(dtype))
     return _with_hessian(_with_loss(record, terms, dtype, most), terms, dtype)
-
-
-def _check_terms(terms: Terms, size: int) -> None:
-    """Raise if the parts of f do not fit together."""
-    rows = size if terms.A is None else terms.A.shape[0]
-    shapes = {
-        "A": (None if terms.A is None else terms.A.shape, (rows, size)),
-        "d": (None if terms.d is None else np.shape(terms.d), (rows,)),
-        "c": (None if terms.c is None else np.shape(terms.c), (size,)),
-        "H": (None if terms.H is None else terms.H.shape, (size,) * (1 if terms.H is None else len(terms.H.shape))),
-    }
-    for part, (found, wanted) in shapes.items():
-        if found is not None and found != wanted:
-            raise ValueError(f"f.lowered() has {part} of shape {found}, expected {wanted}")
-    if terms.loss == "logistic" and terms.d is None:
-        raise ValueError("f.lowered() has a logistic loss without labels")
 
 
 def _with_loss(record: FunctionRecord, terms: Terms, dtype: Any, most: int) -> FunctionRecord:
     if terms.loss is None:
         return record
-    A, base = terms.A, None
-    if terms.loss not in LOSS_CODES:
+    A, base, known = terms.A, None, terms.loss.native()
+    if known is None:
         A = A or Identity(record.size)  # only rows of a map are called
         record = record._replace(loss=(CALLED, slope_rows(terms)))
     else:
-        code = LOSS_CODES[terms.loss]
-        of_rows = terms.d if code == LOGISTIC else terms.e
+        code = known.code
+        of_rows = terms.d if code == LOGISTIC else known.e
         record = record._replace(loss=(code, np.atleast_1d(np.asarray(of_rows, dtype))))
         base = None if terms.d is None or code == LOGISTIC else -terms.d.astype(dtype)
     if A is None:

@@ -19,7 +19,7 @@ from dapd.blas import MANY, single_blas
 from dapd.functions.terms import Terms
 from dapd.kinds.lowered import SHRINK_BALL
 from dapd.presolve.row_table import PhiTable
-from dapd.presolve.terms import is_quadratic, parts_of
+from dapd.presolve.terms import parts_of
 from dapd.problem.problem import Problem
 from dapd.solving.batch.family import Family
 
@@ -86,9 +86,12 @@ def condensed(family: Family, xp: Any = np) -> Condensed | None:
 def _condensed(family: Family, xp: Any) -> Condensed | None:
     first = family.first.stacked
     parts, table = parts_of(first), PhiTable.of(first)
-    if parts is None or len(parts) > 1 or table is None or first.M.probes or not is_quadratic(parts[0].terms):
+    if parts is None or len(parts) > 1 or table is None or first.M.probes:
         return None
-    terms, rows = parts[0].terms, stacked_rows(family, table, xp)
+    terms = parts[0].terms
+    if terms.loss is not None or terms.has_products_only:
+        return None
+    rows = stacked_rows(family, table, xp)
     basis = _basis(first, terms, table, _equations(table, rows))
     if basis is None:
         return None

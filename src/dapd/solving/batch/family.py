@@ -9,7 +9,6 @@ import numpy as np
 
 from dapd.arguments import first_true, open_ended, real
 from dapd.arrays import Array
-from dapd.functions import Quadratic
 from dapd.problem.problem import Problem
 
 
@@ -27,7 +26,7 @@ class Family:
     def problem(self, k: int) -> Problem:
         """Problem k by itself."""
         first = self.first
-        f = None if self.c is None or not isinstance(first.f, Quadratic) else first.f.with_c(self.c[k])
+        f = None if self.c is None else first.f.with_c(self.c[k])
         limits = None if self.lower is None or self.upper is None else (self.lower[k], self.upper[k])
         return first.replaced(f=f, b=None if self.b is None else self.b[k], limits=limits)
 
@@ -38,8 +37,8 @@ def family_of(problem: Problem, b: Any, c: Any, bounds: Any) -> Family:
     if b is not None:
         given["b"] = _stacked("b", b, problem.rows)
     if c is not None:
-        if not isinstance(problem.f, Quadratic):
-            raise TypeError(f"c belongs to a Quadratic f, but this f is {type(problem.f).__name__}")
+        if problem.f.c is None:
+            problem.f.with_c(c)  # which raises
         given["c"] = _stacked("c", c, problem.columns)
     limits = None
     if bounds is not None:
@@ -81,18 +80,14 @@ def family_of_list(problems: Sequence[Problem]) -> Family | None:
     f = first.f
     for other in problems:
         alike = other.M is first.M and other.phi is first.phi and other.dtype == first.dtype
-        alike = alike and (other.f is f or _same_curvature(f, other.f))
+        alike = alike and (other.f is f or f.differs_in_c(other.f))
         if not alike or (other.lower is None) != (first.lower is None):
             return None
     c = None
-    if isinstance(f, Quadratic) and any(other.f is not f for other in problems):
-        c = np.stack([other.f.c for other in problems if isinstance(other.f, Quadratic)])
+    if any(other.f is not f for other in problems):
+        c = np.stack([other.f.c for other in problems])
     bounds = None if first.lower is None else tuple(np.stack([p.bounds[k] for p in problems]) for k in (0, 1))
     return Family(first, len(problems), np.stack([other.b for other in problems]), c, bounds)
-
-
-def _same_curvature(f: Any, other: Any) -> bool:
-    return type(f) is Quadratic and type(other) is Quadratic and other.H is f.H
 
 
 def _stacked(name: str, value: Any, size: int) -> Array:

@@ -31,7 +31,7 @@ def stacked_family(family: Family) -> Stacked | None:
     """The family as it is given; None if groups of rows stand in the way."""
     first, count = family.first, len(family)
     table = PhiTable.of(first)
-    if table is None or table.balls.any():
+    if table is None or table.balls.any() or (family.c is not None and first.terms is None):
         return None
     b = np.broadcast_to(first.b if family.b is None else family.b, (count, first.rows)).astype(F64)
     own_bounds = family.lower is not None and family.upper is not None

@@ -11,7 +11,6 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.clock import cancellation, is_over, perf_counter, seconds_left
-from dapd.functions import LeastSquares, Quadratic
 from dapd.newton.symbolic import cost
 from dapd.problem.problem import Problem
 from dapd.ways.clarabel.conic import Conic, conic, entries_of
@@ -77,7 +76,7 @@ def least_seconds(problem: Problem, entries: int) -> float:
 
 def _usual_iterations(problem: Problem) -> int:
     """One for a quadratic f under equations: the first system that Clarabel solves is the whole problem."""
-    return 1 if problem.phi.is_linear and isinstance(problem.f, (Quadratic, LeastSquares)) else ITERATIONS
+    return 1 if problem.phi.is_linear and problem.f.is_quadratic else ITERATIONS
 
 
 class Forecast(NamedTuple):

@@ -15,10 +15,9 @@ import scipy.sparse as sp
 from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.functions import Quadratic
-from dapd.functions.terms import Terms
 from dapd.kinds.composed import Stack
 from dapd.kinds.groups import GroupBall
-from dapd.kinds.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, Pieces, has_valid_lowering, pieces_of
+from dapd.kinds.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, Pieces, pieces_of
 from dapd.newton.matrices import csr_of, stack_rows
 from dapd.newton.quadratic_form import QuadraticForm, quadratic
 from dapd.operators.stacked import RowBlocks
@@ -111,18 +110,18 @@ def conic(problem: Problem) -> Conic | None:
     pieces = _pieces(problem)
     if pieces is None or problem.M.entry_count is None:
         return None
-    f = quadratic(problem.f, problem.columns)
+    f = quadratic(problem)
     if f is None:
-        return _of_pseudo_huber(problem)
+        return _of_norms(problem)
     return _assembled(problem, f, _rows(pieces, problem.rows), _balls(pieces))
 
 
-def _of_pseudo_huber(problem: Problem) -> Conic | None:
-    """√(u² + e²) is the norm of (u, e), which a ball of radius 1 in y adds to f; None for any other loss."""
-    terms = problem.f.lowered() if has_valid_lowering(problem.f, "value", "grad") else None
-    if not isinstance(terms, Terms) or terms.loss != "pseudo-huber" or terms.H is not None:
-        return None
-    if terms.A is not None and terms.A.entry_count is None:
+def _of_norms(problem: Problem) -> Conic | None:
+    """A loss that is the norm of (u − d, e), which a ball of radius 1 in y adds to f; None for any other loss."""
+    parts = problem.terms or []
+    terms = parts[0].terms if len(parts) == 1 else None
+    e = None if terms is None or terms.loss is None else terms.loss.norm_with()
+    if terms is None or e is None or terms.H is not None or (terms.A is not None and terms.A.entry_count is None):
         return None
     n = problem.columns
     A = sp.eye_array(n, format="csr") if terms.A is None else csr_of(terms.A)
@@ -130,7 +129,7 @@ def _of_pseudo_huber(problem: Problem) -> Conic | None:
     indptr = np.append(np.repeat(A.indptr[:-1], 2), A.indptr[-1])
     indptr[1::2] = A.indptr[1:]  # every second row is empty
     norms = sp.csr_array((A.data, A.indices, indptr), shape=(2 * count, n))
-    b = np.full(2 * count, -terms.e)
+    b = np.full(2 * count, -e)
     b[::2] = 0.0 if terms.d is None else terms.d
     rest = Quadratic(np.full(n, terms.ridge), terms.c, mu=terms.ridge, L=terms.ridge)
     whole = Problem(

@@ -14,7 +14,6 @@ from dapd.arrays import Array
 from dapd.certificate.certify import Certificate
 from dapd.engines.jax.batch.lockstep import Axes, Constants, Lockstep
 from dapd.engines.jax.certificate import Measured, certificate_of, multipliers, within_bounds
-from dapd.engines.jax.functions import TermsOf
 from dapd.engines.jax.judge import measured_of
 from dapd.engines.jax.phi import PhiOf, RowsOf
 from dapd.engines.jax.runner import Placed, place
@@ -79,9 +78,8 @@ def stacked_like(
         placed = place(first, F64)
         phi, phi_axes = _rows_of(rows)
         f, f_axes = placed.f, _shared(placed.f)
-        if c is not None and isinstance(f, TermsOf):
-            f = TermsOf(**{**vars(f), "c": jnp.asarray(c, F64)})
-            f_axes = TermsOf(**{**vars(f_axes), "c": 0})
+        if c is not None:
+            f, f_axes = f.with_c(jnp.asarray(c, F64)), f_axes.with_c(0)
         bounds = None if limits is None else Limits(*map(jnp.asarray, limits))
         measured = _measured(Placed(placed.M, f, phi, jnp.asarray(b)), map(jnp.asarray, sizes), bounds)
         own_bounds = None if limits is None else Limits(*(0 for _ in limits))

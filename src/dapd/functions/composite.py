@@ -1,0 +1,30 @@
+"""f from given terms and constants."""
+
+from __future__ import annotations
+
+from dapd.arrays import Array
+from dapd.functions.base import Function
+from dapd.functions.terms import Terms
+
+
+class Composite(Function):
+    """Of terms and constants that were checked before."""
+
+    def __init__(self, terms: Terms, size: int, mu: float, L: float | None) -> None:
+        self._terms, self.size, self.mu, self.L = terms, size, mu, L
+
+    def lowered(self) -> Terms:
+        """The terms."""
+        return self._terms
+
+    def split(self, blocks: list[slice]) -> list[Function] | None:
+        """The same terms on each block, if none of them is a matrix."""
+        own = self._terms
+        if not own.is_by_entry:
+            return None
+
+        def part(v: Array | None, block: slice) -> Array | None:
+            return None if v is None else v[block]
+
+        terms = [own._replace(d=part(own.d, b), H=part(own.H, b), c=part(own.c, b)) for b in blocks]
+        return [Composite(t, b.stop - b.start, self.mu, self.L) for t, b in zip(terms, blocks, strict=True)]

@@ -1,0 +1,159 @@
+"""Losses ℓ(u; d) of single numbers, which f adds up over the rows of Ax; one class per loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dapd.arrays import Array, namespace
+from dapd.functions import native
+from dapd.functions.native import NativeLoss
+
+
+class Loss:
+    """A smooth and convex ℓ(u; d), entry by entry; d is what each row has of its own, or 0.
+
+    A subclass gives `value`, `slope` and `curvature`, on arrays of NumPy, JAX and PyTorch alike (`namespace(u)` is the
+    module of their functions). What else it does not say counts as unknown, and then nothing relies on it. Its
+    attributes are the same for all rows.
+    """
+
+    is_square = False  # whether ℓ(u; d) = ½(u − d)²
+    is_shifted = False  # whether ℓ(u; d) = ℓ(u − d; 0)
+    needs = ""  # what d is called if there is no ℓ without it
+
+    def value(self, u: Array, d: Any) -> Array:
+        """ℓ(u; d)."""
+        raise NotImplementedError
+
+    def slope(self, u: Array, d: Any) -> Array:
+        """ℓ'(u; d)."""
+        raise NotImplementedError
+
+    def curvature(self, u: Array, d: Any) -> Array:
+        """ℓ''(u; d)."""
+        raise NotImplementedError
+
+    def greatest_curvature(self) -> float | None:
+        """A bound on ℓ''."""
+        return None
+
+    def recession(self, v: Array, d: Any) -> Array:
+        """Lim ℓ(tv; d)/t for t → ∞; nan if it is not known."""
+        return np.full(np.shape(v), np.nan)
+
+    def shifted(self, d: Any, shift: Array) -> Any:
+        """The d' with ℓ(u + shift; d) = ℓ(u; d'); None if it is not known, or there is none."""
+        return d - shift if self.is_shifted else None
+
+    def norm_with(self) -> float | None:
+        """The number e with ℓ(u; d) = ‖(u − d, e)‖₂, for standard cones; None if ℓ is no such norm."""
+        return None
+
+    def native(self) -> NativeLoss | None:
+        """How the native core knows it; None if it does not."""
+        return None
+
+
+class Square(Loss):
+    """½(u − d)²."""
+
+    is_square = is_shifted = True
+
+    def value(self, u: Array, d: Any) -> Array:
+        """½(u − d)²."""
+        return 0.5 * (u - d) ** 2
+
+    def slope(self, u: Array, d: Any) -> Array:
+        """The difference."""
+        return u - d
+
+    def curvature(self, u: Array, d: Any) -> Array:
+        """One."""
+        return namespace(u).ones_like(u)
+
+    def greatest_curvature(self) -> float:
+        """One."""
+        return 1.0
+
+    def recession(self, v: Array, d: Any) -> Array:
+        """Infinite, except along v = 0."""
+        return np.where(v == 0, 0.0, np.inf)
+
+    def native(self) -> NativeLoss:
+        """Without numbers."""
+        return NativeLoss(native.SQUARE)
+
+
+class LogisticLoss(Loss):
+    """log(1 + exp(−d·u)), d = ±1."""
+
+    needs = "labels"
+
+    def value(self, u: Array, d: Any) -> Array:
+        """log(1 + exp(−d·u)), without overflow."""
+        xp = namespace(u)
+        return xp.logaddexp(xp.zeros_like(u), -d * u)
+
+    def slope(self, u: Array, d: Any) -> Array:
+        """−d/(1 + exp(d·u))."""
+        # 1/(1 + exp(m)) = ½(1 − tanh(m/2)) never overflows
+        return -0.5 * d * (1.0 - namespace(u).tanh(0.5 * d * u))
+
+    def curvature(self, u: Array, d: Any) -> Array:
+        """¼(1 − tanh²(d·u/2))."""
+        return 0.25 * (1.0 - namespace(u).tanh(0.5 * d * u) ** 2)
+
+    def greatest_curvature(self) -> float:
+        """That at zero."""
+        return 0.25
+
+    def recession(self, v: Array, d: Any) -> Array:
+        """max(0, −d·v)."""
+        return np.maximum(0.0, -d * v)
+
+    def native(self) -> NativeLoss:
+        """With the labels."""
+        return NativeLoss(native.LOGISTIC)
+
+
+class PseudoHuberLoss(Loss):
+    """√((u − d)² + e²)."""
+
+    is_shifted = True
+
+    def __init__(self, e: Any) -> None:
+        self.e = e
+
+    def value(self, u: Array, d: Any) -> Array:
+        """√((u − d)² + e²)."""
+        return namespace(u).sqrt((u - d) ** 2 + self.e**2)
+
+    def slope(self, u: Array, d: Any) -> Array:
+        """(u − d)/√((u − d)² + e²)."""
+        away = u if isinstance(d, float) and d == 0.0 else u - d  # no copy of a long x
+        return away / namespace(u).sqrt(away**2 + self.e**2)
+
+    def curvature(self, u: Array, d: Any) -> Array:
+        """e²/((u − d)² + e²)^{3/2}."""
+        return self.e**2 / ((u - d) ** 2 + self.e**2) ** 1.5
+
+    def greatest_curvature(self) -> float:
+        """1/e, at d."""
+        return 1 / float(self.e)
+
+    def recession(self, v: Array, d: Any) -> Array:
+        """|v|."""
+        return abs(v)
+
+    def norm_with(self) -> float:
+        """By definition, e."""
+        return float(self.e)
+
+    def native(self) -> NativeLoss:
+        """With its e."""
+        return NativeLoss(native.PSEUDO_HUBER, self.e)
+
+
+SQUARE, LOGISTIC = Square(), LogisticLoss()
