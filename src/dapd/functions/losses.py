@@ -16,7 +16,7 @@ class Loss:
 
     A subclass gives `value`, `slope` and `curvature`, on arrays of NumPy, JAX and PyTorch alike (`namespace(u)` is the
     module of their functions). What else it does not say counts as unknown, and then nothing relies on it. Its
-    attributes are the same for all rows.
+    attributes are the same for all rows; losses of one class with equal attributes are equal.
     """
 
     is_square = False  # whether ℓ(u; d) = ½(u − d)²
@@ -54,6 +54,12 @@ class Loss:
     def native(self) -> NativeLoss | None:
         """How the native core knows it; None if it does not."""
         return None
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *vars(self).items()))
 
 
 class Square(Loss):

@@ -180,8 +180,9 @@ class Terms(NamedTuple):
         return total
 
     def differs_in_c(self, other: Terms) -> bool:
-        """Whether both differ in c at most: all else are the same objects."""
-        return all(getattr(self, name) is getattr(other, name) for name in self._fields if name != "c")
+        """Whether both differ in c at most: the loss is equal, and all else are the same objects."""
+        names = (name for name in self._fields if name not in ("loss", "c"))
+        return self.loss == other.loss and all(getattr(self, name) is getattr(other, name) for name in names)
 
     def check(self, name: str, size: int) -> None:
         """Raise if a part has a shape that does not fit `size` variables; `name` is that of the function."""
