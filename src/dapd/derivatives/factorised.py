@@ -10,9 +10,10 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.newton.costs import DENSE_RATE, ENTRY, MEMORY, SPARSE_RATE
+from dapd.newton.costs import MEMORY
 from dapd.newton.matrices import Matrix
 from dapd.newton.symbolic import cost
+from dapd.rates import FACTORISATION
 
 SHIFT = 1e-9  # of the eigenvalues of the scaled system, which may be singular
 REFINEMENTS = 20
@@ -23,12 +24,14 @@ DENSE_SIZE = 100  # systems up to this size are factorised as dense ones
 def seconds_of(H: Matrix, B: Matrix, C: Matrix, most: float) -> float:
     """The forecast for a factorisation; infinite if it is more than `most`, or takes too much memory."""
     size = H.shape[0] + B.shape[0]
-    dense = 2 / 3 * float(size) ** 3 / DENSE_RATE if size**2 <= MEMORY else np.inf
-    if not _all_sparse(H, B, C) or dense * DENSE_RATE <= most * SPARSE_RATE:  # no need to look at the pattern
+    dense = 2 / 3 * float(size) ** 3 / FACTORISATION.dense if size**2 <= MEMORY else np.inf
+    if (
+        not _all_sparse(H, B, C) or dense * FACTORISATION.dense <= most * FACTORISATION.sparse
+    ):  # no need to look at the pattern
         return dense if dense <= most else np.inf
     K = sp.block_array([[H, B.T], [B, -C]], format="csc")
-    found = cost(K, most * SPARSE_RATE, fill_limit=min(MEMORY, most / ENTRY))
-    seconds = found.flops / SPARSE_RATE + found.fill * ENTRY
+    found = cost(K, most * FACTORISATION.sparse, fill_limit=min(MEMORY, most / FACTORISATION.entry))
+    seconds = found.flops / FACTORISATION.sparse + found.fill * FACTORISATION.entry
     return seconds if found.complete and seconds <= most else np.inf
 
 

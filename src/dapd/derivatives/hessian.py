@@ -11,11 +11,11 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.functions.terms import Part, Terms
-from dapd.newton.costs import DENSE_RATE, SPARSE_RATE
 from dapd.newton.curvature import Curvature
 from dapd.newton.matrices import Matrix, NotExplicit, TooExpensive
 from dapd.operators.base import Operator
 from dapd.problem.problem import Problem
+from dapd.rates import FACTORISATION
 
 SKETCHES = 16  # products from which the sizes of a map without entries are estimated
 
@@ -152,6 +152,6 @@ def _sizes(part: Terms, weights: Array | None, size: int) -> Array:
 def _seconds_of_gram(A: Any) -> float:
     """The forecast for AᵀA."""
     if not sp.issparse(A):
-        return float(A.shape[0] * A.shape[1] ** 2) / DENSE_RATE
+        return float(A.shape[0] * A.shape[1] ** 2) / FACTORISATION.dense
     lengths = np.diff(sp.csr_array(A).indptr).astype(np.float64)
-    return float(lengths @ lengths) / SPARSE_RATE
+    return float(lengths @ lengths) / FACTORISATION.sparse

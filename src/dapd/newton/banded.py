@@ -12,9 +12,7 @@ from dapd.arrays import Array
 from dapd.newton.matrices import Split
 from dapd.newton.systems import Base, Singular
 from dapd.newton.weights import Groups
-
-PER_ROW, PER_PLACE, PER_PAIR = 4e-8, 4e-9, 5e-9  # seconds per row, per place in the band, per product of two entries
-RATE = 1e10  # operations per second of a wide band
+from dapd.rates import BAND
 
 
 class BandedSystem(Base):
@@ -66,8 +64,8 @@ def banded_seconds(matrix: Any) -> tuple[float, float]:
     by_column.sort_indices()
     lengths, width = np.diff(by_column.indptr).astype(np.float64), _width(by_column)
     count = matrix.shape[0]
-    once = PER_ROW + PER_PLACE * (width + 1) + float(width) ** 2 / RATE
-    return once * count + PER_PAIR * float(lengths @ lengths) / 2, float(count) * (width + 1)
+    once = BAND.row + BAND.place * (width + 1) + float(width) ** 2 / BAND.wide
+    return once * count + BAND.pair * float(lengths @ lengths) / 2, float(count) * (width + 1)
 
 
 def _width(by_column: Any) -> int:

@@ -16,20 +16,16 @@ from dapd.newton.symbolic import cost
 from dapd.newton.systems import DualSystem, NormalSystem, SparseSystem
 from dapd.newton.weights import Groups
 from dapd.problem.problem import Problem
+from dapd.rates import FACTORISATION, NEWTON
 
-DENSE_RATE, SPARSE_RATE = 1e10, 1e9  # operations per second of a dense and of a sparse factorisation
-SPARSE_TIMES = 30.0  # what a multiplication of a product of sparse matrices counts, against one of dense matrices
-ENTRY = 2e-8  # seconds per entry of a sparse factor
 MEMORY = 2e8  # entries of a dense matrix
-STEP, STEP_ROW = 6e-4, 5e-8  # seconds of a step beside its factorisation: at least, and per row or column
-STEP_ENTRY, DENSE_STEP_ENTRY = 1.6e-8, 2e-9  # and per entry of a sparse and of a dense matrix
 NEARBY = 0.1  # of all columns: rows that reach less far, on average, fill in little; and of all rows: a narrow band
 GROWTH = 4  # times as many entries, at most, if the rows of groups get a common pattern
 
 
 def overhead(sparse: float, dense: float, unknowns: float) -> float:
     """Seconds that a step takes beside its factorisation, with so many entries in matrices of both kinds."""
-    return STEP + STEP_ENTRY * sparse + DENSE_STEP_ENTRY * dense + STEP_ROW * unknowns
+    return NEWTON.step + NEWTON.sparse_entry * sparse + NEWTON.dense_entry * dense + NEWTON.unknown * unknowns
 
 
 def dense_multiplications(problem: Problem) -> float:
@@ -46,7 +42,7 @@ def dense_seconds(problem: Problem, *, scattered: bool) -> float:
     sparse = problem.M.work if scattered else 0.0
     dense = problem.M.work + problem.f.work - sparse
     beside = overhead(sparse, dense, problem.rows + problem.columns)
-    return beside + dense_multiplications(problem) / DENSE_RATE
+    return beside + dense_multiplications(problem) / FACTORISATION.dense
 
 
 def banded_step_seconds(problem: Problem) -> float:
@@ -82,7 +78,7 @@ def filled_seconds(M: Any) -> float:
     if float(np.mean(reach)) < NEARBY * M.shape[1]:
         return 0.0
     coupled = min(lengths.size, int(np.count_nonzero(np.bincount(indices) > 1)))
-    return float(coupled) ** 3 / 3 / DENSE_RATE
+    return float(coupled) ** 3 / 3 / FACTORISATION.dense
 
 
 Kind = type[NormalSystem] | type[DualSystem] | type[SparseSystem] | type[BandedSystem]
@@ -111,7 +107,7 @@ def choose_system(P: Any, rows: Split, groups: Groups, seconds: float) -> Choice
         dense[NormalSystem] = n**3 / 3 + gram
     if P.ndim == 1 and k * k <= MEMORY:
         dense[DualSystem] = k**3 / 3 + outer
-    found = [Choice(kind, beside + count / DENSE_RATE, count) for kind, count in dense.items()]
+    found = [Choice(kind, beside + count / FACTORISATION.dense, count) for kind, count in dense.items()]
     if P.ndim == 1 and sp.issparse(rows.matrix) and not groups.rows.size:
         once, places = banded_seconds(rows.matrix)
         if places <= MEMORY:
@@ -133,10 +129,10 @@ def _sparse_cost(P: Any, matrix: Any, groups: Groups, within: float) -> float:
         if float(sizes @ np.bincount(groups.owner, lengths)) > GROWTH * (matrix.nnz + 1):
             return np.inf
         matrix = joined_with_groups(matrix, groups)
-    if (matrix.nnz + (P.nnz if sp.issparse(P) else P.size)) * ENTRY > within:
+    if (matrix.nnz + (P.nnz if sp.issparse(P) else P.size)) * FACTORISATION.entry > within:
         return np.inf
-    found = cost(Pattern(P, matrix).matrix, within * SPARSE_RATE, fill_limit=within / ENTRY)
-    return found.flops / SPARSE_RATE + found.fill * ENTRY if found.complete else np.inf
+    found = cost(Pattern(P, matrix).matrix, within * FACTORISATION.sparse, fill_limit=within / FACTORISATION.entry)
+    return found.flops / FACTORISATION.sparse + found.fill * FACTORISATION.entry if found.complete else np.inf
 
 
 def _products(matrix: Any) -> tuple[float, float]:
@@ -145,5 +141,5 @@ def _products(matrix: Any) -> tuple[float, float]:
     if not sp.issparse(matrix):
         return float(n) * n * k, float(k) * k * n
     by_row, by_column = np.diff(matrix.indptr).astype(float), np.bincount(matrix.indices, minlength=n).astype(float)
-    gram = min(SPARSE_TIMES * float(by_row @ by_row), float(n) * n * k)
-    return gram, SPARSE_TIMES * float(by_column @ by_column)
+    gram = min(FACTORISATION.sparse_product * float(by_row @ by_row), float(n) * n * k)
+    return gram, FACTORISATION.sparse_product * float(by_column @ by_column)

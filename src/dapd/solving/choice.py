@@ -14,6 +14,7 @@ from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
 from dapd.clock import perf_counter, seconds_left
 from dapd.newton.costs import filled_seconds
+from dapd.rates import FACTORISATION
 from dapd.ways.base import OVERRUN, SOON, Candidate, Piece, entries_are_scattered
 from dapd.ways.causes import Cause
 from dapd.ways.clarabel.candidate import TRIVIAL, Clarabel
@@ -23,7 +24,6 @@ from dapd.ways.newton import SecondOrder
 from dapd.ways.search import Info, Search
 
 TRIAL = 0.1  # seconds that estimates may take; if they would take longer and fill-in is likely, first-order steps begin
-EXAMINE = 1.2e-6  # seconds per entry of a sparse M, row and column that an estimate of its factorisations takes
 FORESIGHT = 5.0  # seconds of Clarabel that are estimated closely: to count the entries of a factor takes time too
 NO_BETTER = 60  # points that may be no better than the best, beside as many as it took to get there
 
@@ -40,7 +40,9 @@ class Several:
         self.active: list[Candidate] = []
         self.waiting: dict[str, Callable[[], Candidate]] = {FirstOrder.name: lambda: self.first_order}
         M = search.problem.M
-        self.examining = EXAMINE * (M.work + sum(M.shape)) if entries_are_scattered(M) else 0.0  # seconds
+        self.examining = (
+            FACTORISATION.examining * (M.work + sum(M.shape)) if entries_are_scattered(M) else 0.0
+        )  # seconds
         self.on_trial = False  # whether first-order steps began because it would take long to examine the others
         if engine == "auto" and self.examining < seconds_left(search.deadline):
             self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.1, self._limit() / 10))

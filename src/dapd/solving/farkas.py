@@ -14,9 +14,9 @@ from dapd.newton.matrices import NotExplicit, TooExpensive, explicit
 from dapd.newton.prox_rows import ProxRows
 from dapd.problem.problem import Problem
 from dapd.problem.usual import usual
+from dapd.rates import LINEAR_PROGRAM
 
 MOST_ENTRIES, PROBED_ENTRIES = 1 << 22, 1 << 19  # of a matrix, and of one that is found by products
-PER_ENTRY, PER_UNKNOWN = 1e-6, 1e-5  # seconds per entry, and per row and column, that the program takes at least
 PRODUCT_SECONDS = 0.1  # seconds that products may take, if they are needed to find the entries of M
 EXACT = 1e-9  # violation of a row in its usual terms up to which it counts as satisfied
 
@@ -38,7 +38,7 @@ def seconds(problem: Problem) -> float:
         count, most = problem.rows * problem.columns, PROBED_ENTRIES
     if count > most:
         return math.inf
-    return PER_ENTRY * count + PER_UNKNOWN * (problem.rows + problem.columns)
+    return LINEAR_PROGRAM.entry * count + LINEAR_PROGRAM.unknown * (problem.rows + problem.columns)
 
 
 def least_violation(problem: Problem, limit: float) -> Least | None:

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from dapd.arrays import EPSILON, Array
-from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
+from dapd.rates import FACTORISATION
+from dapd.spectrum.deadline import check_deadline
 from dapd.spectrum.factored import Inverse, Least, inverse_process, unproven
 
 ALPHA = 1e-10  # diagonal of the augmented matrix, relative to s_max; singular values σ below it appear as σ²/α
@@ -69,7 +70,7 @@ class Band:
 
 def band_cost(size: int, width: int) -> float:
     """Roughly how many seconds it takes to factorise a banded matrix."""
-    return size * (width + 10) ** 2 / DENSE_FLOPS
+    return size * (width + 10) ** 2 / FACTORISATION.dense
 
 
 def least_square_unsquared(wide: Any, s_max: float, deadline: float) -> Least | None:

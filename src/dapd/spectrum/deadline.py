@@ -8,8 +8,6 @@ from dapd.clock import seconds_left
 from dapd.operators.base import Operator
 from dapd.operators.columns import ColumnBlocks
 
-DENSE_FLOPS = 1e10  # multiplications per second of dense linear algebra, a low estimate
-
 
 def check_deadline(deadline: float, cost: float = 0.0) -> None:
     """Raise TimeUp if work of `cost` seconds cannot end before `deadline`, a value of time.perf_counter()."""

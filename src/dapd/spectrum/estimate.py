@@ -13,8 +13,9 @@ from dapd.arguments import named, partition, warn
 from dapd.blas import MANY, single_blas
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
+from dapd.rates import FACTORISATION
 from dapd.spectrum.blocks import block_norm
-from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
+from dapd.spectrum.deadline import check_deadline
 from dapd.spectrum.exact import exact
 from dapd.spectrum.factored import Full, least_eigenvalue
 from dapd.spectrum.iterative import PRODUCTS, iterative
@@ -179,6 +180,6 @@ def _dense(operator: Operator, name: str, *, positive: bool, deadline: float) ->
     if found.resolved:
         return found
     wide = operator if operator.shape[0] <= operator.shape[1] else operator.transposed()
-    check_deadline(deadline, wide.shape[0] * wide.work / DENSE_FLOPS)
+    check_deadline(deadline, wide.shape[0] * wide.work / FACTORISATION.dense)
     least = least_eigenvalue(Full(wide.outer(), found.s_max**2), positive=positive, deadline=deadline)
     return with_least(found, least, "dense Cholesky factor of MMᵀ")

@@ -11,7 +11,8 @@ import scipy.linalg
 from dapd.arrays import EPSILON, Array
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense
-from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline, timed
+from dapd.rates import FACTORISATION
+from dapd.spectrum.deadline import check_deadline, timed
 from dapd.spectrum.lanczos import NOT_NUMBERS
 from dapd.spectrum.record import TOO_SMALL, Estimate, Spectrum, zero_spectrum
 
@@ -39,7 +40,7 @@ def exact(
     """s_max and s_min up to rounding; a value that may be zero up to rounding counts as zero."""
     rows, columns = operator.shape
     size, length = sorted(operator.shape)
-    check_deadline(deadline, size**2 * (length + 2 * size) / DENSE_FLOPS)
+    check_deadline(deadline, size**2 * (length + 2 * size) / FACTORISATION.dense)
     probes = operator.probes
     written = Dense(timed(operator, deadline).dense()) if probes else operator
     wide = written if rows <= columns else written.transposed()
@@ -54,7 +55,7 @@ def exact(
     found = _from_gram(gram, zero_level(operator.shape, operator.dtype))
     # if squaring loses s_min, compute the singular values without it
     if found.values[0] <= 32 * found.zero and rows * columns <= svd_entries:
-        check_deadline(deadline, 8 * size**2 * (length + size) / DENSE_FLOPS)
+        check_deadline(deadline, 8 * size**2 * (length + size) / FACTORISATION.dense)
         found = _from_svd(wide.dense(), operator.dtype)
     first = int(np.flatnonzero(found.values > found.zero)[0])
     how = {

@@ -13,7 +13,8 @@ import numpy as np
 import scipy.linalg
 
 from dapd.arrays import EPSILON, Array
-from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
+from dapd.rates import FACTORISATION
+from dapd.spectrum.deadline import check_deadline
 from dapd.spectrum.iterative import MARGIN
 from dapd.spectrum.lanczos import random_start
 
@@ -51,7 +52,7 @@ class Full:
         self.matrix = matrix
         self.size = len(matrix)
         self.noise = 4 * self.size * EPSILON * norm
-        self.cost = self.size**3 / DENSE_FLOPS
+        self.cost = self.size**3 / FACTORISATION.dense
 
     def factor(self, shift: float) -> Inverse | None:
         """Return v ↦ (A + shift·I)⁻¹v by dense Cholesky; None if that matrix is not positive definite."""

@@ -13,8 +13,9 @@ from scipy.sparse.csgraph import connected_components
 
 from dapd.arrays import EPSILON, Array
 from dapd.blas import MANY, single_blas
+from dapd.rates import FACTORISATION
 from dapd.spectrum.band import Band
-from dapd.spectrum.deadline import DENSE_FLOPS, check_deadline
+from dapd.spectrum.deadline import check_deadline
 from dapd.spectrum.factored import Factorable, Full, least_eigenvalue
 from dapd.spectrum.iterative import MARGIN, MARGIN_ABOVE, PRODUCTS, UNRESOLVED
 from dapd.spectrum.lanczos import LanczosSearch, extremes, random_start
@@ -89,7 +90,7 @@ def _extremes(H: Any, name: str, deadline: float) -> tuple[float, float]:
         if count > 1 and size <= PIECE * count:  # small pieces that know nothing of each other
             return _by_pieces(H, count, owner, name, deadline)
     if size <= (SMALL if sp.issparse(H) else DENSE):
-        check_deadline(deadline, 2 * size**3 / DENSE_FLOPS)
+        check_deadline(deadline, 2 * size**3 / FACTORISATION.dense)
         return _of_dense((H.toarray() if sp.issparse(H) else H).astype(np.float64))
     gram = Gram.of(sp.csr_array(H).astype(np.float64)) if sp.issparse(H) else None
     if gram is not None and gram.nearly_diagonal:

@@ -14,10 +14,10 @@ from dapd.core import load
 from dapd.engines import is_on_mesh
 from dapd.engines.protocol import Engine
 from dapd.kinds.lowered import has_valid_lowering
-from dapd.newton.costs import DENSE_RATE
 from dapd.presolve import CLEANING, CONDITIONING, SCALING, ExchangedRoles, Presolve, SortedColumns
 from dapd.presolve.chain import Apply
 from dapd.problem.problem import Problem
+from dapd.rates import FACTORISATION, FIRST_ORDER
 from dapd.spectrum.estimate import Spectrum, estimate_norm
 from dapd.ways.base import SOON, Candidate, Moved, Piece, entries_are_scattered
 from dapd.ways.judge import Judge, judge_of, on_the_device
@@ -26,10 +26,6 @@ from dapd.ways.search import Search
 
 DIGITS = 6.0  # times Π: the iterations to a usual accuracy
 EPOCHS, EQUATIONS = 5_000, 2_000  # iterations that a problem usually takes, and one with equations only
-PER_ITERATION, PER_VECTOR_ENTRY = 8e-6, 1e-9  # seconds per iteration, looks included, and per entry of x and y in it
-DENSE_PRODUCT, SPARSE_PRODUCT = 1e-10, 5e-10  # seconds per multiplication with M or a matrix of f
-IN_PYTHON = 10  # times as slow
-BEGIN = 3e-3  # seconds to be set up and judged
 VARIED = 1.5  # times the usual iterations: what restarts may take, whose number varies
 TRANSFORMS = CLEANING + CONDITIONING
 
@@ -47,21 +43,23 @@ class FirstOrder(Candidate):
         native = engine != "python" and load() is not None and problem.terms is not None
         native = native and has_valid_lowering(problem.phi, "prox")
         products = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
-        per_product = SPARSE_PRODUCT if entries_are_scattered(problem.M) else DENSE_PRODUCT
-        once = PER_ITERATION + per_product * products + PER_VECTOR_ENTRY * (problem.rows + problem.columns)
-        self.per_iteration = once * (1 if native else IN_PYTHON)  # seconds per iteration
+        per_product = FIRST_ORDER.sparse_product if entries_are_scattered(problem.M) else FIRST_ORDER.dense_product
+        once = (
+            FIRST_ORDER.iteration + per_product * products + FIRST_ORDER.vector_entry * (problem.rows + problem.columns)
+        )
+        self.per_iteration = once * (1 if native else FIRST_ORDER.in_python)  # seconds per iteration
         iterations: float = EQUATIONS if problem.phi.is_linear else EPOCHS
-        self.seconds = BEGIN + iterations * self.per_iteration
+        self.seconds = FIRST_ORDER.set_up + iterations * self.per_iteration
         self.why = f"an iteration takes about {1e3 * self.per_iteration:.2g} ms"
         self.certain = False  # whether a theorem says how many
         f = problem.f
         if problem.phi.is_linear and isinstance(problem.M.stored_matrix, np.ndarray) and f.mu > 0 and f.L is not None:
             # rows are made orthonormal, and then the theorem of x-DAPD says how many iterations there will be
             iterations = DIGITS * theory.x_dapd(L=f.L, mu=f.mu, s_max=1.0, s_min=1.0).Pi
-            changed = 4.0 * min(problem.M.shape) ** 2 * max(problem.M.shape) / DENSE_RATE
-            if BEGIN + iterations * self.per_iteration + changed < self.seconds:
+            changed = 4.0 * min(problem.M.shape) ** 2 * max(problem.M.shape) / FACTORISATION.dense
+            if FIRST_ORDER.set_up + iterations * self.per_iteration + changed < self.seconds:
                 self.certain = True
-                self.seconds = BEGIN + iterations * self.per_iteration + changed
+                self.seconds = FIRST_ORDER.set_up + iterations * self.per_iteration + changed
                 self.why = f"with orthonormal rows the theorem asks for about {iterations:,.0f} iterations"
 
     @property

@@ -10,27 +10,24 @@ from dapd.blas import MANY
 from dapd.clock import perf_counter, seconds_left
 from dapd.core import MISSING, load
 from dapd.engines.protocol import Engine
-from dapd.newton.costs import ENTRY, banded_step_seconds, dense_multiplications, dense_seconds, overhead
+from dapd.newton.costs import banded_step_seconds, dense_multiplications, dense_seconds, overhead
 from dapd.newton.matrices import TooExpensive
 from dapd.newton.newton import PROBING, Newton
 from dapd.newton.parts import Unsuitable
 from dapd.newton.systems import Singular
+from dapd.rates import FACTORISATION, NEWTON
 from dapd.ways.base import AT_ONCE, OVERRUN, SOON, Candidate, Moved, Piece, entries_are_scattered
 from dapd.ways.search import Search
 
 FACTORISATIONS, FEW = 40, 10  # that it usually takes, and near a solution
 ON_PATH = 20  # and if rows couple neighbours
 AGAIN, ONCE = 3, 1.2  # and from the solution of nearly the same problem, and of a quadratic one under equations only
-SET_UP = 2e-3  # seconds to set them up at least,
-SET_UP_ENTRY = 3e-8  # per entry,
-SET_UP_ROW = 1e-6  # and per row or column
 AT_LEAST = 0.5  # of what a factorisation is predicted to take: what it counts in the first 0.3 s
 NEAR = 1e-6  # relative error from which a point is near
 BRIEFLY = 4  # times the prediction: what steps may take that start anew from a better point
 SLOWEST = 3.0  # times: how much slower than predictions they may prove this machine to be
 LITTLE = 0.2  # of the time spent, if it was long: what a better answer than asked for may take
 RETRY = 8  # times the seconds that a factorisation may take, after it turned out too expensive
-ANALYSIS = 1e-7  # seconds per entry of a sparse factor that it takes to count them
 COMPARED = 0.5  # seconds of the others from which it pays off to find out what a factorisation costs
 UNCERTAIN = 2.5  # times the usual number of factorisations: what they may take, since it varies
 IN_NUMPY = "second-order steps run in NumPy, SciPy and qdldl"
@@ -62,7 +59,7 @@ class SecondOrder(Candidate):
         """Hope that a factor has no more entries than the matrices: only a set-up tells what it costs."""
         problem = self.search.problem
         entries = problem.M.work + problem.f.work
-        hoped = 0.0 if first else overhead(0.0, entries, problem.rows + problem.columns) + ENTRY * entries
+        hoped = 0.0 if first else overhead(0.0, entries, problem.rows + problem.columns) + FACTORISATION.entry * entries
         self.guess = min(self.guess, hoped)
 
     def _cost(self) -> str:
@@ -122,7 +119,9 @@ class SecondOrder(Candidate):
         before = 0.0
         if self.newton is None:
             entries = problem.M.work + problem.f.work
-            before = SET_UP + SET_UP_ENTRY * entries + SET_UP_ROW * (problem.rows + problem.columns)
+            before = (
+                NEWTON.set_up + NEWTON.set_up_entry * entries + NEWTON.set_up_unknown * (problem.rows + problem.columns)
+            )
         if problem.phi.is_linear and problem.f.is_quadratic:
             return before + ONCE * once
         best = self.search.best
@@ -153,7 +152,7 @@ class SecondOrder(Candidate):
         """Seconds that a set-up takes at most."""
         problem = self.search.problem
         whole = (problem.rows + problem.columns) ** 2 / 2
-        return ANALYSIS * min(whole, self.limit / ENTRY)
+        return FACTORISATION.counting * min(whole, self.limit / FACTORISATION.entry)
 
     def compare(self, steady: float, best: float) -> None:
         """Find out what a factorisation costs if the others take long, and doubt a number of them that varies."""
@@ -175,7 +174,7 @@ class SecondOrder(Candidate):
         while not self.is_set_up:
             left = seconds_left(search.deadline)
             hurried = self._analysis() > left
-            self.set_up(within=left * ENTRY / ANALYSIS if hurried else math.inf)
+            self.set_up(within=left * FACTORISATION.entry / FACTORISATION.counting if hurried else math.inf)
             yield Piece()
             if hurried and not self.is_set_up:
                 return

@@ -18,6 +18,7 @@ from dapd.engines.jax.batch.problem_tree import Certified, computed_there, in_do
 from dapd.engines.protocol import Engine
 from dapd.presolve import Presolve
 from dapd.problem.problem import Problem
+from dapd.rates import COMPILATION
 from dapd.solving.batch.alone import one_by_one
 from dapd.solving.batch.condensed import condensed
 from dapd.solving.batch.family import Family, family_of_list
@@ -35,7 +36,6 @@ ROUNDS = 3  # lock steps, each with stricter tolerances for the problems whose o
 STRICTER = 0.1  # factor by which these tolerances are lowered
 LONGEST_LOCK_STEP = 20_000  # iterations of all lock steps, after which `solve` takes over what is left
 GOOD_START = 1e-3  # relative error below which a point is a better start than zero
-COMPILING = 4.0  # seconds that it usually takes to compile what a new kind of batch needs
 COMPILED: set[Any] = set()  # kinds of batches that have run in lock step
 TOGETHER = "Chose restarted DAPD, in lock step with the other problems of the batch."
 HURRIED = "The time limit is too short to compile a lock step, so the batch was solved one by one."
@@ -60,7 +60,7 @@ def solve_on_device(batch: Family | list[Problem], settings: Settings, began: fl
     problem_of = batch.problem if isinstance(batch, Family) else batch.__getitem__
     count, first = len(batch), problem_of(0)
     kind = _kind(family, first, count)
-    hurried = kind not in COMPILED and seconds_left(deadline) < COMPILING
+    hurried = kind not in COMPILED and seconds_left(deadline) < COMPILATION.batch
     plan = None if hurried else _plan(family, problem_of, count, deadline)
     setup_time = perf_counter() - began
     if plan is None or not any(settings.tolerances) or _most(settings) < LOOK:

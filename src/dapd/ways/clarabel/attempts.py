@@ -13,6 +13,7 @@ from dapd.arrays import Array
 from dapd.clock import cancellation, is_over, perf_counter, seconds_left
 from dapd.newton.symbolic import cost
 from dapd.problem.problem import Problem
+from dapd.rates import CLARABEL
 from dapd.ways.clarabel.conic import Conic, conic, entries_of
 
 DirectStatus = Literal["optimal", "infeasible", "unbounded", "time_limit", "iteration_limit", "stalled"]
@@ -31,11 +32,8 @@ FURTHER = 1  # iterations of the first attempt from there on, since another atte
 FINEST = 1e-15  # below this, rounding decides
 RAY = 1e-12  # what Clarabel takes for a ray; its own 1e-8 calls feasible problems infeasible
 
-# Seconds, by measurement: per call; per iteration and unknown, entry of L, flop of a factorisation
-CALL, PER_UNKNOWN, PER_ENTRY, PER_FLOP = 5e-4, 1.5e-7, 6e-8, 6e-10
-PER_SQUARE, DENSE_ROW = 3.5e-9, 15.0  # to order rows with k < DENSE_ROW·√n entries: seconds per k², once
-PANELS = 200  # flops per entry of L from which Clarabel's other factorisation, by dense panels, pays;
-PER_FLOP_IN_PANELS = 2e-10  # seconds per flop of it
+DENSE_ROW = 15.0  # entries of a row, as a part of √n, from which Clarabel does not order it with the others
+PANELS = 200  # flops per entry of L from which Clarabel's other factorisation, by dense panels, is faster
 ITERATIONS, MOST_ITERATIONS = 20, 100  # usually, and at most in one attempt
 MOST_ENTRIES = 1 << 26  # data beyond this are not even converted
 
@@ -70,8 +68,8 @@ def is_installed() -> bool:
 
 def least_seconds(problem: Problem, entries: int) -> float:
     """Seconds that `solve` takes at least, if the factor has no more entries than the matrices."""
-    once = PER_UNKNOWN * (problem.columns + 2 * problem.rows) + PER_ENTRY * entries
-    return CALL + _usual_iterations(problem) * once
+    once = CLARABEL.unknown * (problem.columns + 2 * problem.rows) + CLARABEL.entry * entries
+    return CLARABEL.call + _usual_iterations(problem) * once
 
 
 def _usual_iterations(problem: Problem) -> int:
@@ -96,24 +94,24 @@ def predict(problem: Problem, limit: float = math.inf, *, form: Conic | None = N
     if count is None:
         return None
     iterations = _usual_iterations(problem)
-    if count > MOST_ENTRIES or count * PER_ENTRY * iterations > limit:
+    if count > MOST_ENTRIES or count * CLARABEL.entry * iterations > limit:
         return Forecast(math.inf, False)
     form = form or conic(problem)
     if form is None:
         return None
     kkt = form.kkt()
-    found = cost(kkt, limit / (iterations * PER_FLOP_IN_PANELS), fill_limit=limit / (iterations * PER_ENTRY))
+    found = cost(kkt, limit / (iterations * CLARABEL.flop_in_panels), fill_limit=limit / (iterations * CLARABEL.entry))
     by_columns = found.flops < PANELS * found.fill
-    per_flop = PER_FLOP if by_columns else PER_FLOP_IN_PANELS
-    once = PER_UNKNOWN * kkt.shape[0] + PER_ENTRY * found.fill + per_flop * found.flops
-    return Forecast(CALL + _ordering(kkt) + iterations * once if found.complete else math.inf, by_columns)
+    per_flop = CLARABEL.flop if by_columns else CLARABEL.flop_in_panels
+    once = CLARABEL.unknown * kkt.shape[0] + CLARABEL.entry * found.fill + per_flop * found.flops
+    return Forecast(CLARABEL.call + _ordering(kkt) + iterations * once if found.complete else math.inf, by_columns)
 
 
 def _ordering(kkt: Any) -> float:
     """Seconds that Clarabel takes to order the unknowns; it sets rows with very many entries apart."""
     size = kkt.shape[0]
     degrees = np.diff(kkt.indptr) + np.bincount(kkt.indices, minlength=size).astype(np.float64)
-    return PER_SQUARE * float(np.sum(degrees[degrees < DENSE_ROW * math.sqrt(size)] ** 2))
+    return CLARABEL.ordering * float(np.sum(degrees[degrees < DENSE_ROW * math.sqrt(size)] ** 2))
 
 
 def attempts(

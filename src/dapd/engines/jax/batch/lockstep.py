@@ -37,6 +37,7 @@ from dapd.methods.guesses import (
 )
 from dapd.methods.x_dapd import XDAPD
 from dapd.methods.y_dapd import YDAPD
+from dapd.rates import COMPILATION
 
 LOOK = 25  # iterations between two convergence checks
 PLENTY = 2.5  # reduction of the error, as a logarithm, from which a guess is raised by a level
@@ -46,7 +47,6 @@ MU_LEVELS, S_LEVELS = 54, 100  # levels, down to 1e-8 of L and 3e-8 of s_max
 LEFT = 4  # the batch is made smaller if one problem in so many is left
 SMALLEST = 64  # problems in a batch that is not made smaller
 PULSE = 0.3  # seconds between two decisions of the host
-SHRINKING = 1.5  # seconds that it usually takes to compile the programs of a smaller batch
 SHRUNK: set[Any] = set()  # batches whose programs for fewer problems were compiled
 
 
@@ -154,7 +154,7 @@ class Lockstep:
             size = max(SMALLEST, -(-len(own) // LEFT))
             smaller = self.method.name, Axes(axes), start[0].shape, start[1].shape, len(own), size
             shrinks = LEFT * active <= len(own) and len(own) > SMALLEST
-            shrinks = shrinks and (smaller in SHRUNK or seconds_left(deadline) > SHRINKING)
+            shrinks = shrinks and (smaller in SHRUNK or seconds_left(deadline) > COMPILATION.smaller_batch)
             if over or shrinks:
                 here = Found(walk.x, walk.y, walk.error, walk.iterations)
                 found = here if found is None else _merged(found, own, here)
