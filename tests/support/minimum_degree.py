@@ -1,41 +1,16 @@
 """The counts of an approximate minimum degree ordering (Amestoy, Davis and Duff 1996) in plain Python.
 
-The same algorithm as in src/core/symbolic.hpp, for an installation without the core, and to test the core against. The
-quotient graph: an eliminated column is an element, with the variables that it couples; a variable has a list of
-elements and one of variables. Variables with equal lists are merged into one, whose weight is their number.
+The same algorithm as in src/core/symbolic.hpp, to test the core against. In the quotient graph, an eliminated column is
+an element, with the variables that it couples; a variable has a list of elements and one of variables. Variables with
+equal lists are merged into one, whose weight is their number.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from dapd.arrays import Array
-
-
-def envelope(indptr: Array, indices: Array) -> tuple[float, float]:
-    """Upper bounds on entries and flops, from the band in which the reverse Cuthill–McKee ordering keeps L."""
-    n = len(indptr) - 1
-    pattern = sp.csr_array((np.ones(len(indices), np.int8), indices, indptr), shape=(n, n))
-    pattern = (pattern + pattern.T).tocsr()
-    dense = np.diff(pattern.indptr) > _most_entries(n)
-    rest = pattern[~dense][:, ~dense]
-    order = reverse_cuthill_mckee(rest, symmetric_mode=True) if rest.shape[0] else np.zeros(0, np.int32)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    entries, first = rest.tocoo(), np.arange(len(order))
-    np.minimum.at(first, place[entries.row], place[entries.col])
-    widths = np.arange(len(order)) - first + float(dense.sum())
-    last = np.arange(dense.sum(), dtype=np.float64)
-    return float(widths.sum() + last.sum()), float(widths @ widths + last @ last)
-
-
-def _most_entries(size: int) -> float:
-    """A row with more entries counts as dense."""
-    return max(16.0, 4 * math.sqrt(size))
+from dapd.newton.symbolic import most_entries
 
 
 class MinimumDegree:
@@ -49,7 +24,7 @@ class MinimumDegree:
         pairs = np.unique(np.concatenate([row * n + column, column.astype(np.int64) * n + row]))
         row, column = pairs // max(n, 1), pairs % max(n, 1)
         lengths = np.bincount(row, minlength=n)
-        dense = lengths > _most_entries(n)
+        dense = lengths > most_entries(n)
         kept = ~(dense[row] | dense[column])
         lists = np.split(column[kept], np.cumsum(np.bincount(row[kept], minlength=n))[:-1]) if n else []
         self.size, self.dense = n, int(dense.sum())
