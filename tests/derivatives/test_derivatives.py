@@ -90,7 +90,7 @@ def dj_model(kind):
     """The class of `dapd`; parts may be of `dapd` already."""
     from dapd.derivatives.data import record
 
-    return record(kind).model()
+    return record(kind).checked()
 
 
 def check(solution, parameters):

@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 
 import dapd
+import dapd.jax
 from dapd.arrays import namespace
 from dapd.core import variants
 from dapd.engines.native.block_tables import tabulate_blocks
@@ -157,6 +158,52 @@ def test_losses_of_blocks_differ():
     for result in results:
         assert result.converged
         np.testing.assert_allclose(result.x, results[0].x, atol=1e-6)
+
+
+class Unchecked(Function):
+    """The same for parameters that JAX traces."""
+
+    def __init__(self, loss, A, d):
+        self.loss, self.A, self.d = loss, A, d
+
+    def lowered(self):
+        return Terms(self.loss, self.A, self.d, ridge=0.4)
+
+
+@pytest.mark.parametrize("loss", [LogCosh(0.5), Poisson()], ids=["log-cosh", "poisson"])
+def test_jax_differentiates_the_solution(loss):
+    rng = np.random.default_rng(0)
+    A, d, M = rng.standard_normal((8, 5)) / 2, abs(rng.standard_normal(8)), rng.standard_normal((2, 5))
+    weights, h = rng.standard_normal(5), 1e-5
+
+    def constant(b):
+        return dapd.jax.solve(Regression(loss, A, d, 0.4, np.ones(5)), M, b).x @ weights
+
+    def of_data(A, d):
+        return dapd.jax.solve(Unchecked(loss, A, d), M, np.ones(2), dapd.NonNegative()).x @ weights
+
+    with jax.enable_x64(True):
+        given = [(constant, [np.ones(2)]), (of_data, [A, d])]
+        for function, arguments in given:
+            slopes = jax.jit(jax.grad(function, argnums=tuple(range(len(arguments)))))(*arguments)
+            for k, slope in enumerate(slopes):
+                move = rng.standard_normal(slope.shape)
+                ends = [[v + t * move if i == k else v for i, v in enumerate(arguments)] for t in (h, -h)]
+                found = (function(*ends[0]) - function(*ends[1])) / (2 * h)
+                assert np.sum(slope * move) == pytest.approx(float(found), rel=1e-5, abs=1e-8)
+
+
+def test_jax_differentiates_blocks_of_different_losses():
+    rng = np.random.default_rng(0)
+    f = dapd.Separable(
+        [made(rng.standard_normal((4, 3)) / 2, rng.standard_normal(4), None) for made in LOSSES.values()]
+    )
+    M, b, h = rng.standard_normal((2, 9)), np.array([0.3, -0.2]), 1e-5
+    with jax.enable_x64(True):
+        slopes = jax.jacobian(lambda b: dapd.jax.solve(f, M, b).x)(b)
+        for k, e in enumerate(np.eye(2)):
+            found = (dapd.jax.solve(f, M, b + h * e).x - dapd.jax.solve(f, M, b - h * e).x) / (2 * h)
+            np.testing.assert_allclose(slopes[:, k], found, atol=1e-7)
 
 
 # what nobody knows of it, nobody relies on

@@ -7,7 +7,7 @@ from typing import Any
 from dapd.arrays import Array
 from dapd.derivatives.data import Data
 from dapd.derivatives.phi_records import Interval
-from dapd.derivatives.records import times, times_transpose
+from dapd.derivatives.records import products_of
 
 
 def residual(xp: Any, data: Data, x: Array, w: Array, steps: Array) -> tuple[Array, Array]:
@@ -18,8 +18,9 @@ def residual(xp: Any, data: Data, x: Array, w: Array, steps: Array) -> tuple[Arr
     """
     rows = data.b.shape[0]
     y, z = w[:rows], w[rows:]
-    slope = data.f.gradient(xp, x) + times_transpose(data.M, y)
-    dual = y - data.phi.prox(xp, y + steps[:rows] * (times(data.M, x) - data.b), steps[:rows])
+    M = products_of(data.M)
+    slope = data.f.grad(x) + M.adjoint(y)
+    dual = y - data.phi.prox(xp, y + steps[:rows] * (M.forward(x) - data.b), steps[:rows])
     if data.lower is None:
         return slope, dual
     bounds = z - Interval(data.lower, data.upper).prox(xp, z + steps[rows:] * x, steps[rows:])

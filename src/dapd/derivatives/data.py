@@ -24,7 +24,6 @@ from dapd.operators.convert import as_operator
 RECORDS: dict[type, type[ParameterRecord]] = {
     getattr(module, name): getattr(library, name)
     for module, library, names in (
-        (functions, records, ("Quadratic", "LeastSquares", "Logistic", "PseudoHuber", "Separable")),
         (proximal, phi_records, ("Zero", "NonNegative", "Box", "Interval", "L1", "GroupBall")),
         (composed, phi_records, ("Conjugate", "Stack")),
     )
@@ -103,6 +102,9 @@ def matrix(name: str, M: Any) -> Any:
 
 def record(thing: Any) -> Any:
     """A function or φ of `dapd` as a record with constant parameters; a record with its own parts as such."""
+    if isinstance(thing, functions.Function) and not isinstance(thing, FunctionRecord):
+        made = records.Constant.of(thing)
+        return thing if made is None else record(made)
     kind = RECORDS.get(type(thing))
     if kind is None and not isinstance(thing, (FunctionRecord, PhiRecord)):
         return thing
@@ -113,8 +115,6 @@ def record(thing: Any) -> Any:
         else _part(one.name, getattr(thing, one.name, None))
         for one in fields(kind or thing)
     }
-    if isinstance(thing, functions.Separable):
-        values["sizes"] = [block.stop - block.start for block in thing.blocks or []]
     return replace(thing, **values) if kind is None else kind(**values)
 
 

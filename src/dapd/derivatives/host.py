@@ -15,7 +15,7 @@ from dapd.derivatives.data import Data, leaves
 from dapd.derivatives.hessian import Hessian
 from dapd.derivatives.linearised import Conditions, Point
 from dapd.derivatives.options import NotSolved, SolveOptions
-from dapd.derivatives.records import Products, Quadratic, matrix_of
+from dapd.derivatives.records import Products, matrix_of
 from dapd.problem.problem import Problem
 from dapd.solving.batch import solve_batch
 from dapd.solving.result import Result
@@ -32,7 +32,7 @@ def problem_of(data: Data) -> Problem:
     M = matrix_of(data.M) if isinstance(data.M, Products) else matrix_of(data.M).astype(np.float64)
     bounds = None if data.lower is None else (data.lower, data.upper)
     # f stays in its own precision, which says how far from semidefinite an H may be by rounding
-    problem = Problem(data.f.model(), M, data.b.astype(np.float64), data.phi.model(), bounds=bounds)
+    problem = Problem(data.f.checked(), M, data.b.astype(np.float64), data.phi.model(), bounds=bounds)
     if bounds is None or problem.lower is not None:
         return problem
     free = np.full(problem.columns, np.inf)  # a Problem drops such bounds, but their multipliers are expected
@@ -111,11 +111,11 @@ def _conditions(datas: Iterable[Data]) -> Iterator[Conditions]:
 
 
 def _is_family(first: Data, other: Data) -> bool:
-    """Whether both differ at most in b, the c of a Quadratic, and the bounds: the other arrays are the same objects."""
-    f, g = first.f, other.f
-    if isinstance(f, Quadratic) and isinstance(g, Quadratic) and f.c is not None and g.c is not None:
-        f, g = replace(f, c=None), replace(g, c=None)
-    same = [(first.M, other.M), (first.phi, other.phi), (f, g)]
+    """Whether both differ at most in b, the c of f, and the bounds: the other arrays are the same objects."""
+    fs: list[Any] = [first.f, other.f]
+    if all(f.c is not None for f in fs):
+        fs = [replace(f, c=None) for f in fs]
+    same = [(first.M, other.M), (first.phi, other.phi), tuple(fs)]
     return all(type(one) is type(two) for one, two in same) and all(
         one is two for pair in same for (one, _), (two, _) in zip(*map(leaves, pair), strict=True)
     )
@@ -124,7 +124,7 @@ def _is_family(first: Data, other: Data) -> bool:
 def _replaced(problem: Problem, first: Data, data: Data) -> Problem:
     """The problem with the other b, c and bounds of `data`, checked."""
     f, limits = problem.f, None
-    if isinstance(data.f, Quadratic) and data.f.c is not None:
+    if data.f.c is not first.f.c:
         f = f.with_c(data.f.c)
     if data.lower is not first.lower or data.upper is not first.upper:
         free = np.full(problem.columns, np.inf)

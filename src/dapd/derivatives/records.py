@@ -1,15 +1,14 @@
-"""f, M and what φ shares with them, with parameters that are arrays of any library, traced or not.
+"""f and M with parameters that are arrays of any library, traced or not.
 
-Each record has the arguments of the class of the same name in `dapd`. Nothing is checked here: a traced array has no
-numbers to look at. `model` makes the class itself, which does check, once the numbers are known. `gradient` computes
-with the functions of `xp`, jax.numpy or torch, so that library can differentiate it.
+Each record of f has the arguments of the class of the same name in `dapd`, and computes as that does. Nothing is
+checked here: a traced array has no numbers to look at. `checked` makes the class itself, once the numbers are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,7 +18,9 @@ from dapd import functions
 from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.functions import Function
+from dapd.functions.terms import Terms
 from dapd.operators.base import Operator
+from dapd.operators.convert import as_operator
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,14 @@ class Sparse(ParameterRecord):
         entries = sp.coo_array(matrix)
         return cls(entries.data, entries.row.astype(np.int32), entries.col.astype(np.int32), matrix.shape)
 
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        return sums(self.values * x[self.columns], self.rows, self.shape[0])
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy."""
+        return sums(self.values * y[self.rows], self.columns, self.shape[1])
+
     def model(self) -> Any:
         """The matrix in SciPy's form."""
         return sp.csr_array((self.values, (self.rows, self.columns)), shape=self.shape)
@@ -62,23 +71,46 @@ class Products(ParameterRecord):
         """Rows and columns."""
         return self.operator.shape
 
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        return _product(self.operator, x)
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy."""
+        return _product(self.operator.transposed(), y)
+
 
 # by the name of the library: what computes operator.forward(v) in NumPy, for a v of that library
 PRODUCTS: dict[str, Callable[[Operator, Any], Any]] = {}
 
 
-def times(M: Any, x: Array) -> Array:
-    """Mx."""
-    if isinstance(M, Products):
-        return _product(M.operator, x)
-    return sums(M.values * x[M.columns], M.rows, M.shape[0]) if isinstance(M, Sparse) else M @ x
+class Matrix(NamedTuple):
+    """The products of an array."""
+
+    array: Any
+
+    def forward(self, x: Array) -> Array:
+        """Mx."""
+        return self.array @ x
+
+    def adjoint(self, y: Array) -> Array:
+        """Mᵀy."""
+        return y @ self.array
 
 
-def times_transpose(M: Any, y: Array) -> Array:
-    """Mᵀy."""
-    if isinstance(M, Products):
-        return _product(M.operator.transposed(), y)
-    return sums(M.values * y[M.rows], M.columns, M.shape[1]) if isinstance(M, Sparse) else y @ M
+class Symmetric(NamedTuple):
+    """The products of ½(M + Mᵀ)."""
+
+    inner: Any
+
+    def forward(self, x: Array) -> Array:
+        """½(M + Mᵀ)x."""
+        return 0.5 * (self.inner.forward(x) + self.inner.adjoint(x))
+
+
+def products_of(M: Any) -> Any:
+    """What multiplies with M, an array or a record."""
+    return M if M is None or hasattr(M, "forward") else Matrix(M)
 
 
 def _product(operator: Operator, v: Any) -> Any:
@@ -107,113 +139,127 @@ def with_sizes(record: Any, name: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class FunctionRecord(ParameterRecord):
-    """f."""
+class FunctionRecord(ParameterRecord, Function):
+    """f: the function of `dapd` that it inherits from, whose parameters nobody has checked."""
 
-    def gradient(self, xp: Any, x: Array) -> Array:
-        """∇f(x)."""
-        raise NotImplementedError
+    def lowered(self) -> Any:
+        """The terms, with products that any library can differentiate."""
+        terms = super().lowered()
+        return None if terms is None else terms._replace(A=products_of(terms.A), H=_curvature_of(terms.H))
 
-    def model(self) -> Function:
-        """The class of `dapd`."""
-        raise NotImplementedError
+    def checked(self) -> Function:
+        """The same by the class of `dapd`, which checks the numbers, now that they are known."""
+        kind: Any = next(kind for kind in type(self).__mro__ if not issubclass(kind, ParameterRecord))
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return kind(**{k: v if k in self.fixed else _number(v) for k, v in values.items()})  # type: ignore[no-any-return]
+
+    def divided(self, blocks: list[slice] | None) -> Any:
+        """A problem gets the checked function."""
+        return self.checked().divided(blocks)
+
+
+def _curvature_of(H: Any) -> Any:
+    if H is None or isinstance(H, Products) or (not isinstance(H, Sparse) and H.ndim == 1):
+        return H
+    return Symmetric(products_of(H))
+
+
+def _number(value: Any) -> Any:
+    """A parameter as the classes of `dapd` take it."""
+    if isinstance(value, tuple):
+        return [_number(part) for part in value]
+    if isinstance(value, FunctionRecord):
+        return value.checked()
+    return float(value) if np.isscalar(value) or getattr(value, "ndim", 1) == 0 else matrix_of(value)
+
+
+def _hessian_of(H: Any) -> Any:
+    """H, as above."""
+    if isinstance(H, Products):
+        return LinearOperator(H.shape, matvec=H.operator.forward, dtype=np.float64)
+    H = matrix_of(H)
+    return H if H is None or H.ndim == 1 else 0.5 * (H + H.T)
 
 
 @dataclass(frozen=True, eq=False)
-class Quadratic(FunctionRecord):
+class Quadratic(FunctionRecord, functions.Quadratic):
     """½xᵀHx − cᵀx. Of a matrix H the symmetric part ½(H + Hᵀ) is used, so H may move in any direction."""
 
     H: Any
     c: Any = None
 
-    def gradient(self, xp: Any, x: Array) -> Array:
-        """½(H + Hᵀ)x − c."""
-        if self.H is None:
-            curved = 0 * x
-        elif isinstance(self.H, Products):
-            curved = times(self.H, x)
-        elif not isinstance(self.H, Sparse) and self.H.ndim == 1:
-            curved = self.H * x
-        else:
-            curved = 0.5 * (times(self.H, x) + times_transpose(self.H, x))
-        return curved if self.c is None else curved - self.c
-
-    def model(self) -> Function:
+    def checked(self) -> Function:
         """With its eigenvalues."""
-        if isinstance(self.H, Products):
-            return functions.Quadratic(
-                LinearOperator(self.H.shape, matvec=self.H.operator.forward, dtype=np.float64), self.c
-            )
-        H = matrix_of(self.H)
-        return functions.Quadratic(H if H is None or H.ndim == 1 else 0.5 * (H + H.T), self.c)
+        return functions.Quadratic(_hessian_of(self.H), self.c)
 
 
 @dataclass(frozen=True, eq=False)
-class LeastSquares(FunctionRecord):
+class LeastSquares(FunctionRecord, functions.LeastSquares):
     """½‖Ax − d‖² + (ridge/2)‖x‖²."""
 
     A: Any
     d: Any
     ridge: Any = 0.0
 
-    def gradient(self, xp: Any, x: Array) -> Array:
-        """Aᵀ(Ax − d) + ridge·x."""
-        return times_transpose(self.A, times(self.A, x) - self.d) + self.ridge * x
-
-    def model(self) -> Function:
-        """With its singular values."""
-        return functions.LeastSquares(matrix_of(self.A), self.d, float(self.ridge))
-
 
 @dataclass(frozen=True, eq=False)
-class Logistic(FunctionRecord):
+class Logistic(FunctionRecord, functions.Logistic):
     """Σ log(1 + exp(−labelᵢ·aᵢᵀx)) + (ridge/2)‖x‖², labels ±1."""
 
     A: Any
     labels: Any
     ridge: Any = 0.0
 
-    def gradient(self, xp: Any, x: Array) -> Array:
-        """Aᵀ of the slopes, + ridge·x."""
-        margins = self.labels * times(self.A, x)
-        return times_transpose(self.A, -0.5 * self.labels * (1.0 - xp.tanh(0.5 * margins))) + self.ridge * x
-
-    def model(self) -> Function:
-        """With its constants."""
-        return functions.Logistic(matrix_of(self.A), self.labels, float(self.ridge))
-
 
 @dataclass(frozen=True, eq=False)
-class PseudoHuber(FunctionRecord):
+class PseudoHuber(FunctionRecord, functions.PseudoHuber):
     """Σ √(x² + e²) + (e/2)x²."""
 
     e: Any
 
-    def gradient(self, xp: Any, x: Array) -> Array:
-        """x/√(x² + e²) + e·x."""
-        return x / xp.sqrt(x**2 + self.e**2) + self.e * x
-
-    def model(self) -> Function:
-        """With its constants."""
-        return functions.PseudoHuber(float(self.e))
-
 
 @dataclass(frozen=True, eq=False)
-class Separable(FunctionRecord):
+class Separable(FunctionRecord, functions.Separable):
     """Σ f_i(x_i) over consecutive blocks of x, of the given sizes."""
 
     fixed = ("sizes",)
-    functions: Sequence[FunctionRecord]
-    sizes: Sequence[int]
+    functions: Any
+    sizes: Any
 
     def __post_init__(self) -> None:
         with_sizes(self, "functions")
 
-    def gradient(self, xp: Any, x: Array) -> Array:
-        """Those of the blocks, joined."""
-        pieces = zip(self.functions, consecutive(self.sizes), strict=True)
-        return xp.concatenate([f.gradient(xp, x[piece]) for f, piece in pieces])
+    def _known_blocks(self) -> list[slice]:
+        return consecutive(self.sizes)
 
-    def model(self) -> Function:
-        """With the blocks' constants."""
-        return functions.Separable([f.model() for f in self.functions], sizes=list(self.sizes))
+
+@dataclass(frozen=True, eq=False)
+class Constant(FunctionRecord, functions.Composite):
+    """A function of `dapd`, whichever, whose terms were checked before."""
+
+    fixed = ("loss", "mu", "L", "size")
+    loss: Any
+    A: Any
+    d: Any
+    ridge: Any
+    H: Any
+    c: Any
+    mu: Any
+    L: Any
+    size: Any
+
+    @classmethod
+    def of(cls, f: Function) -> FunctionRecord | None:
+        """A constant f; None if its terms are not known."""
+        parts = f.parts(f.size or 0) or []
+        found = [cls(*part.terms, part.mu, part.L, part.size or None) for part in parts]
+        return Separable(found, [part.size for part in parts]) if len(found) > 1 else found[0] if found else None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_terms", Terms(self.loss, self.A, self.d, self.ridge, self.H, self.c))
+
+    def checked(self) -> Function:
+        """With the constants that are known."""
+        A = None if self.A is None else as_operator(matrix_of(self.A), name="A")
+        terms = self._terms._replace(A=A, ridge=float(self.ridge), H=_hessian_of(self.H))
+        return functions.Composite(terms, self.size, self.mu, self.L)

@@ -111,8 +111,10 @@ class Function:
         raise TypeError(f"{given} belongs to a Quadratic f, but this f is {type(self).__name__}")
 
     def differs_in_c(self, other: Function) -> bool:
-        """Whether both are known to be the same but for c."""
-        return False
+        """Whether both are known to be the same but for the c that each has."""
+        terms, others = self.known_terms(), other.known_terms()
+        known = terms is not None and others is not None and terms.differs_in_c(others)
+        return known and self.c is not None and other.c is not None
 
     def _constants(self, mu: Any, L: Any) -> None:
         self.mu, self.L = curvatures(mu, L)

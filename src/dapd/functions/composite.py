@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from dapd.arguments import vector
 from dapd.arrays import Array
 from dapd.functions.base import Function
 from dapd.functions.terms import Terms
@@ -10,12 +13,18 @@ from dapd.functions.terms import Terms
 class Composite(Function):
     """Of terms and constants that were checked before."""
 
-    def __init__(self, terms: Terms, size: int, mu: float, L: float | None) -> None:
-        self._terms, self.size, self.mu, self.L = terms, size, mu, L
+    def __init__(self, terms: Terms, size: int | None, mu: float, L: float | None) -> None:
+        self._terms, self.size, self.mu, self.L, self.c = terms, size, mu, L, terms.c
 
     def lowered(self) -> Terms:
         """The terms."""
         return self._terms
+
+    def replaced(self, *, c: Any = None, H: Any = None) -> Function:
+        """With another c."""
+        if H is not None or self.c is None:
+            return super().replaced(c=c, H=H)
+        return Composite(self._terms._replace(c=vector("c", c, self.size)), self.size, self.mu, self.L)
 
     def split(self, blocks: list[slice]) -> list[Function] | None:
         """The same terms on each block, if none of them is a matrix."""

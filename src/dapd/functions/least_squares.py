@@ -16,12 +16,15 @@ from dapd.spectrum.estimate import singular_range
 class LeastSquares(Function):
     """½‖Ax − d‖² + (ridge/2)‖x‖²; A of any kind that a coupling may have."""
 
+    _is_plain = False  # whether A is the identity
+
     @named
     def __init__(self, A: Any, d: Any, ridge: float = 0.0, *, mu: float | None = None, L: float | None = None) -> None:
         self.A: Operator = as_operator(A, name="A")
         rows, self.size = self.A.shape
         self.d = vector("d", d, rows)
         self.ridge = number("ridge", ridge, least=0.0)
+        self._is_plain = self.A.identity_start == 0 and self.A.shape == (self.size, self.size)
         if L is None or (mu is None and self.ridge == 0.0):
             least, greatest = singular_range(self.A, name="A")
             L = greatest**2 + self.ridge if L is None else L
@@ -30,5 +33,4 @@ class LeastSquares(Function):
 
     def lowered(self) -> Terms:
         """A loss of Ax, and a ridge."""
-        plain = self.A.identity_start == 0 and self.A.shape == (self.size, self.size)
-        return Terms(SQUARE, None if plain else self.A, self.d, ridge=self.ridge)
+        return Terms(SQUARE, None if self._is_plain else self.A, self.d, ridge=self.ridge)

@@ -90,10 +90,6 @@ class Quadratic(Function):
             raise ValueError(f"H is for {size} variables, expected {self.size}")
         return Quadratic(H, self.c if c is None else c)
 
-    def differs_in_c(self, other: Function) -> bool:
-        """Whether H is the same object."""
-        return type(self) is Quadratic and type(other) is Quadratic and self.H is other.H
-
     def _eigenvalues(self) -> tuple[float, float]:
         """Bounds on the eigenvalues of H; raise if one of them is negative by more than rounding."""
         if self.H.ndim == 1:

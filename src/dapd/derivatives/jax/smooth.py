@@ -38,11 +38,11 @@ class Smooth(FunctionRecord):
     mu: float = 0.0
     L: float | None = None
 
-    def gradient(self, xp: Any, x: Array) -> Array:
+    def grad(self, x: Array) -> Array:
         """By JAX."""
         return jax.grad(self.fun)(x, self.theta)
 
-    def model(self) -> functions.Function:
+    def checked(self) -> functions.Function:
         """In float64, whatever the user's configuration is."""
         value, grad = _compiled(self.fun)
 
