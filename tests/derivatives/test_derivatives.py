@@ -90,7 +90,8 @@ def dj_model(kind):
     """The class of `dapd`; parts may be of `dapd` already."""
     from dapd.derivatives.data import record
 
-    return record(kind).checked()
+    made = record(kind)
+    return made.checked() if isinstance(made, dapd.Function) else made.model()
 
 
 def check(solution, parameters):
