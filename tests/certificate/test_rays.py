@@ -107,9 +107,8 @@ def test_directions_near_a_ray_prove_infeasibility(name, kind, noise):
             assert ray.shape == (8,)
             assert is_infeasible_ray(problem, M, ray)
         assert may_be_ray(problem, 7.0 * direction)
-        stacked = problem.stacked
-        along = np.concatenate([direction, np.ones(stacked.rows - 8)])
-        assert proves_infeasible(stacked, np.zeros(12), along).shape == (8,)
+        along = np.concatenate([direction, np.ones(problem.stacked.rows - 8)])  # with multipliers of the bounds
+        assert proves_infeasible(problem, np.zeros(12), along).shape == (8,)
 
 
 def test_corrections_end_at_a_deadline():

@@ -51,8 +51,8 @@ def test_the_certificate_on_the_device_is_that_of_the_host(phi):
 @pytest.mark.parametrize("kind", MAPS)
 def test_the_certificate_is_that_of_the_host_for_every_M(kind, bounds):
     M = MAPS[kind](np.random.default_rng(1))
-    problem = dapd.Problem(FUNCTIONS["diagonal"], M, np.ones(ROWS), dapd.NonNegative(), bounds=bounds).stacked
-    for x, y in points(problem.rows):
+    problem = dapd.Problem(FUNCTIONS["diagonal"], M, np.ones(ROWS), dapd.NonNegative(), bounds=bounds)
+    for x, y in points(problem.stacked.rows):
         there, here = judge_of(problem, "jax").look(x, y), OnHost(problem, None, "solution").look(x, y)
         np.testing.assert_allclose(there.x, here.x, rtol=1e-15)
         np.testing.assert_allclose(there.certificate.numbers, here.certificate.numbers, rtol=1e-11)
@@ -129,7 +129,7 @@ def test_directions_along_which_phi_stays_finite_are_those_of_the_host(phi):
 def test_only_a_direction_of_descent_is_sent_to_the_host(bound):
     M = np.array([[1.0, -1.0, 0.0]])
     problem = dapd.Problem(dapd.Quadratic(np.zeros(3), np.ones(3)), M, [1.0], dapd.NonNegative(), bounds=(0.0, bound))
-    judge, x = judge_of(problem.stacked, "jax"), np.ones(3)
+    judge, x = judge_of(problem, "jax"), np.ones(3)
     assert judge.may_descend(x, np.array([2.0, 2.0, 0.0])) == (bound == np.inf)
     assert not judge.may_descend(x, np.array([-2.0, -2.0, 0.0]))  # upwards, and against a bound
     assert not judge.may_descend(x, np.array([2.0, 0.0, 0.0]))  # breaks the constraint
@@ -140,14 +140,14 @@ def test_only_a_direction_of_descent_is_sent_to_the_host(bound):
 @pytest.mark.parametrize("phi", PHIS)
 def test_directions_worth_a_check_are_those_of_the_host(phi, bounds):
     plain = problem_with(phi)
-    problem = dapd.Problem(plain.f, plain.M, plain.b, plain.phi, bounds=bounds).stacked
+    problem = dapd.Problem(plain.f, plain.M, plain.b, plain.phi, bounds=bounds)
     there, here = judge_of(problem, "jax"), OnHost(problem, None, "solution")
     assert isinstance(there, OnDevice)
     rng = np.random.default_rng(0)
-    kernel = np.linalg.svd(problem.unstacked.M.dense().T)[2][-1]  # of Mᵀ, or as near to it as there is
+    kernel = np.linalg.svd(problem.M.dense().T)[2][-1]  # of Mᵀ, or as near to it as there is
     for direction in (
-        *rng.standard_normal((20, problem.rows)),
-        *np.outer([1.0, -1.0], np.resize(kernel, problem.rows)),
+        *rng.standard_normal((20, problem.stacked.rows)),
+        *np.outer([1.0, -1.0], np.resize(kernel, problem.stacked.rows)),
     ):
         assert there.may_be_ray(direction) == here.may_be_ray(direction)
 

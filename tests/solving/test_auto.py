@@ -446,7 +446,7 @@ def test_each_attempt_of_clarabel_is_looked_at(monkeypatch):
 
 def test_first_order_steps_are_led_by_the_typical_error_and_end_by_the_greatest():
     problem = quadratic_problem(PHIS["nonnegative"])
-    search = Search(problem.stacked, (1e-6, 0.0), 100, np.inf, None)
+    search = Search(problem, (1e-6, 0.0), 100, np.inf, None)
     x = dapd.solve(problem, tol=1e-12).x
     y = dapd.solve(problem, tol=1e-12).y
     assert search.guide(x, y) == search.judge(x, y) == 0.0

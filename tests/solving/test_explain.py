@@ -134,7 +134,7 @@ def test_second_order_steps_are_examined_if_clarabel_is_forecast_to_take_long(se
     monkeypatch.setattr("dapd.ways.newton.COMPARED", 0.03)
     monkeypatch.setattr(direct, "predict", lambda *_, **__: direct.Forecast(seconds, True))
     assert dapd.explain(problem).choice == choice
-    search = Search(problem.stacked, (1e-6, 0.0), 1000, math.inf, None)
+    search = Search(problem, (1e-6, 0.0), 1000, math.inf, None)
     choice = Several(search, "auto", use_direct=True)
     choice.add_all()
     (second,) = (one for one in choice.active if isinstance(one, SecondOrder))

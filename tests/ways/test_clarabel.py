@@ -127,7 +127,7 @@ def test_bounds_are_solved_as_rows():
     )
     assert conic(given) is None
     answer = solved(given.stacked)
-    assert certify(given.stacked, answer.x, answer.y).error < 1e-8
+    assert certify(given, answer.x, answer.y).error < 1e-8
 
 
 def test_no_rows_leave_a_minimum_of_f():

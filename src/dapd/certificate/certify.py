@@ -136,7 +136,7 @@ def certify(
     spectrum: Spectrum | None = None,
     with_distance: bool = True,
 ) -> Certificate:
-    """Measure (x, y); of a dual vector of the stacked problem, the part that belongs to the rows of M.
+    """Measure (x, y); of a dual vector with multipliers of the bounds after y, only y counts.
 
     Each coordinate and each row is judged by itself, relative to the terms that meet in it, before they cancel:
 
@@ -163,7 +163,6 @@ def certify(
     `distance` needs μ > 0, and bounds on the singular values of M (`spectrum`; by default the problem's own, or those
     of an earlier estimate) unless dom φ is bounded. It is inf if it is not wanted.
     """
-    problem = problem.unstacked
     y = y[: problem.rows]
     x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
     grad = np.asarray(ask.gradient(problem.f, x), np.float64)
@@ -193,7 +192,6 @@ def certify(
 
 def distance_at(problem: Problem, x: Array, y: Array, spectrum: Spectrum | None) -> float:
     """The `distance` of the certificate of a point, by itself."""
-    problem = problem.unstacked
     if not can_be_known(problem.stacked, _stacked(problem, spectrum)):
         return math.inf
     x, y = x.astype(np.float64, copy=False), y[: problem.rows].astype(np.float64, copy=False)
@@ -230,7 +228,6 @@ def _gap(problem: Problem, x: Array, rows: RowSums, columns: ColumnSums) -> tupl
 
 def completed(problem: Problem, x: Array, dual: Array) -> tuple[Array, Array]:
     """The multipliers of the rows, and those of the bounds that stationarity asks for; zero if there are no bounds."""
-    problem = problem.unstacked
     y = dual[: problem.rows]
     if problem.lower is None or problem.upper is None:
         return y.copy(), np.zeros(problem.columns, y.dtype)
@@ -243,7 +240,7 @@ def completed(problem: Problem, x: Array, dual: Array) -> tuple[Array, Array]:
 
 def blame(problem: Problem, x: Array, y: Array) -> None:
     """Raise an error that names what gives NaN or infinite numbers at (x, y), if there is such a thing."""
-    x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
+    x, y = x.astype(np.float64, copy=False), y[: problem.rows].astype(np.float64, copy=False)
     where = f"returned NaN or infinite numbers at the {'start' if x.any() or y.any() else 'start, x = 0 and y = 0'}"
     if not np.isfinite(ask.gradient(problem.f, x)).all():
         raise ValueError(
@@ -258,7 +255,6 @@ def blame(problem: Problem, x: Array, y: Array) -> None:
 
 def objective(problem: Problem, x: Array, y: Array, satisfied: bool) -> float:
     """f(x) + φ*(Mx − b); if the residual counts as `satisfied`, at the nearest point at which φ* is finite."""
-    problem = problem.unstacked
     x, y = x.astype(np.float64, copy=False), y[: problem.rows].astype(np.float64, copy=False)
     residual = problem.M.forward(x) - problem.b
     rest = float(problem.phi.conjugate(residual))

@@ -54,10 +54,8 @@ def proves_infeasible(problem: Problem, x: Array, direction: Array, deadline: fl
     For every feasible x within its bounds, −bᵀd − φ∞(d) ≤ −(Mᵀd)ᵀx ≤ Σ_j sup{−(Mᵀd)_j x_j : lower_j ≤ x_j ≤ upper_j}
     (Farkas), so it suffices that the left side is the greater, by more than SLIGHT of all terms, those of x included. A
     coordinate without the bound that its supremum needs must cancel to rounding, and then counts with |x_j| up to
-    OUTWARD times what is usual. For a `stacked` problem, the ray is that of the problem with bounds: its multipliers
-    are −Mᵀd.
+    OUTWARD times what is usual. The multipliers of the bounds are −Mᵀd.
     """
-    problem = problem.unstacked
     if math.isfinite(problem.phi.reach(problem.rows)):  # φ* is finite everywhere
         return None
     x, d = on_host(x).astype(np.float64, copy=False), on_host(direction)[: problem.rows].astype(np.float64)
@@ -86,7 +84,6 @@ def may_be_ray(problem: Problem, direction: Array) -> bool:
     So if −bᵀd − φ∞(d) exceeds the supremum of −(Mᵀd)ᵀx, products for which that would be infinite left out, and if
     these are small.
     """
-    problem = problem.unstacked
     d = problem.phi.project_recession(on_host(direction)[: problem.rows].astype(np.float64))
     gain = -float(problem.b @ d) - float(problem.phi.recession(d))
     if problem.lower is None and not gain > 0:
@@ -109,7 +106,6 @@ def nearly_feasible(problem: Problem, x: Array) -> bool:
 
     Entries of x count as the usual size if they are larger, so a point far out is not feasible for being far out.
     """
-    problem = problem.unstacked
     M, phi, size = problem.M, problem.phi, usual(problem).x(problem)
     x = np.clip(on_host(x).astype(np.float64, copy=False), *problem.bounds)
     Mx, capped = M.forward(x), np.minimum(abs(x), size)
@@ -128,7 +124,6 @@ def falling_ray(problem: Problem, direction: Array, deadline: float = math.inf) 
     What must cancel, the entries of Mv that φ* does not allow and f's curvature along v, cancels to rounding, and the
     slope stays at least half as steep up to OUTWARD times as far out as is usual.
     """
-    problem = problem.unstacked
     f, phi, M = problem.f, problem.phi, problem.M
     if f.mu > 0:
         return None

@@ -29,8 +29,8 @@ def overhead(sparse: float, dense: float, unknowns: float) -> float:
 
 
 def dense_multiplications(problem: Problem) -> float:
-    """Those of a dense factorisation, whose order is the number of columns or of rows beside bounds; inf if large."""
-    n, k = problem.columns, problem.unstacked.rows
+    """Those of a dense factorisation, whose order is the number of columns or of rows; inf if large."""
+    n, k = problem.columns, problem.rows
     by_columns = n**3 / 3 + float(n) * n * k
     is_diagonal = all(part.terms.H is None or part.terms.H.ndim == 1 for part in problem.terms or [])
     by_rows = k**3 / 3 + float(k) * k * n if is_diagonal else np.inf
@@ -39,20 +39,21 @@ def dense_multiplications(problem: Problem) -> float:
 
 def dense_seconds(problem: Problem, *, scattered: bool) -> float:
     """Seconds of a step with a dense factorisation; whether the entries of M are scattered."""
-    sparse = problem.M.work if scattered else 0.0
-    dense = problem.M.work + problem.f.work - sparse
-    beside = overhead(sparse, dense, problem.rows + problem.columns)
+    stacked = problem.stacked
+    sparse = stacked.M.work if scattered else 0.0
+    dense = stacked.M.work + problem.f.work - sparse
+    beside = overhead(sparse, dense, stacked.rows + problem.columns)
     return beside + dense_multiplications(problem) / FACTORISATION.dense
 
 
 def banded_step_seconds(problem: Problem) -> float:
     """Seconds of a step with a banded factorisation of M's rows; inf if it is impossible, or the band not narrow."""
-    M, parts = problem.unstacked.M.sparse(), problem.terms or []
-    if M is None or len(parts) != 1 or not _bends_by_variable(parts[0].terms) or problem.phi.is_linear:
+    M, parts = problem.M.sparse(), problem.terms or []
+    if M is None or len(parts) != 1 or not _bends_by_variable(parts[0].terms) or problem.stacked.phi.is_linear:
         return np.inf
     once, places = banded_seconds(M)
     narrow = places <= min(MEMORY, NEARBY * M.shape[0] ** 2)
-    return overhead(M.nnz, 0.0, problem.rows + problem.columns) + once if narrow else np.inf
+    return overhead(M.nnz, 0.0, problem.stacked.rows + problem.columns) + once if narrow else np.inf
 
 
 def _bends_by_variable(f: Terms) -> bool:

@@ -88,7 +88,6 @@ class Problem:
         limits = None if bounds is None else bounds_of(bounds, self.columns)
         if limits is not None:
             self.lower, self.upper = limits
-        self.unstacked: Problem = self  # if this is the `stacked` form of a problem with bounds, that problem
         self.blocks = self._divide(f, blocks)
         self.f = f.divided(self.blocks).sized(self.columns)
         curvatures(f.mu, f.L, owner="f.")
@@ -182,10 +181,9 @@ class Problem:
     @cached_property
     def _inside(self) -> Array | None:
         """A point inside the bounds, near zero; None if f has a gradient at zero."""
-        given = self.unstacked
-        if given.lower is None or self.terms is not None:
+        if self.lower is None or self.terms is not None:
             return None
-        lower, upper = given.bounds
+        lower, upper = self.bounds
         with np.errstate(all="ignore"):
             if np.isfinite(ask.gradient(self.f, np.zeros(self.columns))).all():
                 return None
@@ -224,7 +222,6 @@ class Problem:
             y_star=y_star,
             spectrum=None if self.spectrum is None else self.stacked_spectrum(self.spectrum),
         )
-        stacked.unstacked = self
         return stacked
 
     def _stacked_M(self) -> Operator:
@@ -262,7 +259,6 @@ class Problem:
         other.dtype = np.result_type(other.M.dtype, other.b.dtype)
         other.x_star = other.y_star = None
         other.spectrum = self.spectrum if M is None else None
-        other.unstacked = other
         if self.lower is not None:
             other.stacked = self.stacked.replaced(
                 f=f,
@@ -270,7 +266,6 @@ class Problem:
                 b=None if b is None else other._stacked_b(),
                 phi=None if phi is None and limits is None else other._stacked_phi(),
             )
-            other.stacked.unstacked = other
         return other
 
     def stacked_spectrum(self, spectrum: Spectrum) -> Spectrum:

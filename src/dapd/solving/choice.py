@@ -39,10 +39,9 @@ class Several:
         self.search, self.engine = search, engine
         self.active: list[Candidate] = []
         self.waiting: dict[str, Callable[[], Candidate]] = {FirstOrder.name: lambda: self.first_order}
-        M = search.problem.M
-        self.examining = (
-            FACTORISATION.examining * (M.work + sum(M.shape)) if entries_are_scattered(M) else 0.0
-        )  # seconds
+        M = search.problem.stacked.M
+        scattered = entries_are_scattered(M)
+        self.examining = FACTORISATION.examining * (M.work + sum(M.shape)) if scattered else 0.0  # seconds
         self.on_trial = False  # whether first-order steps began because it would take long to examine the others
         if engine == "auto" and self.examining < seconds_left(search.deadline):
             self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.1, self._limit() / 10))
@@ -85,7 +84,7 @@ class Several:
 
     def would_fill_in(self) -> bool:
         """Whether it would take long to find out what factorisations cost, which is probably too much."""
-        M = self.search.problem.M.sparse() if self.examining > TRIAL and len(self.waiting) > 1 else None
+        M = self.search.problem.stacked.M.sparse() if self.examining > TRIAL and len(self.waiting) > 1 else None
         return M is not None and filled_seconds(M) > self.examining
 
     def are_due(self) -> bool:
@@ -160,7 +159,7 @@ class Several:
 
     def with_threads(self) -> AbstractContextManager[Any]:
         """The threads of BLAS: as many as pay off for the heaviest operation."""
-        problem = self.search.problem
+        problem = self.search.problem.stacked
         # long vectors count too: several threads gain nothing on them, and wait for each other on a busy machine
         heaviest = max([one.work for one in self.active] + [8.0 * (problem.rows + problem.columns)])
         return single_blas(heaviest, MANY)

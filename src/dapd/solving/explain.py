@@ -85,7 +85,7 @@ def explain(
     stacked = problem.stacked
     spectrum = None if spectrum is None else problem.stacked_spectrum(spectrum)
     blocks = compare_blocks(stacked, spectrum, engine, math.inf)
-    search = Search(stacked, settings.tolerances, 1, deadline, blocks.spectrum)
+    search = Search(problem, settings.tolerances, 1, deadline, blocks.spectrum)
     with np.errstate(all="ignore"):
         choice = Several(search, engine, direct)
         on_trial = choice.would_fill_in()
@@ -94,7 +94,7 @@ def explain(
         chosen = first_order if on_trial else _first(choice.active)
         prospects = [
             *_of_candidates(choice.active, engine, direct),
-            *_of_theorems(stacked, blocks.spectrum, max(settings.tolerances), first_order),
+            *_of_theorems(problem, blocks.spectrum, max(settings.tolerances), first_order),
         ]
     if blocks.sentence:
         prospects.append(Prospect("blocks", math.nan, blocks.sentence))
@@ -145,9 +145,11 @@ def _of_theorems(problem: Problem, spectrum: Spectrum | None, tol: float, first_
     if not f.mu or f.L is None:
         why = "f is not strongly convex" if not f.mu else "L is not known"
         return [Prospect(name, math.inf, why) for name in names]
-    spectrum = spectrum or problem.spectrum or known_range(problem.M, positive=problem.phi.is_linear)
-    if spectrum is None and not problem.M.probes and min(problem.M.shape) ** 2 * max(problem.M.shape) <= CHEAP:
-        spectrum = estimate_range(problem.M, positive=problem.phi.is_linear)
+    stacked = problem.stacked
+    M, positive = stacked.M, stacked.phi.is_linear
+    spectrum = spectrum or stacked.spectrum or known_range(M, positive=positive)
+    if spectrum is None and not M.probes and min(M.shape) ** 2 * max(M.shape) <= CHEAP:
+        spectrum = estimate_range(M, positive=positive)
     if spectrum is None or not spectrum.s_min:
         return [Prospect(name, math.inf, _no_constants(problem, spectrum)) for name in names]
     side = theory.favoured(L=f.L, mu=f.mu, s_max=spectrum.s_max, s_min=spectrum.s_min)
@@ -161,7 +163,7 @@ def _of_theorems(problem: Problem, spectrum: Spectrum | None, tol: float, first_
 
 
 def _no_constants(problem: Problem, spectrum: Spectrum | None) -> str:
-    if problem.unstacked is not problem and problem.unstacked.rows:
+    if problem.lower is not None and problem.rows:
         return "the theorems have no bounds, and bounds as rows depend on the rows of M: s_min = 0"
     return "the singular values of M are not known" if spectrum is None else "rows of M depend on each other: s_min = 0"
 

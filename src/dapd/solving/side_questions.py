@@ -58,7 +58,7 @@ class SideQuestions:
             return nothing
         elapsed = perf_counter() - self.search.began
         if not self.least_at:
-            self.least_at = WAIT + farkas.seconds(self.search.problem.unstacked) / SHARE
+            self.least_at = WAIT + farkas.seconds(self.search.problem) / SHARE
         if elapsed >= self.least_at and self.least is None:
             self._violate_least(elapsed)
             return nothing if self.least is None else Moved(None, self.least.ray)
@@ -73,18 +73,18 @@ class SideQuestions:
         left = seconds_left(self.search.deadline)
         if left > WAIT:
             limit = min(left, max(WAIT, SHARE * elapsed))
-            self.least = farkas.least_violation(self.search.problem.unstacked, limit)
+            self.least = farkas.least_violation(self.search.problem, limit)
 
     def _descent(self) -> Array | None:
-        problem = descent_problem(self.search.problem.unstacked)
+        problem = descent_problem(self.search.problem)
         if problem is None:
             self.descent_at = np.inf
             return None
         other = self._search(problem)
-        self._run(other, (np.zeros(problem.columns), np.zeros(other.problem.rows)))
+        self._run(other, (np.zeros(problem.columns), np.zeros(problem.stacked.rows)))
         if other.done:
             self.descent_at = np.inf
-        return usual(self.search.problem.unstacked).columns * on_host(other.point.x)
+        return usual(self.search.problem).columns * on_host(other.point.x)
 
     def feasibility(self, *, last: bool = False) -> Settled | None:
         """Whether any x satisfies the constraints, if the objective falls along a ray; None if that takes too long.
@@ -100,7 +100,7 @@ class SideQuestions:
         if not (last or elapsed >= self.feasibility_at):
             return None
         self.feasibility_at = LATER * elapsed
-        if self.least is None and farkas.seconds(given.unstacked) <= max(AFTER, SHARE * elapsed):
+        if self.least is None and farkas.seconds(given) <= max(AFTER, SHARE * elapsed):
             self._violate_least(elapsed)
         if self.least is not None:
             ray = proves_infeasible(given, self.least.x, self.least.ray, self.search.deadline)
@@ -108,7 +108,7 @@ class SideQuestions:
                 return Settled(ray, None)
             if nearly_feasible(given, self.least.x):
                 return Settled(None, self.least.x)
-        weights = 1 / usual(given.unstacked).columns ** 2
+        weights = 1 / usual(given).columns ** 2
         weights = np.clip(weights / np.exp(np.mean(np.log(weights))), 1 / WIDEST, WIDEST)
         curvature = weights.astype(given.dtype)
         f = Quadratic(curvature, curvature * self.start[0])
@@ -122,7 +122,7 @@ class SideQuestions:
         search = self.search
         end = perf_counter() + max(AFTER, SHARE * (perf_counter() - search.began), seconds)
         allowed = max(1, search.limit - search.iterations)
-        return Search(problem.stacked, (accuracy, 0.0), allowed, min(search.deadline, end), None)
+        return Search(problem, (accuracy, 0.0), allowed, min(search.deadline, end), None)
 
     def _run(self, other: Search, start: tuple[Array, Array]) -> Array | None:
         ray = self.solve(other, start)

@@ -135,7 +135,8 @@ class Solve:
 
     def _bound(self, problem: Problem, kind: Any, spectrum: Spectrum | None) -> tuple[Runner, Spectrum | None]:
         """The named method with its parameters and an engine."""
-        settings, options = self.settings, {"x0": self.x0, "y0": self.y0}
+        x0 = self.problem.start() if self.x0 is None else self.x0
+        settings, options = self.settings, {"x0": x0, "y0": self.y0}
         if issubclass(kind, BlockMethod):
             options |= {"seed": settings.seed, "shared_sample": settings.shared_sample}
         elif settings.shared_sample:
@@ -157,14 +158,14 @@ class Solve:
             notes = [*notes, f"Blocks were drawn with seed={method.seed}."]
         limit = LIMIT if settings.max_iterations is None else settings.max_iterations
         limit *= method.round if by_passes or settings.max_iterations is None else 1
-        search = self._search(method.problem, spectrum, runner.engine, limit)
+        search = self._search(spectrum, runner.engine, limit)
         candidate = Named(search, runner, spectrum, is_recorded=settings.history)
         return self._raced(search, Alone(search, candidate), None, (method.x0, method.y0), spectrum, lambda *_: notes)
 
-    def _search(self, problem: Problem, spectrum: Spectrum | None, engine: str, limit: int) -> Search:
+    def _search(self, spectrum: Spectrum | None, engine: str, limit: int) -> Search:
         settings = self.settings
         return Search(
-            problem, settings.tolerances, limit, self.deadline, spectrum, self.kept, engine, settings.accuracy
+            self.problem, settings.tolerances, limit, self.deadline, spectrum, self.kept, engine, settings.accuracy
         )
 
     def _by_auto(self) -> Result:
@@ -180,7 +181,7 @@ class Solve:
             runner = blocks.runner(problem, {"x0": self.x0, "y0": self.y0}, options, settings.engine)
             return self._alone(runner, spectrum, [blocks.sentence], by_passes=True)
         limit = LIMIT if settings.max_iterations is None else settings.max_iterations
-        search = self._search(problem, spectrum, settings.engine, limit)
+        search = self._search(spectrum, settings.engine, limit)
         with np.errstate(all="ignore"):
             choice = Several(search, settings.engine, settings.direct)
             choice.choose()
@@ -241,7 +242,7 @@ class Solve:
         if ended.is_early:
             setup_time, seconds = setup_time + seconds, 0.0
         choice.remember(by if ended.cause is Cause.certificate else None)
-        spectrum = spectrum or search.problem.spectrum
+        spectrum = spectrum or self.problem.stacked.spectrum
         return answer(
             self.problem,
             point,

@@ -39,7 +39,7 @@ class FirstOrder(Candidate):
         super().__init__(search)
         self.engine, self.spectrum = engine, spectrum
         self.used: Engine | None = None
-        problem = search.problem
+        problem = self.problem
         native = engine != "python" and load() is not None and problem.terms is not None
         native = native and has_valid_lowering(problem.phi, "prox")
         products = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
@@ -74,11 +74,11 @@ class FirstOrder(Candidate):
     @property
     def work(self) -> float:
         """Multiplications with M and with f's matrices."""
-        return self.search.problem.M.work + self.search.problem.f.work
+        return self.problem.M.work + self.problem.f.work
 
     def _transform(self) -> Presolve:
         """Scaled rows and orthonormal equations: those of the last problem, if only b is new."""
-        problem, kept = self.search.problem, self.search.kept
+        problem, kept = self.problem, self.search.kept
         steps = self._steps()
         tried, known = kept.transform or ((), None)
         found = known.again(problem) if known is not None and tried == steps else None
@@ -141,8 +141,8 @@ class FirstOrder(Candidate):
 
 def _typical(problem: Problem, transform: Presolve) -> tuple[Array, Array]:
     """What is typical of x and y by the data as they were given, in the variables of the transformed problem."""
-    units = problem.unstacked.units()
-    of_bounds = units.columns if problem.rows > len(units.y) else np.zeros(0)
+    units = problem.units()
+    of_bounds = np.zeros(0) if problem.lower is None else units.columns
     return transform.start(units.x, np.concatenate([units.y, of_bounds]))
 
 

@@ -68,7 +68,7 @@ class OnHost:
         x, y = self._back(x, y)
         if not x.dtype == y.dtype == self.problem.dtype:
             x, y = x.astype(self.problem.dtype, copy=False), y.astype(self.problem.dtype, copy=False)
-        x = self.problem.unstacked.within_bounds(x, y)
+        x = self.problem.within_bounds(x, y)
         certificate = certify(
             self.problem, x, y, accuracy=self.accuracy, spectrum=spectrum, with_distance=with_distance
         )
@@ -106,20 +106,14 @@ def judge_of(problem: Problem, engine: str, transform: Presolve | None = None, a
         return OnHost(problem, transform, accuracy)
     from dapd.engines.jax.judge import OnDevice
 
-    return OnDevice(device, on_the_device_itself(problem.unstacked), transform, accuracy)
-
-
-def on_the_device_itself(problem: Problem) -> Device:
-    """The problem on the device of the jax engine, small or not."""
-    from dapd.engines.jax.judge import Device
-
-    return Device(problem)
+    return OnDevice(device, transform, accuracy)
 
 
 def on_the_device(problem: Problem, engine: str) -> Device | None:
     """The problem on the device of the jax engine; None if it is small, or if another engine runs it."""
     if engine != "jax":
         return None
-    from dapd.engines.jax.runner import is_large  # jax is imported only if it is asked for
+    from dapd.engines.jax.judge import Device  # jax is imported only if it is asked for
+    from dapd.engines.jax.runner import is_large
 
-    return on_the_device_itself(problem) if is_large(problem) else None
+    return Device(problem) if is_large(problem.stacked) else None

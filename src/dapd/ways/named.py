@@ -245,7 +245,7 @@ class Alone:
 
     def with_threads(self) -> AbstractContextManager[Any]:
         """The threads of BLAS: as many as pay off for its products."""
-        problem = self.search.problem
+        problem = self.candidate.method.problem
         return single_blas(problem.M.work + problem.f.work) if self.candidate.ran.name == "native" else nullcontext()
 
     def seconds(self) -> float:

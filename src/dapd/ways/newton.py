@@ -43,9 +43,9 @@ class SecondOrder(Candidate):
         self.limit = limit
         self.impossible = False
         known = search.kept.newton
-        self.newton = known if known is not None and known.update(search.problem) else None
+        self.newton = known if known is not None and known.update(self.problem) else None
         self.why = "" if self.newton is None else self._cost()
-        scattered = entries_are_scattered(search.problem.M)
+        scattered = entries_are_scattered(self.problem.M)
         dense, banded = dense_seconds(search.problem, scattered=scattered), banded_step_seconds(search.problem)
         self.guess, self.seems_banded = min(dense, banded), banded < dense  # without a set-up
 
@@ -57,7 +57,7 @@ class SecondOrder(Candidate):
 
     def insist(self, *, first: bool = False) -> None:
         """Hope that a factor has no more entries than the matrices: only a set-up tells what it costs."""
-        problem = self.search.problem
+        problem = self.problem
         entries = problem.M.work + problem.f.work
         hoped = 0.0 if first else overhead(0.0, entries, problem.rows + problem.columns) + FACTORISATION.entry * entries
         self.guess = min(self.guess, hoped)
@@ -91,7 +91,7 @@ class SecondOrder(Candidate):
         allowed = min(self.limit, within)
         try:
             left = seconds_left(self.search.deadline)
-            self.newton = self.search.kept.newton = Newton(self.search.problem, seconds=min(allowed, left / PROBING))
+            self.newton = self.search.kept.newton = Newton(self.problem, seconds=min(allowed, left / PROBING))
             self.search.products += self.newton.products
             self.why = self._cost()
             if self.is_predictable:
@@ -115,7 +115,7 @@ class SecondOrder(Candidate):
         once = self.guess if self.newton is None else self.newton.cost
         if self.search.repeated:  # later solves are what counts
             return AGAIN * once
-        problem = self.search.problem
+        problem = self.problem
         before = 0.0
         if self.newton is None:
             entries = problem.M.work + problem.f.work
@@ -150,7 +150,7 @@ class SecondOrder(Candidate):
 
     def _analysis(self) -> float:
         """Seconds that a set-up takes at most."""
-        problem = self.search.problem
+        problem = self.problem
         whole = (problem.rows + problem.columns) ** 2 / 2
         return FACTORISATION.counting * min(whole, self.limit / FACTORISATION.entry)
 

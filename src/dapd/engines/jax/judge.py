@@ -72,7 +72,7 @@ class Device(Operator):
         key = "measured", layout()
         if key not in self.problem.memory:
             with jax.enable_x64(True):
-                self.problem.memory[key] = measured_of(self.problem.unstacked)
+                self.problem.memory[key] = measured_of(self.problem)
         found: Measured = self.problem.memory[key]
         return found
 
@@ -112,8 +112,8 @@ class Device(Operator):
 class OnDevice:
     """Judges on the device: one call of a compiled program per question, and nothing but its numbers moves."""
 
-    def __init__(self, device: Device, bounded: Device, transform: Transformed | None, accuracy: str) -> None:
-        self.device, self.bounded, self.transform, self.accuracy = device, bounded, transform, accuracy
+    def __init__(self, device: Device, transform: Transformed | None, accuracy: str) -> None:
+        self.device, self.transform, self.accuracy = device, transform, accuracy
         self.way_back = device.way_back(transform)  # None: only the host can take points back
         self.returns_exactly = self.way_back is not None
 
@@ -154,16 +154,16 @@ class OnDevice:
         """Whether products that are small, taken for zero, would make it one."""
         with jax.enable_x64(True):
             d = direction if on_device(direction) else put(direction, np.float64, dual=True)
-            return bool(report(formulas.may_be_ray, self.bounded.placed, self.bounded.bounds, d))
+            return bool(report(formulas.may_be_ray, self.device.placed, self.device.bounds, d))
 
     def may_descend(self, x: Array, direction: Array) -> bool:
         """Whether the slope is negative, and what must cancel, M's products that φ* does not allow, is small."""
-        problem, bounded = self.device.problem, self.bounded
-        if problem.f.mu > 0:
+        device = self.device
+        if device.problem.f.mu > 0:
             return False
         with jax.enable_x64(True):
-            x, v = (_put(part, problem, dual=False) for part in (x, direction))
-            return bool(report(formulas.may_descend, bounded.placed, bounded.bounds, bounded.steepness, x, v))
+            x, v = (_put(part, device.problem, dual=False) for part in (x, direction))
+            return bool(report(formulas.may_descend, device.placed, device.bounds, device.steepness, x, v))
 
     def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
         """The objective in float64; on the host if the device does not know f's value."""

@@ -32,11 +32,11 @@ class Clarabel(Candidate):
         self.seconds: float | None = None
         self.by_columns, self.limit = False, 0.0
         self.attempted: float | None = None  # seconds of the last attempt
-        count = entries_of(search.problem) if direct.is_installed() else None
+        count = entries_of(self.problem) if direct.is_installed() else None
         if count is not None:
-            least = direct.least_seconds(search.problem, count)
+            least = direct.least_seconds(self.problem, count)
             if least < TRIVIAL:  # the symbolic cost takes longer than it can save
-                self.form, self.limit = conic(search.problem), TRIVIAL
+                self.form, self.limit = conic(self.problem), TRIVIAL
                 self.seconds = None if self.form is None else least
             else:
                 self._predict(least, foresight())
@@ -49,8 +49,8 @@ class Clarabel(Candidate):
         if least >= limit:
             self.seconds = math.inf
             return
-        self.form = conic(self.search.problem)
-        found = direct.predict(self.search.problem, limit, form=self.form)
+        self.form = conic(self.problem)
+        found = direct.predict(self.problem, limit, form=self.form)
         if found is not None:
             self.seconds, self.by_columns = found
 
@@ -72,10 +72,10 @@ class Clarabel(Candidate):
     def start(self) -> Iterator[Piece]:
         """Attempt after attempt, as soon as it is known how long the first one takes."""
         search = self.search
-        self.form = self.form or conic(search.problem)
+        self.form = self.form or conic(self.problem)
         while self.seconds == math.inf and self.limit < FAR_AHEAD:
             self.limit *= AHEAD
-            found = direct.predict(search.problem, self.limit, form=self.form)
+            found = direct.predict(self.problem, self.limit, form=self.form)
             self.seconds, self.by_columns = (None, False) if found is None else found
             yield Piece()
         if self.form is None:
@@ -84,7 +84,7 @@ class Clarabel(Candidate):
         tol, tol_absolute = search.tolerances
         began = perf_counter()
         for answer in direct.attempts(
-            search.problem,
+            self.problem,
             tol=tol,
             tol_absolute=tol_absolute,
             time_limit=search.deadline - began,
