@@ -95,3 +95,26 @@ def _stacked(name: str, value: Any, size: int) -> Array:
     if array.ndim != 2 or array.shape[1] != size:
         raise ValueError(f"{name} must have the shape (problems, {size}), found {array.shape}")
     return array
+
+
+def batch_of(problems: Problem | Sequence[Problem], b: Any, c: Any, bounds: Any) -> Family | list[Problem]:
+    """One problem with stacked numbers, or a list of problems of the same shape."""
+    if isinstance(problems, Problem):
+        return family_of(problems, b, c, bounds)
+    if b is not None or c is not None or bounds is not None:
+        raise TypeError("b, c and bounds are stacked for one problem; problems of a list have their own")
+    found = list(problems)
+    if not found:
+        raise ValueError("problems is empty; give at least one")
+    for k, problem in enumerate(found):
+        if not isinstance(problem, Problem):
+            raise TypeError(f"problems[{k}] must be a dapd.Problem, found {type(problem).__name__}")
+    first = found[0]
+    for k, problem in enumerate(found):
+        if problem.M.shape != first.M.shape:
+            raise ValueError(
+                f"all problems of a batch must have the same numbers of rows and columns, but problems[{k}] has "
+                f"{problem.rows} and {problem.columns}, problems[0] {first.rows} and {first.columns}; solve "
+                "those of each shape in a batch of their own"
+            )
+    return found

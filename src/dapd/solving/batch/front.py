@@ -12,7 +12,7 @@ from dapd.engines import precision
 from dapd.problem.problem import Problem
 from dapd.solving.batch.alone import batch_result, one_by_one
 from dapd.solving.batch.condensed import condensed
-from dapd.solving.batch.family import Family, family_of, family_of_list
+from dapd.solving.batch.family import Family, batch_of, family_of_list
 from dapd.solving.batch.results import BatchResult, in_kind_of
 from dapd.solving.settings import Settings
 
@@ -57,49 +57,22 @@ def solve_batch(
         As for `dapd.solve`.
     """
     began = perf_counter()
-    batch: Family | list[Problem]
-    if isinstance(problems, Problem):
-        batch = family_of(problems, b, c, bounds)
-        first = problems
-    else:
-        if b is not None or c is not None or bounds is not None:
-            raise TypeError("b, c and bounds are stacked for one problem; problems of a list have their own")
-        batch = list(problems)
-        if not batch:
-            raise ValueError("problems is empty; give at least one")
-        for k, problem in enumerate(batch):
-            if not isinstance(problem, Problem):
-                raise TypeError(f"problems[{k}] must be a dapd.Problem, found {type(problem).__name__}")
-        first = batch[0]
-        for k, problem in enumerate(batch):
-            if (problem.rows, problem.columns) != (first.rows, first.columns):
-                raise ValueError(
-                    f"all problems of a batch must have the same numbers of rows and columns, but problems[{k}] has "
-                    f"{problem.rows} and {problem.columns}, problems[0] {first.rows} and {first.columns}; solve "
-                    "those of each shape in a batch of their own"
-                )
+    batch = batch_of(problems, b, c, bounds)
+    problem_of = batch.problem if isinstance(batch, Family) else batch.__getitem__
+    first = problems if isinstance(problems, Problem) else problem_of(0)
     from_jax = first.from_jax or any(map(on_device, (b, c, *(bounds or ()))))
-    settings = Settings(
-        tol=tol,
-        tol_absolute=tol_absolute,
-        max_iterations=max_iterations,
-        time_limit=time_limit,
-        engine=engine,
-        direct=direct,
-    ).fitting(first)
+    limits: dict[str, Any] = {"max_iterations": max_iterations, "time_limit": time_limit}
+    settings = Settings(tol=tol, tol_absolute=tol_absolute, engine=engine, direct=direct, **limits).fitting(first)
     if engine == "jax":
         with precision(engine):
             from dapd.solving.batch.device import solve_on_device  # jax is imported only if it is asked for
 
             return in_kind_of(solve_on_device(batch, settings, began), from_jax)
-    problem_of = batch.problem if isinstance(batch, Family) else batch.__getitem__
     form = None
     if engine != "auto":  # first-order steps need good conditioning, and "auto" has others
         family = batch if isinstance(batch, Family) else family_of_list(batch)
         form = None if family is None else condensed(family)
     setup_time = perf_counter() - began
     solved = one_by_one(problem_of, range(len(batch)), settings, began, form=form)
-    return in_kind_of(
-        batch_result(problem_of, solved, setup_time, perf_counter() - began - setup_time),
-        from_jax,
-    )
+    found = batch_result(problem_of, solved, setup_time, perf_counter() - began - setup_time)
+    return in_kind_of(found, from_jax)
