@@ -3,7 +3,6 @@
 #pragma once
 
 #include <limits>
-#include <type_traits>
 
 #include "phi.hpp"
 
@@ -21,64 +20,53 @@ struct ColumnsAt {
   const double *lower = nullptr, *upper = nullptr, *units = nullptr;
 };
 
-// As std::max and std::abs, but for vectors too; a NaN in b stays, and the sums show one that was in a.
+// As std::max, but for vectors too; a NaN in b stays, and the sums show one that was in a.
 template <class E>
 E greater(E a, E b) { return b <= a ? a : b; }
-template <class E>
-E magnitude(E v) { return v < E{} ? -v : v; }
 
-// Sums and maxima over rows: of numbers, or lane by lane of vectors.
-template <class E>
-struct RowSums {
-  E squares{};                  // Σ (y − prox(y + r))²
-  E complementarity{};          // the greatest error of a row, relative to its size
-  E errors{};                   // Σ of the squares of these
-  E outside{};                  // the greatest distance from dom φ* or dom φ, relative to its size
-  E primal{}, dual{};           // greatest distances from dom φ* and from dom φ
-  E conjugate{}, value{};       // φ* and φ at the nearest points there
-  E product{}, sizes{};         // bᵀq and Σ |b_i q_i|, q the nearest point of dom φ
+// Totals and maxima, by their names: of numbers, or lane by lane of vectors.
+template <class Names, class E>
+struct Totals {
+  E of[Names::COUNT]{};
 
-  RowSums& operator+=(const RowSums& other) {
-    squares += other.squares;
-    complementarity = greater(complementarity, other.complementarity), errors += other.errors;
-    outside = greater(outside, other.outside);
-    primal = greater(primal, other.primal), dual = greater(dual, other.dual);
-    conjugate += other.conjugate, value += other.value;
-    product += other.product, sizes += other.sizes;
+  void add(int name, E v) { of[name] = Names::GREATEST >> name & 1 ? greater(of[name], v) : of[name] + v; }
+  Totals& operator+=(const Totals& other) {
+    for (int name = 0; name < Names::COUNT; ++name) add(name, other.of[name]);
     return *this;
   }
-  RowSums<double> lane(int k) const
-    requires(!std::is_same_v<E, double>)
-  {
-    return {squares[k], complementarity[k], errors[k], outside[k], primal[k],
-            dual[k],    conjugate[k],       value[k],  product[k], sizes[k]};
+  Totals<Names, double> lane(int k) const {
+    Totals<Names, double> one;
+    for (int name = 0; name < Names::COUNT; ++name) one.of[name] = of[name][k];
+    return one;
   }
 };
 
-// The same over columns.
-template <class E>
-struct ColumnSums {
-  E squares{};                     // Σ (∇f + Mᵀy + z)², z the multipliers of the bounds
-  E greatest{}, stationarity{};    // of |∇f + Mᵀy + z|, and of the same relative to its size
-  E natural{}, complementarity{};  // Σ min(|z|, distance from its bound)², and the greatest of these relative to its size
-  E errors{};                      // Σ of the squares of both relative errors
-  E primal{}, outside{};           // the greatest distance from the bounds, and of the same relative to its size
-  E product{}, sizes{};            // xᵀ∇f + (bound)ᵀz, and the sizes of its terms
+struct OfRows {
+  enum {
+    SQUARES,          // Σ (y − prox(y + r))²
+    COMPLEMENTARITY,  // the greatest error of a row, relative to its size
+    ERRORS,           // Σ of the squares of these
+    OUTSIDE,          // the greatest distance from dom φ* or dom φ, relative to its size
+    PRIMAL, DUAL,     // greatest distances from dom φ* and from dom φ
+    CONJUGATE, VALUE, // φ* and φ at the nearest points there
+    PRODUCT, SIZES,   // bᵀq and Σ |b_i q_i|, q the nearest point of dom φ
+    COUNT
+  };
+  static constexpr unsigned GREATEST = 1u << COMPLEMENTARITY | 1u << OUTSIDE | 1u << PRIMAL | 1u << DUAL;
+};
 
-  ColumnSums& operator+=(const ColumnSums& other) {
-    squares += other.squares, natural += other.natural;
-    greatest = greater(greatest, other.greatest), stationarity = greater(stationarity, other.stationarity);
-    complementarity = greater(complementarity, other.complementarity), errors += other.errors;
-    primal = greater(primal, other.primal), outside = greater(outside, other.outside);
-    product += other.product, sizes += other.sizes;
-    return *this;
-  }
-  ColumnSums<double> lane(int k) const
-    requires(!std::is_same_v<E, double>)
-  {
-    return {squares[k], greatest[k], stationarity[k], natural[k], complementarity[k],
-            errors[k],  primal[k],   outside[k],      product[k], sizes[k]};
-  }
+struct OfColumns {
+  enum {
+    SQUARES,                   // Σ (∇f + Mᵀy + z)², z the multipliers of the bounds
+    LARGEST, STATIONARITY,     // of |∇f + Mᵀy + z|, and of the same relative to its size
+    NATURAL, COMPLEMENTARITY,  // Σ min(|z|, distance from its bound)², and the greatest of these relative to its size
+    ERRORS,                    // Σ of the squares of both relative errors
+    PRIMAL, OUTSIDE,           // the greatest distance from the bounds, and of the same relative to its size
+    PRODUCT, SIZES,            // xᵀ∇f + (bound)ᵀz, and the sizes of its terms
+    COUNT
+  };
+  static constexpr unsigned GREATEST =
+      1u << LARGEST | 1u << STATIONARITY | 1u << COMPLEMENTARITY | 1u << PRIMAL | 1u << OUTSIDE;
 };
 
 // sup{uz : low ≤ u ≤ high}; infinite bounds cost nothing if z is zero.
@@ -93,7 +81,7 @@ E supported(E z, E low, E high) {
 }
 
 template <Kind kind, class E, class At>
-void add_row(const Phi<double>& phi, const RowsAt& rows, At at, RowSums<E>& sums) {
+void add_row(const Phi<double>& phi, const RowsAt& rows, At at, Totals<OfRows, E>& sums) {
   constexpr double ROUNDING = std::numeric_limits<double>::epsilon();
   const E low = phi.one_lower ? E{} + phi.lower[0] : at(phi.lower), high = phi.one_upper ? E{} + phi.upper[0] : at(phi.upper);
   const E b = at(rows.b), r = at(rows.Mx) - b, y = at(rows.y);
@@ -102,28 +90,29 @@ void add_row(const Phi<double>& phi, const RowsAt& rows, At at, RowSums<E>& sums
   if constexpr (kind == CLIP) {
     fixed = clipped(fixed, low, high), p = clipped(p, low, high), near = clipped(y, low, high);
     image = supported(r, low, high);
-    sums.conjugate += support(image, low, high);
+    sums.add(OfRows::CONJUGATE, support(image, low, high));
   } else if constexpr (kind == SHRINK) {
     fixed = shrunk(fixed, low, high), p = shrunk(p, step * low, step * high), near = supported(y, low, high);
     image = clipped(r, low, high);
-    sums.value += support(near, low, high);
+    sums.add(OfRows::VALUE, support(near, low, high));
   }
   const E product = b * near, least = step * size;
   const E away = (magnitude(y - p) + ROUNDING * magnitude(y)) / (dual < least ? dual : least);
   const E beyond = magnitude(r - image), off = magnitude(y - near);
   // a size that overflowed would hide an error: then the sum says so
-  sums.squares += size - size == E{} ? (y - fixed) * (y - fixed) : E{} + std::numeric_limits<double>::infinity();
-  sums.complementarity = greater(sums.complementarity, away);
-  sums.errors += away * away;
-  sums.outside = greater(sums.outside, greater(beyond / size, off / dual));
-  sums.primal = greater(sums.primal, beyond);
-  sums.dual = greater(sums.dual, off);
-  sums.product += product;
-  sums.sizes += magnitude(product);
+  const E infinite = E{} + std::numeric_limits<double>::infinity();
+  sums.add(OfRows::SQUARES, size - size == E{} ? (y - fixed) * (y - fixed) : infinite);
+  sums.add(OfRows::COMPLEMENTARITY, away);
+  sums.add(OfRows::ERRORS, away * away);
+  sums.add(OfRows::OUTSIDE, greater(beyond / size, off / dual));
+  sums.add(OfRows::PRIMAL, beyond);
+  sums.add(OfRows::DUAL, off);
+  sums.add(OfRows::PRODUCT, product);
+  sums.add(OfRows::SIZES, magnitude(product));
 }
 
 template <bool bounded, class E, class At>
-void add_column(const ColumnsAt& columns, At at, ColumnSums<E>& sums) {
+void add_column(const ColumnsAt& columns, At at, Totals<OfColumns, E>& sums) {
   const E x = at(columns.x), gradient = at(columns.gradient), slope = gradient + at(columns.Mty);
   const E size = at(columns.sizes) + magnitude(gradient) + at(columns.entries);
   E left = slope, product = x * gradient, terms = magnitude(x) * (magnitude(gradient) + at(columns.slopes));
@@ -136,38 +125,38 @@ void add_column(const ColumnsAt& columns, At at, ColumnSums<E>& sums) {
     left = takes ? E{} : slope;
     const E relative = magnitude(z) / size, part = distance / (unit + magnitude(bound));
     const E least = magnitude(z) < distance ? magnitude(z) : distance;
-    sums.natural += least * least;
+    sums.add(OfColumns::NATURAL, least * least);
     const E lesser = relative < part ? relative : part;
-    sums.complementarity = greater(sums.complementarity, lesser);
-    sums.errors += lesser * lesser;
+    sums.add(OfColumns::COMPLEMENTARITY, lesser);
+    sums.add(OfColumns::ERRORS, lesser * lesser);
     const E near = clipped(x, lower, upper), beyond = magnitude(x - near);
-    sums.primal = greater(sums.primal, beyond);
-    sums.outside = greater(sums.outside, beyond / (unit + magnitude(near)));
+    sums.add(OfColumns::PRIMAL, beyond);
+    sums.add(OfColumns::OUTSIDE, beyond / (unit + magnitude(near)));
     product += z * bound, terms += magnitude(z) * magnitude(bound);
   }
   // as above
-  sums.squares += size - size == E{} ? left * left : E{} + std::numeric_limits<double>::infinity();
-  sums.greatest = greater(sums.greatest, magnitude(left));
+  sums.add(OfColumns::SQUARES, size - size == E{} ? left * left : E{} + std::numeric_limits<double>::infinity());
+  sums.add(OfColumns::LARGEST, magnitude(left));
   const E error = magnitude(left) / size;
-  sums.stationarity = greater(sums.stationarity, error);
-  sums.errors += error * error;
-  sums.product += product;
-  sums.sizes += terms;
+  sums.add(OfColumns::STATIONARITY, error);
+  sums.add(OfColumns::ERRORS, error * error);
+  sums.add(OfColumns::PRODUCT, product);
+  sums.add(OfColumns::SIZES, terms);
 }
 
 // The sums over start ≤ i < stop. Halves are added, not entry to entry, so rounding errors grow with the logarithm of
 // their number.
-template <template <class> class Sums, class Add>
-Sums<double> summed(Index start, Index stop, const Add& add) {
+template <class Names, class Add>
+Totals<Names, double> summed(Index start, Index stop, const Add& add) {
   constexpr Index FEW = 128;
   if (stop - start > FEW) {
     const Index middle = start + (stop - start) / 2;
-    Sums<double> sums = summed<Sums>(start, middle, add);
-    return sums += summed<Sums>(middle, stop, add);
+    Totals<Names, double> sums = summed<Names>(start, middle, add);
+    return sums += summed<Names>(middle, stop, add);
   }
   constexpr int WIDTH = LANES<double>;
-  Sums<Vec<double>> together;
-  Sums<double> sums;
+  Totals<Names, Vec<double>> together;
+  Totals<Names, double> sums;
   Index i = start;
   for (; i + WIDTH <= stop; i += WIDTH) add([i](const double* p) { return load<double>(p + i); }, together);
   for (; i < stop; ++i) add([i](const double* p) { return p[i]; }, sums);
@@ -176,13 +165,13 @@ Sums<double> summed(Index start, Index stop, const Add& add) {
 }
 
 template <Kind kind>
-RowSums<double> rows_of(const Phi<double>& phi, const RowsAt& rows, Index start, Index stop) {
-  return summed<RowSums>(start, stop, [&](auto at, auto& sums) { add_row<kind>(phi, rows, at, sums); });
+Totals<OfRows, double> rows_of(const Phi<double>& phi, const RowsAt& rows, Index start, Index stop) {
+  return summed<OfRows>(start, stop, [&](auto at, auto& sums) { add_row<kind>(phi, rows, at, sums); });
 }
 
 // φ has rows of these kinds alone.
-inline RowSums<double> certify_rows(const Phi<double>& phi, const RowsAt& rows) {
-  RowSums<double> sums;
+inline Totals<OfRows, double> certify_rows(const Phi<double>& phi, const RowsAt& rows) {
+  Totals<OfRows, double> sums;
   for (Index i = 0, end; i < phi.rows; i = end) {
     end = phi.one_kind ? phi.rows : same_kind(phi.kind, i, phi.rows);
     const Kind kind = phi.kind[phi.one_kind ? 0 : i];
@@ -193,9 +182,9 @@ inline RowSums<double> certify_rows(const Phi<double>& phi, const RowsAt& rows) 
   return sums;
 }
 
-inline ColumnSums<double> certify_columns(const ColumnsAt& columns, Index count) {
-  if (columns.lower) return summed<ColumnSums>(0, count, [&](auto at, auto& sums) { add_column<true>(columns, at, sums); });
-  return summed<ColumnSums>(0, count, [&](auto at, auto& sums) { add_column<false>(columns, at, sums); });
+inline Totals<OfColumns, double> certify_columns(const ColumnsAt& columns, Index count) {
+  if (columns.lower) return summed<OfColumns>(0, count, [&](auto at, auto& sums) { add_column<true>(columns, at, sums); });
+  return summed<OfColumns>(0, count, [&](auto at, auto& sums) { add_column<false>(columns, at, sums); });
 }
 
 }  // namespace dapd

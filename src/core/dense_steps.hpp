@@ -10,56 +10,33 @@ inline constexpr Index NEAR = 1 << 19;  // bytes of a panel of columns that a co
 inline constexpr Index READ_IN_ORDER = 128;  // entries of a column that are worth going there
 
 template <class T, class S>
-class DenseRows final : public RowMap<T> {
- public:
-  DenseRows(const S* M, Index rows, Index columns, Index first_row)
-      : RowMap<T>({first_row, first_row + rows}), M_(M), columns_(columns) {}
-  Ends share(const Phi<T>& phi, int threads) const override {
-    return even_rows(phi, this->rows, threads, [](Index i) { return i; });
-  }
-  double work() const override { return 2.0 * static_cast<double>((this->rows.stop - this->rows.start) * columns_); }
-  void pass(const Phi<T>& phi, Range own, const Vectors<T>& x, T* out) const override {
-    const Index top = this->rows.start;
-    this->by_panels(
-        phi, own, x, rows_apart<S>(columns_) ? TALL : SHORT,
-        [&](Index low, Index high) { dots(M_, columns_, columns_, x.v, x.base + top, x.y + top, low - top, high - top); },
-        [&](Index low, Index high) { add(M_, columns_, columns_, x.y + top, out, low - top, high - top); });
-  }
+struct DenseRows {
+  const S* M;
+  Index columns;
 
- private:
-  const S* M_;
-  Index columns_;
+  Index panel() const { return rows_apart<S>(columns) ? TALL : SHORT; }
+  double before(Index row) const { return static_cast<double>(row * columns); }
+  void forward(const T* v, const T* base, T* y, Index low, Index high) const {
+    dots(M, columns, columns, v, base, y, low, high);
+  }
+  void backward(const T* y, T* out, Index low, Index high) const { add(M, columns, columns, y, out, low, high); }
 };
 
 template <class T, class S>
-class DenseColumns final : public RowMap<T> {
- public:
-  DenseColumns(const S* transpose, Index rows, Index columns, Index first_row)
-      : RowMap<T>({first_row, first_row + rows}), transpose_(transpose), height_(rows), columns_(columns) {}
-  // Rows that stay near, but enough of them to be read in order, since beside other rows a wide M comes here too.
-  static Index panel_height(Index columns) {
-    return std::max<Index>(READ_IN_ORDER, NEAR / (static_cast<Index>(sizeof(S)) * columns));
-  }
-  Ends share(const Phi<T>& phi, int threads) const override {
-    return even_rows(phi, this->rows, threads, [](Index i) { return i; });
-  }
-  double work() const override { return 2.0 * static_cast<double>(height_ * columns_); }
-  void pass(const Phi<T>& phi, Range own, const Vectors<T>& x, T* out) const override {
-    const Index top = this->rows.start;
-    this->by_panels(
-        phi, own, x, panel_height(columns_),
-        [&](Index low, Index high) {
-          std::copy(x.base + low, x.base + high, x.y + low);
-          add(transpose_ + (low - top), height_, high - low, x.v, x.y + low, 0, columns_);
-        },
-        [&](Index low, Index high) {
-          dots(transpose_ + (low - top), height_, high - low, x.y + low, out, out, 0, columns_);
-        });
-  }
+struct DenseColumns {
+  const S* transpose;
+  Index rows, columns;
 
- private:
-  const S* transpose_;
-  Index height_, columns_;
+  // Rows that stay near, but enough of them to be read in order, since beside other rows a wide M comes here too.
+  Index panel() const { return std::max<Index>(READ_IN_ORDER, NEAR / (static_cast<Index>(sizeof(S)) * columns)); }
+  double before(Index row) const { return static_cast<double>(row * columns); }
+  void forward(const T* v, const T* base, T* y, Index low, Index high) const {
+    std::copy(base + low, base + high, y + low);
+    add(transpose + low, rows, high - low, v, y + low, 0, columns);
+  }
+  void backward(const T* y, T* out, Index low, Index high) const {
+    dots(transpose + low, rows, high - low, y + low, out, out, 0, columns);
+  }
 };
 
 // Each thread has its own columns and computes all of y from everyone's sums: y is exchanged instead of x, with one

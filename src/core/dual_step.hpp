@@ -173,22 +173,35 @@ class RowMap {
   virtual double work() const = 0;
 
   const Range rows;  // within y
+};
 
- protected:
-  // Panel by panel: `forward` sets y = base + Mv in the rows low … high − 1, and `backward` adds Mᵀy over them.
-  template <class Forward, class Backward>
-  static void by_panels(const Phi<T>& phi, Range own, const Vectors<T>& x, Index height, Forward forward, Backward backward) {
-    const Index stop = phi.unit_at(own.stop);
+// A kernel knows its rows from 0 on: `panel` is how many of them stay near, and `before` their entries before a row;
+// `forward` sets y = base + Mv in the rows low … high − 1, and `backward` adds Mᵀy over them to out.
+template <class T, class Kernel>
+class Panels final : public RowMap<T> {
+ public:
+  Panels(Kernel kernel, Index rows, Index first_row) : RowMap<T>({first_row, first_row + rows}), kernel_(kernel) {}
+  Ends share(const Phi<T>& phi, int threads) const override {
+    return even_rows(phi, this->rows, threads, [this](Index i) {
+      return kernel_.before(i - this->rows.start) + static_cast<double>(i);
+    });
+  }
+  double work() const override { return 2 * kernel_.before(this->rows.stop - this->rows.start); }
+  void pass(const Phi<T>& phi, Range own, const Vectors<T>& x, T* out) const override {
+    const Index top = this->rows.start, height = kernel_.panel(), stop = phi.unit_at(own.stop);
     for (Index a = phi.unit_at(own.start), b; a < stop; a = b) {
       b = phi.panel_end(a, stop, height);
-      const Index low = phi.row_of(a), high = phi.row_of(b);
+      const Index low = phi.row_of(a) - top, high = phi.row_of(b) - top;
       if (x.forward) {
-        forward(low, high);
+        kernel_.forward(x.v, x.base + top, x.y + top, low, high);
         prox_units(phi, x.step, x.y, a, b);
       }
-      if (x.backward) backward(low, high);
+      if (x.backward) kernel_.backward(x.y + top, out, low, high);
     }
   }
+
+ private:
+  const Kernel kernel_;
 };
 
 // Each thread has its own rows, and a sum over them of the length of x; the first thread's stands in the result.

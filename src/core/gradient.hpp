@@ -1,9 +1,9 @@
 // The gradient of f(x) = Σᵢ ℓ(aᵢᵀx; dᵢ) + ½xᵀHx − cᵀx, in phases like a dual step.
 #pragma once
 
-#include "dense.hpp"
+#include <functional>
+
 #include "dual_step.hpp"
-#include "sparse_steps.hpp"
 
 namespace dapd {
 
@@ -23,41 +23,11 @@ class Gradient {
   virtual double work() const { return 0; }
 };
 
-// Rows of a symmetric H times x.
+// A symmetric H, whose rows are multiplied: out = base + Hx in some of them, base may be null.
 template <class T>
-class Rows {
- public:
-  virtual ~Rows() = default;
-  virtual void times(const T* x, const T* base, T* out, Range rows) const = 0;  // out = base + Hx, base may be null
-  virtual double work() const = 0;
-};
-
-template <class T, class S>
-class DenseTimes final : public Rows<T> {
- public:
-  DenseTimes(const S* H, Index size) : H_(H), size_(size) {}
-  void times(const T* x, const T* base, T* out, Range rows) const override {
-    dots(H_, size_, size_, x, base, out, rows.start, rows.stop);
-  }
-  double work() const override { return static_cast<double>(size_ * size_); }
-
- private:
-  const S* H_;
-  Index size_;
-};
-
-template <class T, class S, class I>
-class CsrTimes final : public Rows<T> {
- public:
-  CsrTimes(Csr<T, S, I> H, Index size) : H_(H), size_(size) {}
-  void times(const T* x, const T* base, T* out, Range rows) const override {
-    H_.times(x, base, out, rows.start, rows.stop);
-  }
-  double work() const override { return static_cast<double>(H_.indptr[size_]); }
-
- private:
-  Csr<T, S, I> H_;
-  Index size_;
+struct SquareMatrix {
+  double work = 0;  // multiplications
+  std::function<void(const T* x, const T* base, T* out, Range rows)> times;
 };
 
 // What the lowered f holds; each part may be absent.
@@ -69,7 +39,7 @@ struct Terms {
   const T* shift = nullptr;                 // added to x before that loss
   T ridge = 0;                      // H = ridge·I
   const T* diagonal = nullptr;      // H = diag(diagonal)
-  std::unique_ptr<Rows<T>> matrix;  // H
+  SquareMatrix<T> matrix;           // H
   const T* minus_c = nullptr;
 };
 
@@ -84,12 +54,12 @@ class TermsGradient final : public Gradient<T> {
     if (f_.loss_of_Ax) f_.loss_of_Ax->share(threads, &columns);
   }
   int phases() const override { return f_.loss_of_Ax ? f_.loss_of_Ax->phases() : 1; }
-  bool reads_all_x() const override { return f_.matrix || (f_.loss_of_Ax && f_.loss_of_Ax->reads_all_v()); }
+  bool reads_all_x() const override { return f_.matrix.times || (f_.loss_of_Ax && f_.loss_of_Ax->reads_all_v()); }
   bool writes_anywhere() const override { return f_.loss_of_Ax && f_.loss_of_Ax->writes_all_out(); }
   bool exchanges_scratch() const override { return f_.loss_of_Ax && f_.loss_of_Ax->exchanges_scratch(); }
   bool calls_python() const override { return f_.loss_of_Ax && f_.loss_of_Ax->calls_python(); }
   double work() const override {
-    return static_cast<double>(size_) + (f_.loss_of_Ax ? f_.loss_of_Ax->work() : 0) + (f_.matrix ? f_.matrix->work() : 0);
+    return static_cast<double>(size_) + (f_.loss_of_Ax ? f_.loss_of_Ax->work() : 0) + f_.matrix.work;
   }
 
   void run(int phase, int rank, const T* x, T* out, unsigned turn) override {
@@ -103,13 +73,13 @@ class TermsGradient final : public Gradient<T> {
       }
       base = out;
     }
-    if (f_.matrix) {
-      f_.matrix->times(x, base, out, own);
+    if (f_.matrix.times) {
+      f_.matrix.times(x, base, out, own);
       base = out;
     }
     add_entries(x, base, out, own);
   }
-  bool is_entrywise() const override { return !f_.loss_of_Ax && !f_.matrix; }
+  bool is_entrywise() const override { return !f_.loss_of_Ax && !f_.matrix.times; }
   void entries(const T* x, T* out, Range some) const override { add_entries(x, f_.minus_c, out, some); }
 
  private:
@@ -152,11 +122,7 @@ class TermsGradient final : public Gradient<T> {
     T slopes[PIECE];  // since out may be the base already
     const Index start = piece.start, count = piece.stop - piece.start;
     const T* shift = f_.shift ? f_.shift + start : nullptr;
-    if (shift) {
-      for (Index k = 0; k < count; ++k) slopes[k] = x[start + k] + shift[k];
-    } else {
-      std::copy(x + start, x + piece.stop, slopes);
-    }
+    for (Index k = 0; k < count; ++k) slopes[k] = shift ? x[start + k] + shift[k] : x[start + k];
     Slope<T> slope = f_.loss_of_x;
     if (!slope.one_parameter) slope.parameter += start;
     slope(slopes, 0, count);

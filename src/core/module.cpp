@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -11,13 +12,11 @@
 #include <stdexcept>
 #include <string>
 
-#include "arrays.hpp"
-#include "blocks/bind.hpp"
 #include "called_step.hpp"
 #include "certificate.hpp"
-#include "checks.hpp"
 #include "dense_steps.hpp"
 #include "products.hpp"
+#include "records.hpp"
 #include "runner.hpp"
 #include "runs.hpp"
 #include "sorted_rows.hpp"
@@ -27,6 +26,8 @@
 #include "tiles.hpp"
 
 namespace dapd {
+
+void bind_blocks(nb::module_& module);  // the loops of the block-coordinate methods, in blocks/bind.cpp
 
 template <class T>
 Phi<T> make_phi(Keeper& keep, nb::tuple table, Index rows) {
@@ -100,6 +101,10 @@ std::unique_ptr<DualStep<T>> with_calls(std::unique_ptr<DualStep<T>> inner, Func
   return std::make_unique<CalledStep<T>>(std::move(inner), call);
 }
 
+// What a pointer points to.
+template <class P>
+using Entry = std::remove_cv_t<std::remove_pointer_t<P>>;
+
 // Calls with the matrix as T or, if T is double, as float.
 template <class T, class Call>
 auto with_entries(const Array& array, Call call) {
@@ -123,9 +128,8 @@ auto with_csr_of(Keeper& keep, nb::tuple record, Index rows, Index columns, Call
   const Array indptr = keep.array(record[1]), indices = keep.array(record[2]), values = keep.array(record[3]);
   require_csr<Signed>(indptr, rows, indices, values.size(), columns);
   return with_entries<T>(values, [&](auto* entries) {
-    using S = std::remove_cv_t<std::remove_pointer_t<decltype(entries)>>;
-    return call(Csr<T, S, I>{reinterpret_cast<const I*>(data_of<Signed>(indptr)),
-                             reinterpret_cast<const I*>(data_of<Signed>(indices)), entries});
+    return call(Csr<T, Entry<decltype(entries)>, I>{reinterpret_cast<const I*>(data_of<Signed>(indptr)),
+                                                    reinterpret_cast<const I*>(data_of<Signed>(indices)), entries});
   });
 }
 
@@ -159,25 +163,19 @@ inline Index left_of(nb::handle object, Index rows, Index columns) {
 // ("dense", array, transposed), ("csr", indptr, indices, values) and ("identity", rows, left) can stand on one another.
 template <class T>
 std::unique_ptr<RowMap<T>> make_rows(Keeper& keep, nb::tuple record, Index rows, Index columns, Index first_row) {
-  using Result = std::unique_ptr<RowMap<T>>;
+  const auto made = [&](auto kernel) -> std::unique_ptr<RowMap<T>> {
+    return std::make_unique<Panels<T, decltype(kernel)>>(kernel, rows, first_row);
+  };
   const std::string kind = kind_of(record);
   if (kind == "dense") {
     const bool turned = cast<bool>(record[2], "transposed");
-    return with_dense<T>(keep, record[1], rows, columns, [&](auto* M) -> Result {
-      using S = std::remove_cv_t<std::remove_pointer_t<decltype(M)>>;
-      if (turned) return std::make_unique<DenseColumns<T, S>>(M, rows, columns, first_row);
-      return std::make_unique<DenseRows<T, S>>(M, rows, columns, first_row);
+    return with_dense<T>(keep, record[1], rows, columns, [&](auto* M) {
+      using S = Entry<decltype(M)>;
+      return turned ? made(DenseColumns<T, S>{M, rows, columns}) : made(DenseRows<T, S>{M, columns});
     });
   }
-  if (kind == "csr") {
-    return with_csr<T>(keep, record, rows, columns, [&](auto M) -> Result {
-      return std::make_unique<CsrRows<T, std::remove_cv_t<std::remove_pointer_t<decltype(M.values)>>,
-                                      std::remove_cv_t<std::remove_pointer_t<decltype(M.indptr)>>>>(M, rows, first_row);
-    });
-  }
-  if (kind == "identity") {
-    return std::make_unique<IdentityRows<T>>(rows, left_of(record[2], rows, columns), first_row);
-  }
+  if (kind == "csr") return with_csr<T>(keep, record, rows, columns, [&](auto M) { return made(CsrRows{M}); });
+  if (kind == "identity") return made(IdentityRows<T>{left_of(record[2], rows, columns)});
   throw std::invalid_argument("rows of kind " + kind + " cannot be stacked");
 }
 
@@ -195,7 +193,7 @@ std::unique_ptr<TwoWayRows<T>> make_two_way(Keeper& keep, const Phi<T>& phi, nb:
   }
   require(rows <= NUMBERED && columns <= NUMBERED, "M", "is too large for numbers of 32 bits");
   return with_csr_of<std::int32_t, T>(keep, record, rows, columns, [&](auto M) -> Result {
-    using S = std::remove_cv_t<std::remove_pointer_t<decltype(M.values)>>;
+    using S = Entry<decltype(M.values)>;
     if (kind == "runs") return std::make_unique<TwoWayRuns<T, S>>(M, rows, columns, first_row);
     if (kind == "sorted") return std::make_unique<TwoWaySorted<T, S>>(phi, M, rows, columns, first_row);
     return std::make_unique<TwoWayTiles<T, S>>(phi, M, rows, columns, first_row);
@@ -231,12 +229,12 @@ std::unique_ptr<DualStep<T>> make_map(Keeper& keep, nb::tuple record, const Phi<
   if (kind == "strips") {  // ("strips", array, transposed)
     const bool turned = cast<bool>(record[2], "transposed");
     return with_dense<T>(keep, record[1], rows, columns, [&](auto* M) -> Result {
-      using S = std::remove_cv_t<std::remove_pointer_t<decltype(M)>>;
+      using S = Entry<decltype(M)>;
       return std::make_unique<DenseStrips<T, S>>(phi, M, columns, turned);
     });
   }
   if (kind == "kronecker") {  // ("kronecker", A, B or None, rows of B, columns of B)
-    require((sizeof(T) == 8 ? dgemm != nullptr : sgemm != nullptr), "use_blas", "must be called before a Kronecker product");
+    require(gemm<T> != nullptr, "use_blas", "must be called before a Kronecker product");
     const Array A = keep.array(record[1]);
     require(A.ndim() == 2, "A", "must be a matrix");
     const Index p = static_cast<Index>(A.shape(0)), q = static_cast<Index>(A.shape(1));
@@ -264,7 +262,7 @@ std::unique_ptr<DualStep<T>> make_map(Keeper& keep, nb::tuple record, const Phi<
     }
     require(fit, "block-diagonal", "has blocks of other sizes than its entries");
     return with_entries<T>(entries, [&](auto* data) -> Result {
-      using S = std::remove_cv_t<std::remove_pointer_t<decltype(data)>>;
+      using S = Entry<decltype(data)>;
       return std::make_unique<BlockDiagonal<T, S>>(phi, data, std::move(at), std::move(row), std::move(column));
     });
   }
@@ -290,18 +288,19 @@ std::unique_ptr<DualStep<T>> make_dual_step(Keeper& keep, Functions& functions, 
 }
 
 template <class T>
-std::unique_ptr<Rows<T>> make_hessian(Keeper& keep, nb::tuple record, Index size) {
-  using Result = std::unique_ptr<Rows<T>>;
-  const std::string kind = cast<std::string>(record_of(record, "H", 2)[0], "the kind of H");
-  if (kind == "dense") {
-    return with_dense<T>(keep, record[1], size, size, [&](auto* H) -> Result {
-      return std::make_unique<DenseTimes<T, std::remove_cv_t<std::remove_pointer_t<decltype(H)>>>>(H, size);
+SquareMatrix<T> make_hessian(Keeper& keep, nb::tuple record, Index size) {
+  if (cast<std::string>(record_of(record, "H", 2)[0], "the kind of H") == "dense") {
+    return with_dense<T>(keep, record[1], size, size, [size](auto* H) -> SquareMatrix<T> {
+      return {static_cast<double>(size * size), [=](const T* x, const T* base, T* out, Range rows) {
+                dots(H, size, size, x, base, out, rows.start, rows.stop);
+              }};
     });
   }
-  require(kind == "csr", "H", "must be dense or csr");
-  return with_csr<T>(keep, record_of(record, "H", 4), size, size, [&](auto H) -> Result {
-    return std::make_unique<CsrTimes<T, std::remove_cv_t<std::remove_pointer_t<decltype(H.values)>>,
-                                     std::remove_cv_t<std::remove_pointer_t<decltype(H.indptr)>>>>(H, size);
+  require(kind_of(record) == "csr", "H", "must be dense or csr");
+  return with_csr<T>(keep, record, size, size, [size](auto H) -> SquareMatrix<T> {
+    return {static_cast<double>(H.indptr[size]), [=](const T* x, const T* base, T* out, Range rows) {
+              H.times(x, base, out, rows.start, rows.stop);
+            }};
   });
 }
 
@@ -370,20 +369,11 @@ inline Program make_program(nb::tuple parts) {
   const nb::tuple record = record_of(parts, "program", 3);
   Program program;
   program.dual = cast<std::vector<bool>>(record[0], "dual");
-  for (nb::handle item : cast<nb::list>(record[1], "instructions")) {
-    const nb::tuple step = record_of(item, "an instruction", 5);
-    Instruction made;
-    const int kind = cast<int>(step[0], "the kind of an instruction");
+  using Record = std::tuple<int, int, int, std::vector<std::pair<int, double>>, double>;
+  for (const auto& [kind, out, second, terms, step] : cast<std::vector<Record>>(record[1], "instructions")) {
     require(Instruction::COMBINE <= kind && kind <= Instruction::DUAL_STEP, "the program", "has an unknown instruction");
-    made.kind = static_cast<Instruction::Kind>(kind);
-    made.out = cast<int>(step[1], "a register");
-    made.second = cast<int>(step[2], "a register");
-    for (nb::handle term : cast<nb::list>(step[3], "the terms of an instruction")) {
-      const nb::tuple pair = record_of(term, "a term", 2);
-      made.terms.push_back({cast<int>(pair[0], "a register"), cast<double>(pair[1], "a factor")});
-    }
-    made.step = cast<double>(step[4], "a step");
-    program.instructions.push_back(std::move(made));
+    program.instructions.push_back({static_cast<Instruction::Kind>(kind), out, second, {}, step});
+    for (const auto& [reg, factor] : terms) program.instructions.back().terms.push_back({reg, factor});
   }
   program.next = cast<std::vector<int>>(record[2], "next");
   check(program);
@@ -457,60 +447,8 @@ class PythonRunner {
   Index taken_ = 0;  // steps of the last run: known after a Ctrl-C too
 };
 
-// One dual step at a time, for Python to call.
 template <class T>
-class PythonDualStep {
- public:
-  using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-  using Result = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-  PythonDualStep(nb::tuple M, nb::tuple phi, Index rows, Index columns)
-      : map_(make_dual_step<T>(keep_, functions_, M, phi, rows, columns)) {}
-
-  void run(Vector v, Vector base, T step, Result y, Result out, int threads, nb::tuple functions) {
-    require(functions.size() == functions_.count, "functions", "must be one for each call");
-    require_size("v", v.size(), map_->columns);
-    require_size("base", base.size(), map_->rows);
-    require_size("y", y.size(), map_->rows);
-    require_size("out", out.size(), map_->columns);
-    threads_of(threads);
-    const Vectors<T> vectors{v.data(), base.data(), step, y.data(), out.data(), 0};
-    std::exception_ptr thrown;
-    {
-      nb::gil_scoped_release released;
-      std::lock_guard<std::mutex> alone(mutex_);
-      functions_.given = functions;
-      if (map_->threads != threads) map_->share(threads, nullptr);
-      Team team(threads);
-      const auto phases = [&](int rank) {
-        for (int phase = 0; phase < map_->phases(); ++phase) {
-          if (phase > 0 && map_->threads > 1 && !team.meet(rank)) return;
-          try {
-            map_->run(phase, rank, vectors);
-          } catch (...) {  // a call of Python, by the first thread; the others wait for the next phase
-            thrown = std::current_exception();
-            return team.halt();
-          }
-        }
-      };
-      if (threads == 1 || !Pool::instance().run(threads, phases)) {
-        if (map_->threads != 1) map_->share(1, nullptr);
-        phases(0);
-      }
-    }
-    if (thrown) std::rethrow_exception(thrown);
-  }
-  double work() const { return map_->work(); }
-
- private:
-  Keeper keep_;
-  Functions functions_;
-  std::unique_ptr<DualStep<T>> map_;
-  std::mutex mutex_;
-};
-
-template <class T>
-void bind(nb::module_& module, const char* runner, const char* dual_step) {
+void bind(nb::module_& module, const char* runner) {
   nb::class_<PythonRunner<T>>(module, runner)
       .def(nb::init<nb::tuple, nb::tuple, nb::tuple, nb::object, Index, Index>())
       .def("use", &PythonRunner<T>::use)
@@ -519,11 +457,6 @@ void bind(nb::module_& module, const char* runner, const char* dual_step) {
       .def("run", &PythonRunner<T>::run, nb::arg(), nb::arg(), nb::arg(), nb::arg() = nb::tuple())
       .def_prop_ro("taken", &PythonRunner<T>::taken)
       .def_prop_ro("work", &PythonRunner<T>::work);
-  nb::class_<PythonDualStep<T>>(module, dual_step)
-      .def(nb::init<nb::tuple, nb::tuple, Index, Index>())
-      .def("run", &PythonDualStep<T>::run, nb::arg(), nb::arg(), nb::arg(), nb::arg().noconvert(),
-           nb::arg().noconvert(), nb::arg(), nb::arg() = nb::tuple())
-      .def_prop_ro("work", &PythonDualStep<T>::work);
 }
 
 // Seconds per meeting of so many threads.
@@ -543,13 +476,13 @@ double meeting(int threads, Index times) {
 std::vector<const double*> data_of_all(const std::vector<Array>& vectors, Index length) {
   std::vector<const double*> at;
   for (const Array& vector : vectors) {
-    if (static_cast<Index>(vector.size()) != length) throw std::invalid_argument("a vector of another length");
+    require_size("a vector", vector.size(), length);
     at.push_back(data_of<double>(vector));
   }
   return at;
 }
 
-// The sums of `RowSums`, in its order, from a table of φ and vectors as in `RowsAt`.
+// The sums of `OfRows`, in its order, from a table of φ and vectors as in `RowsAt`.
 std::vector<double> rows_of_certificate(nb::tuple table, std::vector<Array> vectors) {
   Keeper keep;
   const auto rows = static_cast<Index>(vectors.at(0).size());
@@ -559,10 +492,10 @@ std::vector<double> rows_of_certificate(nb::tuple table, std::vector<Array> vect
   const auto at = data_of_all(vectors, rows);
   nb::gil_scoped_release released;
   const auto s = certify_rows(phi, {at.at(0), at.at(1), at.at(2), at.at(3), at.at(4), at.at(5)});
-  return {s.squares, s.complementarity, s.errors, s.outside, s.primal, s.dual, s.conjugate, s.value, s.product, s.sizes};
+  return {std::begin(s.of), std::end(s.of)};
 }
 
-// The sums of `ColumnSums`, in its order, from vectors as in `ColumnsAt`.
+// The sums of `OfColumns`, in its order, from vectors as in `ColumnsAt`.
 std::vector<double> columns_of_certificate(std::vector<Array> vectors) {
   const auto columns = static_cast<Index>(vectors.at(0).size());
   const auto at = data_of_all(vectors, columns);
@@ -570,86 +503,82 @@ std::vector<double> columns_of_certificate(std::vector<Array> vectors) {
   ColumnsAt all{at.at(0), at.at(1), at.at(2), at.at(3), at.at(4), at.at(5)};
   if (at.size() > 6) all.lower = at.at(6), all.upper = at.at(7), all.units = at.at(8);
   const auto s = certify_columns(all, columns);
-  return {s.squares, s.greatest, s.stationarity, s.natural, s.complementarity,
-          s.errors,  s.primal,   s.outside,      s.product, s.sizes};
+  return {std::begin(s.of), std::end(s.of)};
 }
 
-// `Products`, in its order, from a matrix as in `make_rows`, x and y.
-void products_of_certificate(nb::tuple record, std::vector<Array> point,
-                             std::vector<nb::ndarray<double, nb::c_contig, nb::device::cpu>> found) {
-  Keeper keep;
-  const Array& x = point.at(0);
-  const Array& y = point.at(1);
-  const double *x_data = data_of<double>(x), *y_data = data_of<double>(y);
-  const auto rows = static_cast<Index>(y.size()), columns = static_cast<Index>(x.size());
-  const std::size_t sizes[] = {y.size(), y.size(), x.size(), x.size()};
-  for (std::size_t k = 0; k < 4; ++k) {
-    if (found.at(k).size() != sizes[k]) throw std::invalid_argument("a result has the wrong size");
-  }
-  const Products out{found[0].data(), found[1].data(), found[2].data(), found[3].data()};
+// A matrix that is stored, as in `make_rows` but with indices of 32 bits.
+struct Stored {
+  Array values;
+  bool transposed = false;                                 // of a dense one
+  const std::int32_t *starts = nullptr, *places = nullptr;  // of a sparse one
+};
+
+inline Stored make_stored(Keeper& keep, nb::tuple record, Index rows, Index columns) {
   if (kind_of(record) == "dense") {
-    const bool transposed = nb::cast<bool>(record[2]);
-    const Array array = keep.array(record[1]);
-    if (array.size() != x.size() * y.size()) throw std::invalid_argument("the matrix has another size than x and y");
-    with_entries<double>(array, [&](auto* entries) {
-      nb::gil_scoped_release released;
-      if (transposed) {
-        multiply(entries, y_data, x_data, columns, rows, out.transposed());
-      } else {
-        multiply(entries, x_data, y_data, rows, columns, out);
-      }
-    });
-    return;
+    const Stored M{keep.array(record[1]), cast<bool>(record[2], "transposed")};
+    require_size("the matrix", M.values.size(), rows * columns);
+    return M;
   }
-  const Array indptr = keep.array(record[1]), indices = keep.array(record[2]), values = keep.array(record[3]);
-  const auto *starts = data_of<std::int32_t>(indptr), *places = data_of<std::int32_t>(indices);
-  if (indptr.size() != y.size() + 1 || indices.size() != values.size() || indices.size() != static_cast<std::size_t>(starts[rows])) {
-    throw std::invalid_argument("the matrix has another size than x and y");
-  }
-  with_entries<double>(values, [&](auto* entries) {
+  const Array indptr = keep.array(record[1]), indices = keep.array(record[2]);
+  const Stored M{keep.array(record[3]), false, data_of<std::int32_t>(indptr), data_of<std::int32_t>(indices)};
+  require_size("indptr", indptr.size(), rows + 1);
+  require_size("indices", indices.size(), static_cast<Index>(M.values.size()));
+  require_size("the matrix", M.values.size(), M.starts[rows]);
+  return M;
+}
+
+using Results = std::vector<nb::ndarray<double, nb::c_contig, nb::device::cpu>>;
+
+inline void require_sizes(const Results& found, std::initializer_list<Index> sizes) {
+  for (std::size_t k = 0; k < sizes.size(); ++k) require_size("a result", found.at(k).size(), sizes.begin()[k]);
+}
+
+// `Products`, in its order, from a matrix, x and y.
+void products_of_certificate(nb::tuple record, std::vector<Array> point, Results found) {
+  Keeper keep;
+  const double *x = data_of<double>(point.at(0)), *y = data_of<double>(point.at(1));
+  const auto rows = static_cast<Index>(point[1].size()), columns = static_cast<Index>(point[0].size());
+  require_sizes(found, {rows, rows, columns, columns});
+  const Products out{found[0].data(), found[1].data(), found[2].data(), found[3].data()};
+  const Stored M = make_stored(keep, record, rows, columns);
+  with_entries<double>(M.values, [&](auto* entries) {
     nb::gil_scoped_release released;
-    multiply(starts, places, entries, x_data, y_data, rows, columns, out);
+    if (M.starts) {
+      multiply(M.starts, M.places, entries, x, y, rows, columns, out);
+    } else if (M.transposed) {
+      multiply(entries, y, x, columns, rows, out.transposed());
+    } else {
+      multiply(entries, x, y, rows, columns, out);
+    }
   });
 }
 
-// `UnitsOf::find` from a matrix as in `products_of_certificate` and the data in its order, into x, y, rows and columns;
-// the unit of the objective, or nothing if some numbers are so small that they may be rounding.
-std::optional<double> units_of_data(nb::tuple record, std::vector<Array> data,
-                                    std::vector<nb::ndarray<double, nb::c_contig, nb::device::cpu>> found,
-                                    double rounding, double spread, int hops) {
+// `UnitsOf::find` from a matrix and the data in its order, into x, y, rows and columns; the unit of the objective, or
+// nothing if some numbers are so small that they may be rounding.
+std::optional<double> units_of_data(nb::tuple record, std::vector<Array> data, Results found, double rounding,
+                                    double spread, int hops) {
   Keeper keep;
   const auto rows = static_cast<Index>(data.at(0).size()), columns = static_cast<Index>(data.at(2).size());
-  const Index lengths[] = {rows, rows, columns, columns, columns}, sizes[] = {columns, rows, rows, columns};
+  const Index lengths[] = {rows, rows, columns, columns, columns};
   std::vector<Numbers> numbers;
   for (std::size_t k = 0; k < 5; ++k) {
     const double* at = data_of_all({data.at(k)}, lengths[k])[0];
     numbers.emplace_back(at, at + lengths[k]);
   }
-  for (std::size_t k = 0; k < 4; ++k) {
-    require(static_cast<Index>(found.at(k).size()) == sizes[k], "a result", "has the wrong size");
-  }
+  require_sizes(found, {columns, rows, rows, columns});
   UnitsOf units{std::move(numbers[0]), std::move(numbers[1]), std::move(numbers[2]), std::move(numbers[3]),
                 std::move(numbers[4]), {}, {}, {}};
-  Roots M{rows, columns, {}};
-  const bool is_dense = kind_of(record) == "dense", transposed = is_dense && nb::cast<bool>(record[2]);
-  if (transposed) std::swap(M.rows, M.columns);
-  const Array values = keep.array(record[is_dense ? 1 : 3]);
-  const auto count = static_cast<Index>(values.size());
-  if (is_dense) {
-    require(count == rows * columns, "the matrix", "has another size than the data");
-  } else {
-    const Array indptr = keep.array(record[1]), indices = keep.array(record[2]);
-    M.starts = data_of<std::int32_t>(indptr), M.places = data_of<std::int32_t>(indices);
-    require(static_cast<Index>(indptr.size()) == rows + 1 && indices.size() == values.size(), "the matrix",
-            "has another size than the data");
-    require_starts(M.starts, rows, indices.size());
+  const Stored M = make_stored(keep, record, rows, columns);
+  if (M.starts) {
+    require_starts(M.starts, rows, M.values.size());
     require_within<std::int32_t>(M.places, M.starts[rows], static_cast<std::int32_t>(columns));
   }
-  return with_entries<double>(values, [&](auto* entries) -> std::optional<double> {
+  return with_entries<double>(M.values, [&](auto* entries) -> std::optional<double> {
     nb::gil_scoped_release released;
     if (units.is_wide(rounding, spread)) return std::nullopt;
-    M.take(entries, count);
-    units.find(M, transposed, rounding, hops);
+    Roots roots{M.transposed ? columns : rows, M.transposed ? rows : columns, {}, M.starts, M.places};
+    roots.take(entries, static_cast<Index>(M.values.size()));
+    units.find(roots, M.transposed, rounding, hops);
     const Numbers* of[] = {&units.x, &units.y, &units.rows, &units.columns};
     for (std::size_t k = 0; k < 4; ++k) std::copy(of[k]->begin(), of[k]->end(), found[k].data());
     return units.objective;
@@ -673,8 +602,8 @@ std::tuple<double, double, bool> symbolic_cost(Array indptr, Array indices, doub
 
 NB_MODULE(DAPD_MODULE, module) {
   module.attr("vector_bytes") = dapd::VECTOR_BYTES;
-  dapd::bind<double>(module, "Runner64", "DualStep64");
-  dapd::bind<float>(module, "Runner32", "DualStep32");
+  dapd::bind<double>(module, "Runner64");
+  dapd::bind<float>(module, "Runner32");
   dapd::bind_blocks(module);
   module.def("meeting", &dapd::meeting);
   module.def("symbolic_cost", &dapd::symbolic_cost);
@@ -683,8 +612,8 @@ NB_MODULE(DAPD_MODULE, module) {
   module.def("products_of_certificate", &dapd::products_of_certificate);
   module.def("units_of_data", &dapd::units_of_data);
   module.def("use_blas", [](nb::capsule dgemm, nb::capsule sgemm) {
-    dapd::dgemm = reinterpret_cast<dapd::Dgemm>(dgemm.data());
-    dapd::sgemm = reinterpret_cast<dapd::Sgemm>(sgemm.data());
+    dapd::gemm<double> = reinterpret_cast<dapd::Gemm<double>>(dgemm.data());
+    dapd::gemm<float> = reinterpret_cast<dapd::Gemm<float>>(sgemm.data());
   });
   module.def("supported", [] {
     std::vector<std::string> found{"baseline"};

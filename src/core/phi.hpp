@@ -3,8 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
 
 #include "loss.hpp"
 #include "vec.hpp"
@@ -56,29 +54,11 @@ inline T shrunk(T u, T low, T high) {
   return u > high ? u - high : (u < low ? u - low : (u == u ? T{} : u));
 }
 
-// Rows of no other kind: KEEP and CALLED leave u, and balls are of groups.
+// Rows that are of no group: KEEP and CALLED leave u.
 template <class T>
 inline T prox_row(Kind kind, T u, T lower, T upper, T step) {
   if (kind == CLIP) return clipped(u, lower, upper);
   return kind == SHRINK ? shrunk(u, step * lower, step * upper) : u;
-}
-
-template <class T>
-void prox_group(const Phi<T>& phi, T step, T* y, Index k) {
-  const Index start = static_cast<Index>(phi.first[k]), stop = static_cast<Index>(phi.first[k + 1]);
-  const Kind kind = phi.kind[k];
-  if (kind != BALL && kind != SHRINK_BALL) {
-    for (Index i = start; i < stop; ++i) y[i] = prox_row(kind, y[i], phi.lower[i], phi.upper[i], step);
-    return;
-  }
-  Vec<T> squares{};  // the compiler would add one entry after the other
-  Index at = start;
-  for (; at + LANES<T> <= stop; at += LANES<T>) squares += load<T>(y + at) * load<T>(y + at);
-  T square = total<T>(squares);
-  for (; at < stop; ++at) square += y[at] * y[at];
-  const T norm = std::sqrt(square), radius = phi.lower[start];
-  const T scale = kind == BALL ? radius / std::max(norm, radius) : T(1) - step * radius / std::max(norm, step * radius);
-  for (Index i = start; i < stop; ++i) y[i] *= scale;
 }
 
 // CLIP or SHRINK in rows with bounds of their own, or with one for all.
@@ -107,11 +87,26 @@ void prox_between(const Phi<T>& phi, T step, T* y, Index start, Index stop) {
   }
 }
 
-// The prox of rows of one kind that is none of groups.
+// The same for rows of one kind.
 template <class T>
 void prox_rows(const Phi<T>& phi, Kind kind, T step, T* y, Index start, Index stop) {
   if (kind == CLIP) prox_between<CLIP>(phi, step, y, start, stop);
   if (kind == SHRINK) prox_between<SHRINK>(phi, step, y, start, stop);
+}
+
+template <class T>
+void prox_group(const Phi<T>& phi, T step, T* y, Index k) {
+  const Index start = static_cast<Index>(phi.first[k]), stop = static_cast<Index>(phi.first[k + 1]);
+  const Kind kind = phi.kind[k];
+  if (kind != BALL && kind != SHRINK_BALL) return prox_rows(phi, kind, step, y, start, stop);
+  Vec<T> squares{};  // the compiler would add one entry after the other
+  Index at = start;
+  for (; at + LANES<T> <= stop; at += LANES<T>) squares += load<T>(y + at) * load<T>(y + at);
+  T square = total<T>(squares);
+  for (; at < stop; ++at) square += y[at] * y[at];
+  const T norm = std::sqrt(square), radius = phi.lower[start];
+  const T scale = kind == BALL ? radius / std::max(norm, radius) : T(1) - step * radius / std::max(norm, step * radius);
+  for (Index i = start; i < stop; ++i) y[i] *= scale;
 }
 
 // The end of the rows from `start` on that are of the same kind.
@@ -141,7 +136,7 @@ void prox_units(const Phi<T>& phi, T step, T* y, Index start, Index stop) {
       end = same_kind(phi.kind, i, stop);
       if (end > i + 1) {
         prox_rows(phi, phi.kind[i], step, y, i, end);
-      } else {
+      } else {  // often, and then without a loop
         y[i] = prox_row(phi.kind[i], y[i], phi.lower[phi.one_lower ? 0 : i], phi.upper[phi.one_upper ? 0 : i], step);
       }
     }

@@ -20,9 +20,6 @@ struct Products {
   Products transposed() const { return {Mty, column_sizes, Mx, row_sizes}; }
 };
 
-template <class E>
-E absolute(E v) { return v < E{} ? -v : v; }
-
 // A dense matrix in C order, a strip of columns at a time, whose vectors stay in the nearest cache.
 template <class S>
 void multiply(const S* entries, const double* x, const double* y, Index rows, Index columns, const Products& out) {
@@ -37,10 +34,10 @@ void multiply(const S* entries, const double* x, const double* y, Index rows, In
       Vec<double> sums{}, sizes{};
       Index j = first;
       for (; j + WIDTH <= stop; j += WIDTH) {
-        const Vec<double> M = load<double>(row + j), term = M * load<double>(x + j), magnitude = absolute(M);
-        sums += term, sizes += absolute(term);
+        const Vec<double> M = load<double>(row + j), term = M * load<double>(x + j);
+        sums += term, sizes += magnitude(term);
         store<double>(out.Mty + j, load<double>(out.Mty + j) + y_i * M);
-        store<double>(out.column_sizes + j, load<double>(out.column_sizes + j) + size * magnitude);
+        store<double>(out.column_sizes + j, load<double>(out.column_sizes + j) + size * magnitude(M));
       }
       double sum = total<double>(sums), all = total<double>(sizes);
       for (; j < stop; ++j) {

@@ -29,7 +29,7 @@ struct Program {
   std::vector<int> next;                  // after a step, register k is what register next[k] was
 };
 
-inline constexpr int MOST_TERMS = 64;  // of a combination; the tracer splits longer ones
+inline constexpr int MOST_TERMS = 6;  // of a combination; the tracer splits longer ones
 
 // Throws unless each instruction reads and writes registers of the lengths that it needs, and nothing that it reads is
 // what it writes, unless it goes entry by entry.
@@ -86,12 +86,6 @@ void combine(T* out, const T* const* in, const T* factor, int count, Index start
     case 4: combine_exactly<T, 4>(out, in, factor, start, stop); return;
     case 5: combine_exactly<T, 5>(out, in, factor, start, stop); return;
     case 6: combine_exactly<T, 6>(out, in, factor, start, stop); return;
-    default:
-      for (Index j = start; j < stop; ++j) {
-        T sum = 0;
-        for (int k = 0; k < count; ++k) sum += in[k][j] * factor[k];
-        out[j] = sum;
-      }
   }
 }
 

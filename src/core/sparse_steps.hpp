@@ -47,52 +47,28 @@ struct Csr {
 };
 
 template <class T, class S, class I>
-class CsrRows final : public RowMap<T> {
- public:
-  CsrRows(Csr<T, S, I> M, Index rows, Index first_row) : RowMap<T>({first_row, first_row + rows}), M_(M) {}
-  Ends share(const Phi<T>& phi, int threads) const override {
-    return even_rows(phi, this->rows, threads, [this](Index i) {
-      return static_cast<double>(M_.indptr[i - this->rows.start]) + static_cast<double>(i);
-    });
-  }
-  double work() const override { return 2.0 * static_cast<double>(M_.indptr[this->rows.stop - this->rows.start]); }
-  void pass(const Phi<T>& phi, Range own, const Vectors<T>& x, T* out) const override {
-    constexpr Index PANEL = 256;  // rows
-    const Index top = this->rows.start;
-    this->by_panels(
-        phi, own, x, PANEL,
-        [&](Index low, Index high) { M_.times(x.v, x.base + top, x.y + top, low - top, high - top); },
-        [&](Index low, Index high) { M_.scatter(x.y + top, out, low - top, high - top); });
-  }
+struct CsrRows {
+  Csr<T, S, I> M;
 
- private:
-  Csr<T, S, I> M_;
+  Index panel() const { return 256; }
+  double before(Index row) const { return static_cast<double>(M.indptr[row]); }
+  void forward(const T* v, const T* base, T* y, Index low, Index high) const { M.times(v, base, y, low, high); }
+  void backward(const T* y, T* out, Index low, Index high) const { M.scatter(y, out, low, high); }
 };
 
 // Rows of an identity matrix: y = prox(base + v) from column `left` on. Bounds on x cost no matrix.
 template <class T>
-class IdentityRows final : public RowMap<T> {
- public:
-  IdentityRows(Index rows, Index left, Index first_row) : RowMap<T>({first_row, first_row + rows}), left_(left) {}
-  Ends share(const Phi<T>& phi, int threads) const override {
-    return even_rows(phi, this->rows, threads, [](Index i) { return i; });
-  }
-  double work() const override { return static_cast<double>(this->rows.stop - this->rows.start); }
-  void pass(const Phi<T>& phi, Range own, const Vectors<T>& x, T* out) const override {
-    constexpr Index PANEL = 4096;                  // rows that stay in the nearest cache
-    const Index right = left_ - this->rows.start;  // from a row to its column
-    this->by_panels(
-        phi, own, x, PANEL,
-        [&](Index low, Index high) {
-          for (Index i = low; i < high; ++i) x.y[i] = x.base[i] + x.v[i + right];
-        },
-        [&](Index low, Index high) {
-          for (Index i = low; i < high; ++i) out[i + right] += x.y[i];
-        });
-  }
+struct IdentityRows {
+  Index left;
 
- private:
-  Index left_;
+  Index panel() const { return 4096; }
+  double before(Index row) const { return static_cast<double>(row) / 2; }
+  void forward(const T* v, const T* base, T* y, Index low, Index high) const {
+    for (Index i = low; i < high; ++i) y[i] = base[i] + v[left + i];
+  }
+  void backward(const T* y, T* out, Index low, Index high) const {
+    for (Index i = low; i < high; ++i) out[left + i] += y[i];
+  }
 };
 
 }  // namespace dapd

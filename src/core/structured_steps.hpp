@@ -7,10 +7,10 @@
 namespace dapd {
 
 // BLAS as SciPy has it; the module sets these when it is loaded.
-using Dgemm = void (*)(char*, char*, int*, int*, int*, double*, double*, int*, double*, int*, double*, double*, int*);
-using Sgemm = void (*)(char*, char*, int*, int*, int*, float*, float*, int*, float*, int*, float*, float*, int*);
-inline Dgemm dgemm = nullptr;
-inline Sgemm sgemm = nullptr;
+template <class T>
+using Gemm = void (*)(char*, char*, int*, int*, int*, T*, T*, int*, T*, int*, T*, T*, int*);
+template <class T>
+inline Gemm<T> gemm = nullptr;
 
 // C = op(A) op(B) (+ C if `add`), all in rows: C is p × w, the inner length q.
 template <class T>
@@ -23,11 +23,7 @@ void multiply(const T* A, bool A_turned, Index A_stride, const T* B, bool B_turn
   int ldb = static_cast<int>(B_stride), lda = static_cast<int>(A_stride), ldc = static_cast<int>(w);
   T one = 1, also = add ? 1 : 0;
   T *a = const_cast<T*>(A), *b = const_cast<T*>(B);  // BLAS in Fortran knows no const
-  if constexpr (sizeof(T) == 8) {
-    dgemm(&of_B, &of_A, &m, &n, &k, &one, b, &ldb, a, &lda, &also, C, &ldc);
-  } else {
-    sgemm(&of_B, &of_A, &m, &n, &k, &one, b, &ldb, a, &lda, &also, C, &ldc);
-  }
+  gemm<T>(&of_B, &of_A, &m, &n, &k, &one, b, &ldb, a, &lda, &also, C, &ldc);
 }
 
 // A ⊗ B with A p × q and B r × s, never formed; B is absent if it is the r × r identity.

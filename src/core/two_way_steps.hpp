@@ -91,26 +91,20 @@ class TwoWay final : public DualStep<T> {
   static constexpr Index PANEL = TwoWayRows<T>::PANEL;
 
   void forward(const TwoWayRows<T>& part, Range own, const Vectors<T>& x) const {
-    const Index first = this->phi.unit_at(own.start), stop = this->phi.unit_at(own.stop);
-    const auto by_panels = [&](auto call) {
-      for (Index a = first, b; a < stop; a = b) {
-        b = this->phi.panel_end(a, stop, PANEL);
-        call(a, b, Range{this->phi.row_of(a), b < stop ? this->phi.row_of(b) : own.stop});
-      }
+    const auto multiply = [&](Range rows) {
+      if (x.before_rows) (*x.before_rows)(rows);
+      part.forward(x.v, x.base, x.y, rows);
     };
     const bool at_once = part.row_cuts();
-    if (at_once) {
-      if (x.before_rows) (*x.before_rows)(own);
-      part.forward(x.v, x.base, x.y, own);
-    }
-    by_panels([&](Index a, Index b, Range panel) {
-      if (!at_once) {
-        if (x.before_rows) (*x.before_rows)(panel);
-        part.forward(x.v, x.base, x.y, panel);
-      }
+    if (at_once) multiply(own);
+    const Index stop = this->phi.unit_at(own.stop);
+    for (Index a = this->phi.unit_at(own.start), b; a < stop; a = b) {
+      b = this->phi.panel_end(a, stop, PANEL);
+      const Range panel{this->phi.row_of(a), b < stop ? this->phi.row_of(b) : own.stop};
+      if (!at_once) multiply(panel);
       prox_units(this->phi, x.step, x.y, a, b);
       if (x.after_rows) (*x.after_rows)(panel);
-    });
+    }
   }
   void backward(Range own, const Vectors<T>& x) const {
     bool by_panels = true;
@@ -170,13 +164,12 @@ class TwoWayIdentity final : public TwoWayRows<T> {
   TwoWayIdentity(Index rows, Index left, Index first_row)
       : TwoWayRows<T>({first_row, first_row + rows}), left_(left) {}
   void forward(const T* v, const T* base, T* y, Range own) const override {
-    const Index right = left_ - this->rows.start;  // from a row to its column
-    for (Index i = own.start; i < own.stop; ++i) y[i] = base[i] + v[i + right];
+    const Index top = this->rows.start;
+    IdentityRows<T>{left_}.forward(v, base + top, y + top, own.start - top, own.stop - top);
   }
   void backward(const T* y, T* out, Range own) const override {
-    const Index down = this->rows.start - left_;
-    const Index start = std::max(own.start, left_), stop = std::min(own.stop, this->rows.stop - down);
-    for (Index j = start; j < stop; ++j) out[j] += y[j + down];
+    const Index top = this->rows.start, height = this->rows.stop - top;
+    IdentityRows<T>{left_}.backward(y + top, out, std::max<Index>(own.start - left_, 0), std::min(own.stop - left_, height));
   }
   double before_row(Index row) const override { return static_cast<double>(row - this->rows.start); }
   double before_column(Index column) const override {

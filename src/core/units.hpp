@@ -105,31 +105,25 @@ inline double greatest_or_one(const Numbers& numbers) {
   return most > 0 ? most : 1.0;
 }
 
-// The means of |M_ij|·numbers_j over the known numbers of each row; 0 if none is known.
-inline Numbers mean(const Numbers& numbers, const Along& along) {
+// The means of |M_ij|·numbers_j over the known numbers of each row; 0 if none is known. If `least`, those of
+// numbers_j/|M_ij|, of whose inverses it is the mean.
+inline Numbers mean(const Numbers& numbers, const Along& along, bool least = false) {
   const double most = greatest_or_one(numbers);
   Numbers weights(numbers.size()), known(numbers.size());
-  for (std::size_t j = 0; j < numbers.size(); ++j) weights[j] = fourth_root(numbers[j] / most), known[j] = numbers[j] > 0;
+  for (std::size_t j = 0; j < numbers.size(); ++j) {
+    known[j] = numbers[j] > 0;
+    const double root = fourth_root(numbers[j] / most);
+    weights[j] = !least ? root : numbers[j] > 0 ? 1 / root : 0.0;
+  }
   Sums found = along.of(weights, known);
   for (std::size_t i = 0; i < found.roots.size(); ++i) {
-    found.roots[i] = most * fourth_power(quotient(found.roots[i], found.counts[i]));
+    const double power = fourth_power(quotient(found.roots[i], found.counts[i]));
+    found.roots[i] = least ? quotient(most, power) : most * power;
   }
   return std::move(found.roots);
 }
 
-// The same of numbers_j/|M_ij|, of whose inverses it is the mean.
-inline Numbers least_mean(const Numbers& numbers, const Along& along) {
-  const double most = greatest_or_one(numbers);
-  Numbers weights(numbers.size()), known(numbers.size());
-  for (std::size_t j = 0; j < numbers.size(); ++j) {
-    known[j] = numbers[j] > 0, weights[j] = numbers[j] > 0 ? 1 / fourth_root(numbers[j] / most) : 0.0;
-  }
-  Sums found = along.of(weights, known);
-  for (std::size_t i = 0; i < found.roots.size(); ++i) {
-    found.roots[i] = quotient(most, fourth_power(quotient(found.roots[i], found.counts[i])));
-  }
-  return std::move(found.roots);
-}
+inline Numbers least_mean(const Numbers& numbers, const Along& along) { return mean(numbers, along, true); }
 
 inline double typical(const Numbers& numbers) {
   double sum = 0, count = 0;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #if defined(__AVX2__)
@@ -26,19 +27,11 @@ template <class T>
 inline constexpr int LANES = VECTOR_BYTES / static_cast<int>(sizeof(T));
 
 template <class T>
-struct VectorTypes;
-
-template <>
-struct VectorTypes<double> {
-  typedef double Vec __attribute__((vector_size(VECTOR_BYTES)));
-  typedef std::int64_t Mask __attribute__((vector_size(VECTOR_BYTES)));
+struct VectorTypes {
+  using Lane = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;  // of a mask
+  typedef T Vec __attribute__((vector_size(VECTOR_BYTES)));
+  typedef Lane Mask __attribute__((vector_size(VECTOR_BYTES)));
   typedef float Narrow __attribute__((vector_size(VECTOR_BYTES / 2)));
-};
-
-template <>
-struct VectorTypes<float> {
-  typedef float Vec __attribute__((vector_size(VECTOR_BYTES)));
-  typedef std::int32_t Mask __attribute__((vector_size(VECTOR_BYTES)));
 };
 
 template <class T>
@@ -50,6 +43,10 @@ template <class T>
 inline Vec<T> all(T value) {
   return Vec<T>{} + value;
 }
+
+// Of a number or, lane by lane, of a vector.
+template <class E>
+inline E magnitude(E v) { return v < E{} ? -v : v; }
 
 // LANES<T> entries from p on, which need not be aligned; float entries may become double.
 template <class T, class S>

@@ -153,9 +153,6 @@ def test_the_other_functions_check_theirs(core):
     for threads, times in ((0, 1), (10**9, 1), (1, 0)):
         with pytest.raises(ValueError, match=r"threads|times"):
             core.meeting(threads, times)
-    fused = core.DualStep64(DENSE, ZERO, 2, 3)
-    with pytest.raises(ValueError, match="threads must be"):
-        fused.run(np.ones(3), np.ones(2), 1.0, np.ones(2), np.ones(3), 0)
 
 
 def test_a_sparse_matrix_with_wrong_indices_is_an_error_of_the_solve():

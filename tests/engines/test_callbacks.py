@@ -7,13 +7,14 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from dual_steps import FusedDualStep
 from instances import matrix
 from test_native import STRUCTURED, check
 from test_programs import forms, zipped
 
 import dapd
 from dapd.core import load, variants
-from dapd.engines.native.layout import coupling, table_of
+from dapd.engines.native.layout import table_of
 from dapd.engines.native.runner import NativeRunner
 from dapd.functions.base import Function
 from dapd.functions.losses import Loss
@@ -425,11 +426,12 @@ def test_the_table_has_calls_for_the_rows_that_are_called():
     "calls", [(), ((0, 2),), ((0, 4),), ((0, 2), (1, 3)), ((-1, 3),), ((0, 3), (3, 3)), ((2, 3), (0, 2)), ((0,),)]
 )
 def test_calls_for_other_rows_than_those_that_are_called_are_refused(calls):
-    M, phi = coupling(dapd.Problem(dapd.PseudoHuber(1.0), np.ones((3, 5)), np.ones(3), Pinball()), 1)
+    problem = dapd.Problem(dapd.PseudoHuber(1.0), np.ones((3, 5)), np.ones(3), Pinball())
     for core in map(load, variants()):
-        assert core.DualStep64(M, phi, 3, 5).work > 0
+        step = FusedDualStep(problem, core=core)
+        step.phi = step.phi._replace(calls=calls)
         with pytest.raises(ValueError, match=r"call"):
-            core.DualStep64(M, phi._replace(calls=calls), 3, 5)
+            step.bound(1.0)
 
 
 def test_a_run_without_a_function_for_each_call_is_refused():

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from dual_steps import FusedDualStep
 from scipy.sparse.linalg import aslinearoperator
 
 import dapd
 from dapd.core import load, variants
 from dapd.engines.native import maps as records
+from dapd.engines.native.layout import coupling
 from dapd.engines.native.maps import fills_vectors, moves_on, scattered
-from dapd.engines.native.runner import FusedDualStep, NotNative, coupling
+from dapd.engines.protocol import NotNative
 from dapd.operators.base import Operator
 from dapd.operators.scaled import ScaledMap
 
@@ -591,9 +593,10 @@ def test_a_vector_of_another_length_is_an_error(core):
 
 
 def test_an_unknown_code_of_phi_is_an_error(core):
-    M, phi = coupling(problem_with(np.ones((3, 5)), dapd.Zero()), 1)
+    step = FusedDualStep(problem_with(np.ones((3, 5)), dapd.Zero()), core=core)
+    step.phi = step.phi._replace(code=np.array([99], np.uint8))
     with pytest.raises(ValueError, match="unknown code"):
-        core.DualStep64(M, phi._replace(code=np.array([99], np.uint8)), 3, 5)
+        step.bound(STEP)
 
 
 def test_an_unknown_variant_is_an_error_that_lists_the_known_ones(monkeypatch):

@@ -328,7 +328,7 @@ for k in range(4):
     timer.start()
     result = dapd.solve(own, "papc", tol=1e-300)
     assert result.status == "interrupted", result.message
-    assert result.engine == "python"
+    assert result.engine == "native"
 print("done")
 """
     assert in_python(script) == ["done"]

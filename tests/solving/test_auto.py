@@ -188,7 +188,7 @@ def test_f_of_the_users_own_needs_no_constants():
     result = dapd.solve(problem, tol=1e-5)
     assert result.converged
     assert result.method == "restarts"
-    assert result.engine == "python"
+    assert result.engine == "native"
     assert "Smooth" in result.engine.reason
     assert certify(problem, result.x, result.y).error <= 1e-5
 

@@ -1,13 +1,11 @@
 // The block-coordinate loops as Python classes; the records come from engines/native/block_tables.py, and are checked here.
-#include "bind.hpp"
-
 #include <nanobind/stl/string.h>
 
 #include <chrono>
 #include <mutex>
 #include <string>
 
-#include "../checks.hpp"
+#include "../records.hpp"
 #include "x_sbc.hpp"
 #include "x_sbc_nonseparable.hpp"
 #include "y_sbc.hpp"
@@ -132,7 +130,11 @@ inline Plan make_plan(nb::handle object) {
   return plan;
 }
 
-inline double letter(nb::dict parameters, const char* name) { return cast<double>(parameters[name], name); }
+// The letters of a method, in the order of its Parameters.
+template <class Loop, class... Names>
+typename Loop::Parameters letters(nb::dict parameters, Names... names) {
+  return {cast<double>(parameters[names], names)...};
+}
 
 // A vector of a state, by its name, to be written in place.
 template <class E>
@@ -150,9 +152,7 @@ template <class T>
 struct XSbcTraits {
   using Loop = XSbc<T>;
   static Loop make(Keeper&, const BlockProblem<T>& problem, nb::tuple, nb::dict p, const Plan& plan, Index) {
-    return {problem,
-            {letter(p, "t"), letter(p, "s"), letter(p, "s_hat"), letter(p, "xi"), letter(p, "gamma"), letter(p, "chi")},
-            plan};
+    return {problem, letters<Loop>(p, "t", "s", "s_hat", "xi", "gamma", "chi"), plan};
   }
   static typename Loop::State state(nb::dict s, Index rows, Index columns, Index) {
     return {field<T>(s, "x", columns), field<T>(s, "z", columns), field<T>(s, "g", columns), field<T>(s, "y", rows),
@@ -167,11 +167,7 @@ struct YSbcTraits {
     const auto MMt = make_matrix<T>(keep, more, "MMᵀ");
     require(MMt.blocks == 1 && (MMt.rows[0] == 0 || (MMt.rows[0] == problem.rows() && MMt.columns(0) == problem.rows())),
             "MMᵀ", "must have no rows, or as many rows and columns as M has rows");
-    return {problem,
-            MMt,
-            {letter(p, "t"), letter(p, "t_tilde"), letter(p, "s"), letter(p, "s_hat"), letter(p, "xi"),
-             letter(p, "tau")},
-            plan};
+    return {problem, MMt, letters<Loop>(p, "t", "t_tilde", "s", "s_hat", "xi", "tau"), plan};
   }
   static typename Loop::State state(nb::dict s, Index rows, Index columns, Index) {
     return {field<T>(s, "x", columns), field<T>(s, "g", columns),    field<T>(s, "y", rows),
@@ -184,11 +180,8 @@ struct XSbcNonseparableTraits {
   using Loop = XSbcNonseparable<T>;
   static Loop make(Keeper& keep, const BlockProblem<T>& problem, nb::tuple joint, nb::dict p, const Plan& plan,
                    Index joint_rows) {
-    return {problem,
-            make_coupling<T>(keep, joint, problem.M, joint_rows),
-            {letter(p, "t"), letter(p, "s"), letter(p, "s_hat"), letter(p, "xi"), letter(p, "gamma"),
-             letter(p, "chi"), letter(p, "omega")},
-            plan};
+    return {problem, make_coupling<T>(keep, joint, problem.M, joint_rows),
+            letters<Loop>(p, "t", "s", "s_hat", "xi", "gamma", "chi", "omega"), plan};
   }
   static typename Loop::State state(nb::dict s, Index rows, Index columns, Index joint_rows) {
     return {field<T>(s, "c", columns),     field<T>(s, "e", columns),     field<T>(s, "y", rows),

@@ -15,7 +15,7 @@ from dapd.arrays import on_device
 from dapd.core import variants
 from dapd.engines.native.blocks import BlockRunner
 from dapd.engines.native.maps import FEW
-from dapd.engines.native.runner import FusedDualStep, NativeRunner
+from dapd.engines.native.runner import NativeRunner
 from dapd.engines.protocol import CannotRun, NotNative, Runner
 from dapd.engines.python import PythonRunner
 from dapd.methods.base import Method
@@ -111,7 +111,7 @@ def bind(method: Method, engine: str = "auto") -> Runner:
     except NotNative as reason:
         if engine == "native":
             raise CannotRun(f"engine='native' cannot run this: {reason}; use engine='auto' or 'python'") from None
-        return PythonRunner(method, reason=str(reason), dual_step=_fused(method))
+        return PythonRunner(method, reason=str(reason))
 
 
 def _with_jax(method: Method) -> Runner:
@@ -128,13 +128,3 @@ def _with_jax(method: Method) -> Runner:
         return JaxRunner(method)
     except NotNative as reason:
         raise CannotRun(f"engine='jax' cannot run this: {reason}; use engine='auto' or 'python'") from None
-
-
-def _fused(method: Method) -> FusedDualStep | None:
-    """One pass over M instead of two, if the core can multiply with M and evaluate the prox of φ."""
-    if isinstance(method, BlockMethod):
-        return None
-    try:
-        return FusedDualStep(method.problem)
-    except NotNative:
-        return None

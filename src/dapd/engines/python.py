@@ -8,25 +8,20 @@ from dapd.arguments import TimeUp
 from dapd.arrays import Array
 from dapd.engines.protocol import check_same
 from dapd.methods.base import Method, copy_of
-from dapd.methods.oracle import DualStep
 
 
 class PythonRunner:
-    """A method's step, run by Python; with a fused dual step if one is given."""
+    """A method's step, run by Python."""
 
     engine = "python"
 
-    def __init__(self, method: Method, *, reason: str = "", dual_step: DualStep | None = None) -> None:
-        self.method, self.reason, self._dual_step = method, reason, dual_step
-        if dual_step is not None:
-            method.oracle.use(dual_step)
+    def __init__(self, method: Method, *, reason: str = "") -> None:
+        self.method, self.reason = method, reason
         self._state: Any = None
 
     def rebind(self, method: Method) -> None:
         """Run this method from its first state; the counts go on."""
         check_same(self.method.problem, method.problem)
-        if self._dual_step is not None:
-            method.oracle.use(self._dual_step)
         gradients, products = self.counts.gradients, self.counts.products
         self.method = method
         method.oracle.reset()

@@ -14,8 +14,6 @@ from dapd.clock import is_over
 from dapd.problem import ask
 from dapd.problem.problem import Problem
 
-DualStep = Callable[[Array, Array, float], tuple[Array, Array]]
-
 
 def repeated(o: Any, count: Any, body: Callable[[Any], Any], carry: Any) -> Any:
     """`body` applied `count` times to `carry`: a loop of the oracle's own if it has one, as compilers need."""
@@ -32,16 +30,11 @@ class Oracle:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self._dual_step: DualStep = self._two_products
         self.b = problem.b.astype(problem.dtype, copy=False)
         self.gradients = 0
         self.products = 0  # with M and with Mᵀ, each counted
         self.block_products = 0  # none here
         self.deadline = math.inf  # a value of time.perf_counter(); dual steps after it raise TimeUp
-
-    def use(self, dual_step: DualStep) -> None:
-        """Use this function for dual steps: one pass over M is faster than two products."""
-        self._dual_step = dual_step
 
     def reset(self) -> None:
         """Set the counts to zero."""
@@ -57,7 +50,10 @@ class Oracle:
         if is_over(self.deadline):
             raise TimeUp
         self.products += 2
-        return self._dual_step(v, base, step)
+        problem = self.problem
+        y = ask.prox(problem.phi, base + problem.M.forward(v), step)
+        y = in_dtype(y, base.shape, "phi.prox", problem.dtype)
+        return y, in_dtype(problem.M.adjoint(y), (problem.columns,), "M's adjoint", problem.dtype)
 
     def adjoint(self, y: Array) -> Array:
         """Mᵀy, only for the first state; if y is zero, it makes no product."""
@@ -66,9 +62,3 @@ class Oracle:
             return np.zeros(problem.columns, problem.dtype)
         self.products += 1
         return in_dtype(problem.M.adjoint(y), (problem.columns,), "M's adjoint", problem.dtype)
-
-    def _two_products(self, v: Array, base: Array, step: float) -> tuple[Array, Array]:
-        problem = self.problem
-        y = ask.prox(problem.phi, base + problem.M.forward(v), step)
-        y = in_dtype(y, base.shape, "phi.prox", problem.dtype)
-        return y, in_dtype(problem.M.adjoint(y), (problem.columns,), "M's adjoint", problem.dtype)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from dapd.arguments import asked
 from dapd.arrays import Array
+from dapd.functions import Function
 from dapd.functions.terms import Terms
 from dapd.kinds.base import Phi
 from dapd.problem import ask
@@ -35,6 +36,11 @@ def slope_rows(terms: Terms) -> PythonRows:
         f"the loss {type(loss).__name__} of f",
         lambda u, step: ask.returned(name, asked(name, loss.slope, u, d), u.shape),
     )
+
+
+def gradient_rows(f: Function) -> PythonRows:
+    """The whole gradient of f, as if it were the derivative of a loss of x."""
+    return PythonRows(f"f = {type(f).__name__}", lambda x, _: ask.gradient(f, x))
 
 
 def evaluated_in_python(calls: Iterable[PythonRows]) -> str:

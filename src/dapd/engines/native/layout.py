@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array, is_constant
-from dapd.engines.native.calls import PythonRows, prox_rows, slope_rows
+from dapd.engines.native.calls import PythonRows, gradient_rows, prox_rows, slope_rows
 from dapd.engines.native.maps import FEW, converted, laid_out, matrix, rows_of_matrix
 from dapd.engines.protocol import NotNative
 from dapd.functions.native import CALLED, LOGISTIC
@@ -18,7 +18,6 @@ from dapd.kinds.base import Phi
 from dapd.kinds.composed import Stack
 from dapd.kinds.lowered import BALL, SHRINK_BALL, Piece, Pieces, UnitTable, pieces_of, tabulate
 from dapd.operators.explicit import as_entries, csr_record
-from dapd.operators.stacked import Identity
 from dapd.problem.problem import Problem
 
 
@@ -80,7 +79,7 @@ class FunctionRecord(NamedTuple):
 def function(problem: Problem, most: int = FEW) -> FunctionRecord | list[FunctionRecord]:
     """The record of f as the core reads it: one, or a list with one per block; see `matrix`."""
     if problem.terms is None:
-        raise NotNative(f"f = {type(problem.f).__name__} has a gradient that is only available in Python")
+        return _of_identity(FunctionRecord(problem.columns, (CALLED, gradient_rows(problem.f))), problem.dtype)
     found = [_record(part.terms, part.size, problem.dtype, most) for part in problem.terms]
     return found if len(found) > 1 else found[0]
 
@@ -102,8 +101,9 @@ def _with_loss(record: FunctionRecord, terms: Terms, dtype: Any, most: int) -> F
         return record
     A, base, known = terms.A, None, terms.loss.native()
     if known is None:
-        A = A or Identity(record.size)  # only rows of a map are called
         record = record._replace(loss=(CALLED, slope_rows(terms)))
+        if A is None:
+            return _of_identity(record, dtype)
     else:
         code = known.code
         of_rows = terms.d if code == LOGISTIC else known.e
@@ -117,6 +117,12 @@ def _with_loss(record: FunctionRecord, terms: Terms, dtype: Any, most: int) -> F
     made = laid_out(made, A.shape, 1) if made[0] == "dense" else made  # others are cut where the caller has cut x
     rows = A.shape[0]
     return record._replace(A=made, rows_of_A=rows, base=np.zeros(rows, dtype) if base is None else base)
+
+
+def _of_identity(record: FunctionRecord, dtype: Any) -> FunctionRecord:
+    """A loss of x as one of rows of a map, since only such rows are called."""
+    size = record.size
+    return record._replace(A=("identity", size, 0), rows_of_A=size, base=np.zeros(size, dtype))
 
 
 def _with_hessian(record: FunctionRecord, terms: Terms, dtype: Any) -> FunctionRecord:

@@ -173,33 +173,3 @@ def program_of(method: Method, state: type, dual: list[bool]) -> Program:
         return trace(type(method).update, method.parameters, state, dual)
     except NotLinear as reason:
         raise NotNative(f"the step of {method.name} is not a short list of linear operations: {reason}") from reason
-
-
-class FusedDualStep:
-    """One fused dual step at a time, for a step that Python runs."""
-
-    def __init__(self, problem: Problem, *, threads: int | None = None, core: ModuleType | None = None) -> None:
-        core = core or load()
-        if core is None:
-            raise NotNative("the native core was not built")
-        self.dtype = problem.dtype
-        most = available() if threads is None else threads
-        M, phi = coupling(problem, most)
-        step = core.DualStep32 if self.dtype == np.float32 else core.DualStep64
-        self.core = step(M, phi, problem.rows, problem.columns)
-        self.calls = tuple(call for _, _, call in phi.calls)
-        self.choice = ThreadChoice(max(1, min(most, int(self.core.work) // WORTH_THREAD)) if threads is None else 1)
-        self.fixed = threads
-
-    def __call__(self, v: Array, base: Array, step: float) -> tuple[Array, Array]:
-        """prox_{step·φ}(base + Mv) and Mᵀ of it."""
-        v, base = (np.ascontiguousarray(part, self.dtype) for part in (v, base))
-        y, Mty = np.empty_like(base), np.empty_like(v)
-        if self.fixed or self.choice.most == 1:
-            self.core.run(v, base, step, y, Mty, self.fixed or 1, self.calls)
-            return y, Mty
-        threads = self.choice.next(1)[0]
-        began = perf_counter()
-        self.core.run(v, base, step, y, Mty, threads, self.calls)
-        self.choice.learn(threads, 1, perf_counter() - began)
-        return y, Mty

@@ -12,7 +12,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 COMBINE, GRADIENT, DUAL_STEP = range(3)  # src/core/program.hpp has the same numbers
-MOST = 6  # terms of a combination
+MOST = 6  # terms of a combination, as in src/core/program.hpp
 LONGEST_STEP = 1 << 16  # operations of a step: CAPD takes eleven per inner step, and tracing is slower than running
 
 
