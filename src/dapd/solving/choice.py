@@ -10,33 +10,28 @@ from typing import Any
 
 import numpy as np
 
-from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
-from dapd.clock import perf_counter, seconds_left
+from dapd.clock import seconds_left
 from dapd.newton.costs import filled_seconds
 from dapd.rates import FACTORISATION
-from dapd.ways.base import OVERRUN, SOON, Candidate, Piece, entries_are_scattered
-from dapd.ways.causes import Cause
+from dapd.ways.base import OVERRUN, SOON, Candidate, Choice, entries_are_scattered
 from dapd.ways.clarabel.candidate import TRIVIAL, Clarabel
 from dapd.ways.first_order import FirstOrder
 from dapd.ways.named import STALLED
 from dapd.ways.newton import SecondOrder
-from dapd.ways.search import Info, Search
+from dapd.ways.search import Search
 
 TRIAL = 0.1  # seconds that estimates may take; if they would take longer and fill-in is likely, first-order steps begin
 FORESIGHT = 5.0  # seconds of Clarabel that are estimated closely: to count the entries of a factor takes time too
 NO_BETTER = 60  # points that may be no better than the best, beside as many as it took to get there
 
 
-class Several:
+class Several(Choice):
     """Candidates that are set up when they are needed."""
 
-    is_named = False
-    title = "auto"
-    least = round = 1
-
     def __init__(self, search: Search, engine: str, use_direct: bool) -> None:
-        self.search, self.engine = search, engine
+        super().__init__(search)
+        self.engine = engine
         self.active: list[Candidate] = []
         self.waiting: dict[str, Callable[[], Candidate]] = {FirstOrder.name: lambda: self.first_order}
         M = search.problem.stacked.M
@@ -108,26 +103,10 @@ class Several:
             one.compare(steady, best)
         self.active += sorted((one for one in found if one.is_possible), key=lambda one: one.expected())
 
-    def begin(self, start: tuple[Array, Array]) -> Piece:
-        """Judge the start."""
-        self.search.judge(*start)
-        return Piece()
-
-    def look(self) -> Info:
-        """The best point, now."""
-        search = self.search
-        return search.point._replace(iteration=search.iterations, time=self.seconds())
-
-    def complete(self, look: Info) -> Info:
-        """With its distance."""
-        return self.search.complete(look)
-
-    def remaining(self) -> float:
-        """Nobody knows."""
-        return math.nan
-
     def next(self) -> Candidate:
         """The one with the best prospects."""
+        if len(self.active) == 1:
+            return self.active[0]
         return min(self.active, key=lambda one: one.expected())
 
     def note(self, candidate: Candidate, *, is_exhausted: bool) -> None:
@@ -153,20 +132,12 @@ class Several:
         small = search.point.certificate.error <= STALLED * float(np.finfo(search.problem.dtype).eps)
         return small or search.is_rounding(NO_BETTER)
 
-    def returned(self, cause: Cause) -> Info:
-        """The best point."""
-        return self.search.point
-
     def with_threads(self) -> AbstractContextManager[Any]:
         """The threads of BLAS: as many as pay off for the heaviest operation."""
         problem = self.search.problem.stacked
         # long vectors count too: several threads gain nothing on them, and wait for each other on a busy machine
         heaviest = max([one.work for one in self.active] + [8.0 * (problem.rows + problem.columns)])
         return single_blas(heaviest, MANY)
-
-    def seconds(self) -> float:
-        """What all of it took."""
-        return perf_counter() - self.search.began
 
     def remember(self, solved: Candidate | None) -> None:
         """Note what to try first next time: what solved the problem, or after a cold start second-order steps."""

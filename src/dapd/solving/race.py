@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,57 +16,11 @@ from dapd.certificate.rays import falling_ray, nearly_feasible, proves_infeasibl
 from dapd.clock import is_cancelled, is_over, perf_counter
 from dapd.kinds.lowered import has_valid_lowering
 from dapd.solving.watch import Watch
-from dapd.ways.base import Candidate, Moved, Piece
+from dapd.ways.base import Candidate, Choice, Moved, Piece
 from dapd.ways.causes import Cause
 from dapd.ways.search import Info, Search
 
 CHECKING = 0.15  # part of the time that may go into checks of whether iterates run away along a ray
-
-
-class Choice(Protocol):
-    """Which candidates take part, and whose turn it is."""
-
-    is_named: bool  # whether it is one method, whose iterates are all that counts
-    title: str
-    least: int  # iterations of the shortest piece
-    round: int  # iterations of a pass over M
-
-    @property
-    def first(self) -> Candidate:
-        """The one that began."""
-
-    def begin(self, start: tuple[Array, Array]) -> Piece:
-        """Judge the start."""
-
-    def look(self) -> Info:
-        """The point to show."""
-
-    def complete(self, look: Info) -> Info:
-        """A point with all that a caller may read."""
-
-    def remaining(self) -> float:
-        """Iterations to go; nan if unknown."""
-
-    def next(self) -> Candidate:
-        """The one with the best prospects."""
-
-    def note(self, candidate: Candidate, *, is_exhausted: bool) -> None:
-        """After a piece of progress."""
-
-    def is_over(self) -> bool:
-        """Whether nobody can go on, or only rounding can explain that there is no better point."""
-
-    def returned(self, cause: Cause) -> Info:
-        """The point to return."""
-
-    def seconds(self) -> float:
-        """What all of it took."""
-
-    def with_threads(self) -> AbstractContextManager[Any]:
-        """The threads of BLAS."""
-
-    def remember(self, solved: Candidate | None) -> None:
-        """Note for the next solve what solved the problem."""
 
 
 class Settled(NamedTuple):
@@ -158,7 +111,7 @@ class Race:
     def _decided(self, piece: Piece) -> Ended | None:
         """How it ends, if it does."""
         search, choice = self.search, self.choice
-        stop = self.watch.look(choice.look(), choice.remaining(), choice.complete)
+        stop = self.watch.look(*choice.look(), search.complete)
         if search.done:
             return self._ended(Cause.certificate)
         if piece.cause is not None:
@@ -214,7 +167,7 @@ class Race:
 
     def _checked(self, moved: Moved) -> Ended | None:
         """A proof that no x is feasible, if y runs away; a ray of x leaves the question whether any x is."""
-        search, at, named = self.search, self.choice.look().x, self.choice.is_named
+        search, at, named = self.search, self.choice.look()[0].x, self.choice.is_named
         problem, judging = search.problem, search.judging
         dx, dy = moved
         if dx is not None and (self.falling is not None or not self.seeks_descent):

@@ -23,13 +23,14 @@ from dapd.solving.answer import Spent, answer, in_kind_of
 from dapd.solving.checkpoint import Checkpoint
 from dapd.solving.choice import Several
 from dapd.solving.progress import display
-from dapd.solving.race import Choice, Ended, Race
+from dapd.solving.race import Ended, Race
 from dapd.solving.result import Result
 from dapd.solving.sentences import AT_THE_START, ENDED_EARLY, NO_BLOCKS, NO_POINT, what_is_left, who_ran, why_it_ended
 from dapd.solving.settings import Settings, explains_options
 from dapd.solving.side_questions import SideQuestions
 from dapd.solving.watch import Watch
 from dapd.spectrum.estimate import Spectrum
+from dapd.ways.base import Choice
 from dapd.ways.blocks import BlockComparison, compare_blocks
 from dapd.ways.causes import STATUSES, Cause
 from dapd.ways.kept import Kept
@@ -237,7 +238,7 @@ class Solve:
             watch = Watch(shown, self.callback, is_recorded=settings.history, x_star=search.problem.x_star)
             race = Race(search, choice, watch, questions)
             ended = race.run(start)
-            point = choice.complete(ended.point)
+            point = ended.point if choice.is_named else search.complete(ended.point)
         seconds, by = choice.seconds(), race.found_by or choice.first
         if ended.is_early:
             setup_time, seconds = setup_time + seconds, 0.0

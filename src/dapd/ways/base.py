@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from dapd.arrays import Array
@@ -12,7 +13,7 @@ from dapd.clock import perf_counter
 from dapd.engines.protocol import Engine
 from dapd.operators.base import Operator
 from dapd.ways.causes import Cause
-from dapd.ways.search import Search
+from dapd.ways.search import Info, Search
 
 AT_ONCE = 0.02  # seconds that a candidate may take in any case
 SOON = 0.3  # seconds until which the work of a candidate counts as estimated, and then as measured
@@ -152,3 +153,52 @@ class Candidate:
         if not 1.0 < now < then < math.inf:
             return math.inf
         return 0.5 * self.spent * math.log(now) / math.log(then / now)
+
+
+class Choice:
+    """Which candidates take part in a solve, and whose turn it is."""
+
+    is_named = False  # whether it is one method, whose iterates are all that counts
+    title = "auto"
+    least = 1  # iterations of the shortest piece of progress
+    round = 1  # iterations of a pass over M
+    first: Candidate  # that began
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+
+    def begin(self, start: tuple[Array, Array]) -> Piece:
+        """Judge the start."""
+        self.search.judge(*start)
+        return Piece()
+
+    def look(self) -> tuple[Info, float]:
+        """The point to show, and the iterations to go; nan if unknown."""
+        search = self.search
+        return search.point._replace(iteration=search.iterations, time=perf_counter() - search.began), math.nan
+
+    def next(self) -> Candidate:
+        """The one with the best prospects."""
+        return self.first
+
+    def note(self, candidate: Candidate, *, is_exhausted: bool) -> None:
+        """Take note of a piece of progress."""
+
+    def is_over(self) -> bool:
+        """Whether nobody can go on, or only rounding can explain that there is no better point."""
+        raise NotImplementedError
+
+    def returned(self, cause: Cause) -> Info:
+        """The point to return."""
+        return self.search.point
+
+    def seconds(self) -> float:
+        """What all of it took."""
+        return perf_counter() - self.search.began
+
+    def with_threads(self) -> AbstractContextManager[Any]:
+        """The threads of BLAS that pay off."""
+        return nullcontext()
+
+    def remember(self, solved: Candidate | None) -> None:
+        """Note for the next solve what solved the problem."""

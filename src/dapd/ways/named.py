@@ -16,7 +16,7 @@ from dapd.blas import single_blas
 from dapd.clock import is_over, perf_counter
 from dapd.engines.protocol import Engine, Runner
 from dapd.spectrum.estimate import Spectrum
-from dapd.ways.base import Candidate, Moved, Piece
+from dapd.ways.base import Candidate, Choice, Moved, Piece
 from dapd.ways.causes import Cause, Status
 from dapd.ways.search import Info, Search
 
@@ -202,37 +202,23 @@ class Named(Candidate):
         return max(1, min(math.ceil(wait / self.least), (self.search.limit - done) // self.least))
 
 
-class Alone:
+class Alone(Choice):
     """One method that was named, or a block-coordinate one that was chosen."""
 
     is_named = True
 
     def __init__(self, search: Search, candidate: Named) -> None:
-        self.search, self.candidate, self.first = search, candidate, candidate
+        super().__init__(search)
+        self.candidate = self.first = candidate
         self.title, self.least, self.round = candidate.title, candidate.least, candidate.method.round
 
     def begin(self, start: tuple[Array, Array]) -> Piece:
         """Judge the first iterate."""
         return self.candidate.begin()
 
-    def look(self) -> Info:
+    def look(self) -> tuple[Info, float]:
         """The last iterate, good or bad."""
-        return self.candidate.look
-
-    def complete(self, look: Info) -> Info:
-        """It is complete."""
-        return look
-
-    def remaining(self) -> float:
-        """Iterations to go; nan if unknown."""
-        return self.candidate.remaining()
-
-    def next(self) -> Candidate:
-        """Always the same."""
-        return self.candidate
-
-    def note(self, candidate: Candidate, *, is_exhausted: bool) -> None:
-        """There are no others."""
+        return self.candidate.look, self.candidate.remaining()
 
     def is_over(self) -> bool:
         """Whether it has stalled."""
@@ -244,16 +230,13 @@ class Alone:
         return self.search.point if worse or self.candidate.latest is None else self.candidate.look
 
     def with_threads(self) -> AbstractContextManager[Any]:
-        """The threads of BLAS: as many as pay off for its products."""
+        """As many as pay off for its products."""
         problem = self.candidate.method.problem
         return single_blas(problem.M.work + problem.f.work) if self.candidate.ran.name == "native" else nullcontext()
 
     def seconds(self) -> float:
         """What its steps and checks took."""
         return self.candidate.seconds
-
-    def remember(self, solved: Candidate | None) -> None:
-        """Nothing: a method starts afresh."""
 
 
 def runs_away(residuals: list[tuple[int, float]]) -> bool:
