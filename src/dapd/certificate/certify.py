@@ -143,10 +143,10 @@ def certify(
         R_i = |b_i| + Σ_j |M_ij x_j| + θρ_i,    S_j = |∇f_j(0)| + |∇f_j(x)| + Σ_i |M_ij y_i| + θσ_j,
         Y_i = |y_i| + θη_i,                     X_j = |x_j| + |bound_j| + θξ_j,
 
-    with θ = 10⁻³ and what is typical of the row, the column, y_i and x_j by the data (`model.units`).
+    with θ = 10⁻³ and what is typical of the row, the column, y_i and x_j by the data (`problem.units`).
 
     - `stationarity_error` is the greatest |∇f(x) + Mᵀy + z|_j / S_j. The multipliers z of the bounds are those that
-      stationarity asks for, see `model.sizes.multipliers_of_bounds`.
+      stationarity asks for, see `problem.sizes.multipliers_of_bounds`.
     - `feasibility_error` is the greatest distance of (Mx − b)_i from dom φ* relative to R_i, of y_i from dom φ relative
       to Y_i, and of x_j from its bounds relative to X_j.
     - `complementarity_error` is the greatest |y_i − p_i| / Y_i with p = prox_{sφ}(y + s(Mx − b)) at s_i = Y_i/R_i, and
@@ -157,16 +157,14 @@ def certify(
           gap = |P − D| = |φ*(r) + φ(q) + bᵀq + xᵀ∇f(x) + Σ_j bound_j z_j|.
 
     The rows of a group are measured together. A φ of the user's own takes one step for all rows, s = ‖Y‖/‖R‖, so each
-    row is held to both |y_i − p_i| ≤ tol·Y_i and ≤ tol·s·R_i. An error of at most tol means
-    that (x, y, z) solves a problem each of whose numbers differs by about tol, relatively (`docs/certificate.md`).
+    row is held to both |y_i − p_i| ≤ tol·Y_i and ≤ tol·s·R_i. An error of at most tol means that (x, y, z) solves a
+    problem each of whose numbers differs by about tol, relatively (`docs/certificate.md`).
 
     `distance` needs μ > 0, and bounds on the singular values of M (`spectrum`; by default the problem's own, or those
     of an earlier estimate) unless dom φ is bounded. It is inf if it is not wanted.
     """
-    y = y[: problem.rows]
-    x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
-    grad = np.asarray(ask.gradient(problem.f, x), np.float64)
-    at = products_of(problem, x, y)
+    x, y = x.astype(np.float64, copy=False), y[: problem.rows].astype(np.float64, copy=False)
+    grad, at = np.asarray(ask.gradient(problem.f, x), np.float64), products_of(problem, x, y)
     rows, columns = measure_rows(problem, y, at), measure_columns(problem, x, grad, at)
     gap, gap_error = _gap(problem, x, rows, columns)
     bound = math.inf

@@ -93,16 +93,19 @@ def minimize(
     """
     start = np.atleast_1d(real("x0", x0)).ravel().astype(np.float64)
     objective = _Objective(fun, jac, args if isinstance(args, tuple) else (args,))
-    f = Smooth(objective.value, objective.gradient, size=start.size)
-    rows = rows_of(constraints, start)
     settings = {NAMES.get(name, name): value for name, value in (options or {}).items()}
     if callback is not None:
         settings["callback"] = _stopping(callback)
-    problem = _problem(f, rows, _bounds(bounds, start.size))
+    rows, limits = rows_of(constraints, start), _bounds(bounds, start.size)
+    return _minimized(objective, rows, limits, start, method=method or "auto", tol=tol, **settings)
+
+
+def _minimized(objective: _Objective, rows: list[LinearRows], limits: Any, start: Array, **settings: Any) -> OptimizeResult:
+    problem = _problem(Smooth(objective.value, objective.gradient, size=start.size), rows, limits)
     start = np.clip(start, *problem.bounds)
     if not np.all(np.isfinite(objective.gradient(start))):
         raise ValueError(f"{objective.name} is not finite at x0 = {start}; choose an x0 where it is")
-    result = solve(problem, method or "auto", tol=tol, x0=start, **settings)
+    result = solve(problem, x0=start, **settings)
     counts = {"nfev": objective.values, "njev": objective.gradients}
     value = objective.value(result.x)
     found = _answer(result, rows, fun=value, jac=objective.gradient(result.x), **counts)

@@ -52,24 +52,17 @@ def mpc(
     state_bounds, input_bounds : pairs (lower, upper), optional
         Numbers or vectors; None if there is none. The states s_1, …, s_T are bounded, the start is what it is.
     """
-    A, B = real("A", A), real("B", B)
-    T = whole("horizon", horizon, least=1)
-    start = vector("start", start)
-    n = len(start)
-    if A.shape != (n, n):
-        raise ValueError(f"A has shape {A.shape}, expected {(n, n)} for a start of {n} states")
-    if B.ndim != 2 or B.shape[0] != n:
-        raise ValueError(f"B has shape {B.shape}, expected {n} rows, one per state")
-    k = B.shape[1]
+    start, T = vector("start", start), whole("horizon", horizon, least=1)
+    A, B = _dynamics(real("A", A), real("B", B), len(start))
+    n, k = B.shape
     stage, effort = _square("Q", Q, n), _square("R", R, k)
     last = stage if final is None else _square("final", final, n)
     H = sp.block_diag([sp.kron(sp.eye_array(T), stage), last, sp.kron(sp.eye_array(T), effort)], format="csr")
     goal = np.zeros(n) if target is None else vector("target", target, n)
     c = H @ np.concatenate([np.tile(goal, T + 1), np.zeros(T * k)])
-    now, before = sp.eye_array(T + 1), sp.eye_array(T + 1, k=-1)
-    states = sp.kron(now, sp.eye_array(n)) - sp.kron(before, sp.csr_array(A))
-    inputs = -sp.kron(sp.eye_array(T + 1, T, k=-1), sp.csr_array(B))
-    lower, upper = (
+    states = sp.eye_array((T + 1) * n) - sp.kron(sp.eye_array(T + 1, k=-1), A)
+    inputs = -sp.kron(sp.eye_array(T + 1, T, k=-1), B)
+    ends = [
         np.concatenate(
             [
                 np.full(n, free),
@@ -78,9 +71,9 @@ def mpc(
             ]
         )
         for of_state, of_input, free in zip(state_bounds, input_bounds, (-np.inf, np.inf), strict=True)
-    )
+    ]
     M = sp.hstack([states, inputs], format="csr")
-    return Problem(Quadratic(H, c), M, np.concatenate([start, np.zeros(T * n)]), bounds=(lower, upper))
+    return Problem(Quadratic(H, c), M, np.concatenate([start, np.zeros(T * n)]), bounds=(ends[0], ends[1]))
 
 
 def trajectory(x: Any, states: int, inputs: int) -> tuple[Array, Array]:
@@ -90,6 +83,14 @@ def trajectory(x: Any, states: int, inputs: int) -> tuple[Array, Array]:
     if rest or T < 1:
         raise ValueError(f"x has {len(x)} entries, which is no trajectory of {states} states and {inputs} inputs")
     return x[: (T + 1) * states].reshape(T + 1, states), x[(T + 1) * states :].reshape(T, inputs)
+
+
+def _dynamics(A: Array, B: Array, n: int) -> tuple[Any, Any]:
+    if A.shape != (n, n):
+        raise ValueError(f"A has shape {A.shape}, expected {(n, n)} for a start of {n} states")
+    if B.ndim != 2 or B.shape[0] != n:
+        raise ValueError(f"B has shape {B.shape}, expected {n} rows, one per state")
+    return sp.csr_array(A), sp.csr_array(B)
 
 
 def _square(name: str, value: Any, size: int) -> Any:
