@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from derivative_cases import FUNCTIONS, PHIS, TARGETS, B, check, dj_model, portfolio, problem_for
 from instances import COLUMNS, ROWS, matrix
-from test_derivatives import FUNCTIONS, PHIS, TARGETS, B, check, dj_model, float64, portfolio, problem_for, torch
 
 import dapd
 import dapd.jax as dj
@@ -16,7 +16,7 @@ from dapd.derivatives import host, linearised
 from dapd.derivatives import iterated as iterative
 from dapd.derivatives.options import check_options
 
-__all__ = ["float64", "torch"]  # fixtures
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 def nearly_singular(apart):

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 from dual_steps import FusedDualStep
 from instances import matrix
-from test_native import STRUCTURED, check
-from test_programs import forms, zipped
+from native_steps import STRUCTURED, check
+from zipped_programs import forms, zipped
 
 import dapd
 from dapd.core import load, variants

@@ -6,8 +6,9 @@ import time
 import jax
 import numpy as np
 import pytest
+from device_calls import calls
 from instances import COLUMNS, PHIS, ROWS, quadratic_problem
-from test_jax_engine import FUNCTIONS, MAPS
+from jax_cases import FUNCTIONS, MAPS
 
 import dapd
 from dapd.certificate.certify import certify, objective
@@ -213,14 +214,6 @@ def test_a_look_takes_few_programs(tmp_path):
     assert looks > 10
     assert len(names) <= PER_LOOK * looks
     assert not any("convert_element_type" in name or "isfinite" in name for name in names)
-
-
-def calls(folder):
-    """The compiled functions that were called, each eager operation one of them."""
-    (file,) = folder.glob("**/*.xplane.pb")
-    planes = jax.profiler.ProfileData.from_file(str(file)).planes
-    events = (event for plane in planes for line in plane.lines for event in line.events)
-    return [event.name for event in events if event.name.startswith("PjitFunction")]
 
 
 def slow_problem():

@@ -1,6 +1,5 @@
 """A step as a program: what the tracer makes of it, and the native engine against the python one, state by state."""
 
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,8 +8,9 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from instances import DETERMINISTIC, PHIS, matrix, quadratic_problem
+from native_steps import STRUCTURED
 from own_methods import Averaged, with_step
-from test_native import STRUCTURED
+from zipped_programs import CORES, FOREVER, forms, zipped
 
 import dapd
 from dapd.core import load, variants
@@ -20,37 +20,6 @@ from dapd.engines.native.tracer import COMBINE, DUAL_STEP, GRADIENT, LONGEST_STE
 from dapd.methods.base import spaces
 
 pytestmark = pytest.mark.skipif(not variants(), reason="the native core was not built")
-CORES = variants()
-FOREVER = float("inf")
-
-
-def zipped(problem, name, *, cls=None, steps=300, tol=1e-12, by_threads=1e-10, cores=CORES, threads=(2,), meet=30):
-    """Native and python states, zipped: every variant of the core for all steps, several threads for `meet` of them."""
-    rng = np.random.default_rng(7)
-    spectrum = problem.spectrum or dapd.estimate_spectrum(problem.M, positive=True)
-    given = {"spectrum": spectrum, "x0": rng.standard_normal(problem.columns)}
-    method = (cls or dapd.METHODS[name]).from_theory(problem, **given)
-    steps = max(1, steps // method.iterations_per_step)
-    plain, wanted = method.init(), []
-    for k in range(1, steps + 1):
-        plain = method.step(plain)
-        if k % max(1, steps // 10) == 0:
-            wanted.append((k, plain))
-    runs = [(load(core), 1, tol) for core in cores] + [(None, count, by_threads) for count in threads]
-    for core, count, allowed in runs:
-        runner = NativeRunner(method, threads=count, core=core)
-        runner.start()
-        done = 0
-        for k, state in wanted if count == 1 else [pair for pair in wanted if pair[0] <= meet] or wanted[:1]:
-            assert runner.advance(k - done, FOREVER) == k - done
-            done = k
-            found = runner.state
-            assert type(found) is type(state)
-            for a, b in zip(found, state, strict=True):
-                assert a.dtype == b.dtype == problem.dtype
-                assert np.linalg.norm(a - b) <= allowed * max(np.linalg.norm(b), 1.0)
-        assert runner.counts.gradients == done * runner.program.gradients
-        assert runner.counts.products == 2 * done * runner.program.dual_steps
 
 
 CASES = [(name, phi) for name in DETERMINISTIC for phi in PHIS if dapd.METHODS[name].any_phi or phi == "zero"]
@@ -140,18 +109,6 @@ def test_native_states_with_a_wide_matrix_in_columns(name):
     with forms("columns"):  # panels of twelve columns
         problem = dapd.Problem(dapd.PseudoHuber(0.3), tall, np.ones(3_000), phi, spectrum=dapd.Spectrum(1.0, 0.5))
         zipped(problem, name, steps=40, threads=(2, 3, 4))
-
-
-@contextmanager
-def forms(form):
-    """The native engine reads sparse matrices as tiles, sorted rows or runs, or all columns of a dense one at once."""
-    with pytest.MonkeyPatch.context() as patch:
-        if form == "columns":
-            patch.setattr("dapd.engines.native.maps.PANEL_BYTES", 0)
-        patch.setattr("dapd.engines.native.maps.scattered", lambda record, shape, threads: form in ("tiles", "sorted"))
-        patch.setattr("dapd.engines.native.maps.fills_vectors", lambda indptr, indices, columns: form == "sorted")
-        patch.setattr("dapd.engines.native.maps.moves_on", lambda indptr, indices: form == "runs")
-        yield
 
 
 @pytest.mark.parametrize("form", ["tiles", "sorted", "runs"])

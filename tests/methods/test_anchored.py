@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from instances import PHIS
-from test_restarts import run, small_program
+from restart_runs import run, small_program
 
 import dapd
 from dapd.engines import bind

@@ -7,12 +7,11 @@ import pytest
 from instances import PHIS, matrix, quadratic_problem
 from scipy.sparse.linalg import LinearOperator
 from textbook import METHODS as TEXTBOOK
-from textbook import pd3o
+from textbook import PAIRS, pd3o
 
 import dapd
 
 STEPS = 500
-PAIRS = [(name, phi) for name in TEXTBOOK for phi in PHIS if dapd.METHODS[name].any_phi or phi == "zero"]
 
 
 def close(a, b, tol=1e-10):

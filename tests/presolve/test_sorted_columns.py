@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from device_calls import calls
 from jax.sharding import Mesh
-from test_points_on_a_device import calls
 
 import dapd
 from dapd.arrays import EPSILON

@@ -1,6 +1,9 @@
 """Each method as printed in its paper, with every product and gradient computed anew. Yields (x, y)."""
 
 import numpy as np
+from instances import PHIS
+
+import dapd
 
 
 def x_dapd(p, grad, M, b, prox, x, y):
@@ -96,3 +99,5 @@ METHODS = {
     "capd": capd,
     "condat-vu": condat_vu,
 }
+
+PAIRS = [(name, phi) for name in METHODS for phi in PHIS if dapd.METHODS[name].any_phi or phi == "zero"]

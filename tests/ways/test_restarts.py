@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from instances import quadratic_problem
+from restart_runs import MANY, judge_of, run, small_program
 
 import dapd
 from dapd.engines import bind
@@ -16,25 +17,6 @@ from dapd.methods.y_dapd import YDAPD
 from dapd.spectrum.estimate import estimate_norm
 from dapd.ways import restarts as module
 from dapd.ways.restarts import LEAPS, _Guesses, restarts
-
-MANY = 300_000  # iterations
-
-
-def judge_of(problem):
-    """The greatest residual."""
-
-    def judge(x, y):
-        stationarity = problem.f.grad(x) + problem.M.adjoint(y)
-        off = y - problem.phi.prox(y + problem.M.forward(x) - problem.b, 1.0)
-        return float(max(abs(stationarity).max(initial=0.0), abs(off).max(initial=0.0)))
-
-    return judge
-
-
-def run(problem, *, tol=1e-6, most=MANY, **options):
-    s_max = estimate_norm(problem.M).s_max
-    epochs = restarts(problem, judge_of(problem), s_max=s_max, tol=tol, **options)
-    return list(itertools.takewhile(lambda epoch: epoch.iterations <= most, epochs))
 
 
 def linear_program(rng, rows=4, columns=10):
@@ -173,14 +155,6 @@ def test_a_linear_f_may_have_any_unit(scale):
     last = run(problem)[-1]
     assert last.error <= 1e-6
     np.testing.assert_allclose(last.x, [2.0, 0.0, 1.0], atol=1e-4)
-
-
-def small_program(seed):
-    """A linear program whose bounds and rows let x go about as far, in no particular units."""
-    rng = np.random.default_rng(seed)
-    rows, columns = rng.integers(1, 5), rng.integers(2, 9)
-    M, c = rng.standard_normal((rows, columns)), rng.standard_normal(columns)
-    return dapd.Problem(dapd.Quadratic(None, c), M, M @ rng.uniform(-1, 1, columns), dapd.L1(0.5), bounds=(-1.0, 1.0))
 
 
 @pytest.mark.parametrize("seed", range(60))

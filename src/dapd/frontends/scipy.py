@@ -100,7 +100,9 @@ def minimize(
     return _minimized(objective, rows, limits, start, method=method or "auto", tol=tol, **settings)
 
 
-def _minimized(objective: _Objective, rows: list[LinearRows], limits: Any, start: Array, **settings: Any) -> OptimizeResult:
+def _minimized(
+    objective: _Objective, rows: list[LinearRows], limits: Any, start: Array, **settings: Any
+) -> OptimizeResult:
     problem = _problem(Smooth(objective.value, objective.gradient, size=start.size), rows, limits)
     start = np.clip(start, *problem.bounds)
     if not np.all(np.isfinite(objective.gradient(start))):
