@@ -59,7 +59,7 @@ def test_a_family_is_solved_like_its_members(engine):
     assert batch.converged
     assert batch.x.shape == (COUNT, VARIABLES)
     assert batch.z.shape == (COUNT, VARIABLES)
-    agree(batch, [problem.replaced(b=own, f=problem.f.with_c(c[k])) for k, own in enumerate(b)])
+    agree(batch, [problem.replaced(b=own, f=problem.f.replaced(c=c[k])) for k, own in enumerate(b)])
     again = pickle.loads(pickle.dumps(batch))
     assert repr(again) == repr(batch)
     np.testing.assert_array_equal(again.x, batch.x)

@@ -125,7 +125,7 @@ def _replaced(problem: Problem, first: Data, data: Data) -> Problem:
     """The problem with the other b, c and bounds of `data`, checked."""
     f, limits = problem.f, None
     if data.f.c is not first.f.c:
-        f = f.with_c(data.f.c)
+        f = f.replaced(c=data.f.c)
     if data.lower is not first.lower or data.upper is not first.upper:
         free = np.full(problem.columns, np.inf)
         limits = bounds_of((data.lower, data.upper), problem.columns) or (-free, free)

@@ -11,6 +11,7 @@ from dapd.arguments import curvatures
 from dapd.arrays import Array
 from dapd.functions.terms import Part, Terms
 from dapd.operators.base import Operator, describes
+from dapd.operators.columns import OnBlock
 
 METHODS = ("value", "grad", "block_grad")  # a subclass with another one of these has other terms
 
@@ -26,7 +27,7 @@ class Function:
     L: float | None = None
     size: int | None = None
     blocks: list[slice] | None = None  # consecutive ones over which f is known to separate
-    c: Any = None  # what `with_c` replaces
+    c: Any = None  # the linear part, if it can be replaced
 
     def lowered(self) -> Terms | None:
         """The terms of f; None if only Python can evaluate the gradient."""
@@ -49,8 +50,8 @@ class Function:
     @property
     def is_quadratic(self) -> bool:
         """Whether f is known to be quadratic."""
-        terms = self.known_terms()
-        return terms is not None and terms.is_quadratic
+        parts = self.parts(self.size or 0)
+        return parts is not None and all(part.terms.is_quadratic for part in parts)
 
     def _known(self, need: str) -> Terms:
         terms = self.lowered()
@@ -79,13 +80,16 @@ class Function:
 
     def recession(self, v: Array) -> float:
         """Lim f(x + tv)/t for t → ∞, inf if f curves along v; nan if it is not known."""
-        terms = self.known_terms()
-        return np.nan if terms is None else terms.recession(v)
+        parts = self.parts(v.size)
+        return np.nan if parts is None else sum(part.terms.recession(v[part.at]) for part in parts)
 
     def curved_maps(self, size: int) -> list[Operator]:
         """The maps that vanish along every direction in which f is linear at infinity, as far as they are known."""
-        terms = self.known_terms()
-        return [] if terms is None else terms.curved_maps(size)
+        return [
+            curved if part.size == size else OnBlock(curved, part.at, size)
+            for part in self.parts(size) or []
+            for curved in part.terms.curved_maps(part.size)
+        ]
 
     def split(self, blocks: list[slice]) -> list[Function] | None:
         """f_1, …, f_N with f(x) = Σ f_i(x_i) over these blocks; None if f is not known to separate."""
@@ -101,12 +105,8 @@ class Function:
         """Return f over the blocks of a problem, or say why it does not fit."""
         return self
 
-    def with_c(self, c: Any) -> Function:
-        """F with another c, if it has one."""
-        return self.replaced(c=c)
-
     def replaced(self, *, c: Any = None, H: Any = None) -> Function:
-        """F with another c or H, if it has these."""
+        """The same with another c or H, if it has these."""
         given = "c" if H is None else "H"
         raise TypeError(f"{given} belongs to a Quadratic f, but this f is {type(self).__name__}")
 

@@ -8,8 +8,7 @@ from dapd.arguments import consecutive, named
 from dapd.arrays import Array, namespace
 from dapd.functions.base import METHODS, Function
 from dapd.functions.terms import Part
-from dapd.operators.base import Operator, describes
-from dapd.operators.columns import OnBlock
+from dapd.operators.base import describes
 
 
 class Separable(Function):
@@ -60,11 +59,6 @@ class Separable(Function):
         return f
 
     @property
-    def is_quadratic(self) -> bool:
-        """Whether all of them are."""
-        return all(f.is_quadratic for f in self.functions)
-
-    @property
     def work(self) -> int:
         """That of all blocks."""
         return sum(f.work for f in self.functions)
@@ -72,18 +66,6 @@ class Separable(Function):
     def value(self, x: Array) -> float:
         """Σ f_i(x_i)."""
         return sum(f.value(piece) for f, piece in self._pieces(x))
-
-    def recession(self, v: Array) -> float:
-        """Σ of the blocks'."""
-        return sum(f.recession(piece) for f, piece in self._pieces(v))
-
-    def curved_maps(self, size: int) -> list[Operator]:
-        """Those of the blocks, each on its own variables."""
-        return [
-            OnBlock(curved, block, size)
-            for f, block in zip(self.functions, self._known_blocks(), strict=True)
-            for curved in f.curved_maps(block.stop - block.start)
-        ]
 
     def grad(self, x: Array) -> Array:
         """The blocks' gradients, joined."""

@@ -26,7 +26,7 @@ class Family:
     def problem(self, k: int) -> Problem:
         """Problem k by itself."""
         first = self.first
-        f = None if self.c is None else first.f.with_c(self.c[k])
+        f = None if self.c is None else first.f.replaced(c=self.c[k])
         limits = None if self.lower is None or self.upper is None else (self.lower[k], self.upper[k])
         return first.replaced(f=f, b=None if self.b is None else self.b[k], limits=limits)
 
@@ -38,7 +38,7 @@ def family_of(problem: Problem, b: Any, c: Any, bounds: Any) -> Family:
         given["b"] = _stacked("b", b, problem.rows)
     if c is not None:
         if problem.f.c is None:
-            problem.f.with_c(c)  # which raises
+            problem.f.replaced(c=c)  # which raises
         given["c"] = _stacked("c", c, problem.columns)
     limits = None
     if bounds is not None:
