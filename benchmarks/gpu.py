@@ -170,7 +170,7 @@ def _plain_step(method: dapd.Method, to: Callable[[Any], Any], xp: Any) -> Calla
         b, x0, y0 = (
             to(jnp.asarray(v, problem.dtype)) for v in (problem.b, np.zeros(problem.columns), np.zeros(problem.rows))
         )
-        M, e = to(problem.M.memory["on the device"]), problem.f.e
+        M, e = to(jnp.asarray(problem.M.matrix)), problem.f.e
     Mt = M.T
 
     def run(steps: int) -> Any:

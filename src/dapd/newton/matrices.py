@@ -64,7 +64,8 @@ def _(M: BlockDiagonal, seconds: float = 0.0) -> Matrix:
 
 def _probed(M: Operator, seconds: float) -> Array:
     """The matrix of a map that does not store it, by products with unit vectors; kept."""
-    if PROBED not in M.memory:
+
+    def find() -> Array:
         if not seconds or M.shape[0] * M.shape[1] > MOST_PROBED:
             raise NotExplicit(f"{type(M).__name__} does not store its matrix")
         expected = M.probes * _seconds_of_product(M)
@@ -73,13 +74,14 @@ def _probed(M: Operator, seconds: float) -> Array:
         matrix = np.asarray(M.dense(), np.float64)
         if not np.isfinite(matrix).all():
             raise NotExplicit(f"products of {type(M).__name__} with unit vectors are not finite")
-        M.memory[PROBED] = matrix
-    return np.asarray(M.memory[PROBED])
+        return matrix
+
+    return M.memory.once(PROBED, None, find)
 
 
 def probes(M: Operator) -> int:
     """The products with unit vectors that found entries of M."""
-    return sum(part.probes for part, _, _ in M.leaves() if PROBED in part.memory)
+    return sum(part.probes for part, _, _ in M.leaves() if part.memory.known(PROBED) is not None)
 
 
 def _seconds_of_product(M: Operator) -> float:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dapd.arrays import Array
+from dapd.operators.memory import Memory
 from dapd.operators.sizes import outer
 
 FORMED = 1 << 24  # entries of a map with structure that may be stored if only a matrix will do
@@ -44,9 +45,9 @@ class Operator:
     name: str = "M"  # what the user calls it
 
     @cached_property
-    def memory(self) -> dict[str, Any]:
+    def memory(self) -> Memory:
         """Stored facts about the map, such as its singular values, so they are computed only once."""
-        return {}
+        return Memory()
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is stored, some of which belongs to a device."""
@@ -65,7 +66,7 @@ class Operator:
     @property
     def entry_count(self) -> int | None:
         """How many entries the explicit matrix has at most; None if the matrix is not known."""
-        if PROBED in self.memory:
+        if self.memory.known(PROBED) is not None:
             return self.shape[0] * self.shape[1]
         return None if self.probes else self.work
 

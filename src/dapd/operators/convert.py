@@ -60,7 +60,7 @@ def as_operator(M: Any, *, name: str = "M", empty: bool = False) -> Operator:
         raise TypeError(f"{name} is a function; give an object with shape, matvec and rmatvec (LinearOperator)")
     made = Dense(matrix_of(name, M, empty=empty))
     if on_device(M) and M.dtype == made.dtype:
-        made.memory["on the device"] = M  # it need not be moved there again
+        made.memory.keep(on_device, None, M)  # it need not be moved there again
     return made
 
 

@@ -145,13 +145,9 @@ class Sparse(_Explicit):
 
     def _magnitudes(self, power: float) -> Any:
         """|M|, entry by entry to this power, without a copy of its pattern; kept if it is small."""
-        key = f"magnitudes to the power of {power}"
-        known = self.memory.get(key)
-        if known is None:
-            known = to_power(self.matrix, power)
-            if self.matrix.nnz <= SHEET:
-                self.memory[key] = known
-        return known
+        if self.matrix.nnz > SHEET:
+            return to_power(self.matrix, power)
+        return self.memory.once(to_power, power, lambda: to_power(self.matrix, power))
 
     def columns(self, block: slice) -> Operator:
         """The columns, copied."""

@@ -19,6 +19,7 @@ from dapd.kinds.composed import Stack, is_sum_over_rows
 from dapd.kinds.lowered import UnitTable, pieces_of, tabulate
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
+from dapd.operators.memory import Memory
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.problem import ask
 from dapd.problem.sizes import Limits, Sizes, limits_of, sizes_of, within_bounds
@@ -105,9 +106,9 @@ class Problem:
         return self.M.column_partition or f.blocks
 
     @cached_property
-    def memory(self) -> dict[Any, Any]:
+    def memory(self) -> Memory:
         """What engines keep of the problem, such as its numbers on a device, so they are moved there only once."""
-        return {}
+        return Memory()
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what engines keep."""

@@ -30,11 +30,8 @@ class Usual(NamedTuple):
 
 def usual(problem: Problem) -> Usual:
     """The usual sizes of a problem without its bounds as rows; computed once."""
-    found: Usual | None = problem.memory.get("usual")
-    if found is None:
-        with np.errstate(all="ignore"):
-            found = problem.memory["usual"] = _usual(problem)
-    return found
+    with np.errstate(all="ignore"):
+        return problem.memory.once(usual, None, lambda: _usual(problem))
 
 
 def _usual(problem: Problem) -> Usual:

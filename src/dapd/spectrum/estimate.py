@@ -6,7 +6,6 @@ s_max is never too small and s_min never too large. This file chooses an approac
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 from dapd.arguments import named, partition, warn
@@ -79,7 +78,7 @@ def estimate_range(operator: Operator, *, positive: bool, deadline: float = math
         with single_blas(_multiplications(operator), MANY):
             return _whole(operator, "M", positive=positive, deadline=deadline)
 
-    found = _remembered(operator, f"positive={positive}", find)
+    found = operator.memory.once(estimate_range, positive, find)
     if not found.resolved:
         warn(
             f"the least singular value was not resolved in {found.products} products; s_min = {found.s_min:.3g} is "
@@ -91,7 +90,8 @@ def estimate_range(operator: Operator, *, positive: bool, deadline: float = math
 
 def known_range(operator: Operator, *, positive: bool) -> Spectrum | None:
     """What an earlier `estimate_range` of this operator found; None if there was none."""
-    return operator.memory.get(f"positive={positive}")
+    found: Spectrum | None = operator.memory.known(estimate_range, positive)
+    return found
 
 
 def estimate_norm(operator: Operator, *, deadline: float = math.inf) -> Spectrum:
@@ -103,7 +103,7 @@ def estimate_norm(operator: Operator, *, deadline: float = math.inf) -> Spectrum
         with single_blas(_multiplications(operator), MANY):
             return iterative(operator, "M", positive=False, least=False, deadline=deadline)
 
-    return _remembered(operator, "norm", find)
+    return operator.memory.once(estimate_norm, None, find)
 
 
 def with_block_norm(spectrum: Spectrum, M: Operator, blocks: list[slice], *, deadline: float = math.inf) -> Spectrum:
@@ -114,7 +114,7 @@ def with_block_norm(spectrum: Spectrum, M: Operator, blocks: list[slice], *, dea
     def norm(part: Operator) -> Spectrum:
         return estimate_norm(part, deadline=deadline)
 
-    greatest, how = _remembered(M, f"norms of {blocks}", lambda: block_norm(M, blocks, norm, deadline))
+    greatest, how = M.memory.once(block_norm, repr(blocks), lambda: block_norm(M, blocks, norm, deadline))
     return Spectrum(spectrum.s_max, spectrum.s_min, greatest, how={**spectrum.how, "s_bar_max": how})
 
 
@@ -124,14 +124,6 @@ def singular_range(operator: Operator, *, name: str, deadline: float = math.inf)
     with single_blas(_multiplications(wide), MANY):
         found = _whole(wide, name, positive=False, deadline=deadline)
     return found.s_min if found.resolved else 0.0, found.s_max
-
-
-def _remembered(operator: Operator, key: str, find: Callable[[], T]) -> T:
-    """The stored result for this operator, or the result of `find`, which is then stored."""
-    if key not in operator.memory:
-        operator.memory[key] = find()
-    found: T = operator.memory[key]
-    return found
 
 
 LANCZOS_STEPS = 100  # of Lanczos, about, for a sparse matrix

@@ -69,43 +69,36 @@ class Device(Operator):
     @property
     def measured(self) -> Measured:
         """The problem with its bounds and the sizes of its data, kept there for later solves."""
-        key = "measured", layout()
-        if key not in self.problem.memory:
-            with jax.enable_x64(True):
-                self.problem.memory[key] = measured_of(self.problem)
-        found: Measured = self.problem.memory[key]
-        return found
+        with jax.enable_x64(True):
+            return self.problem.memory.once(measured_of, layout(), lambda: measured_of(self.problem))
 
     @property
     def bounds(self) -> tuple[Array, Array]:
         """The bounds on x, on the device."""
-        key = "bounds", layout()
-        if key not in self.problem.memory:
-            with jax.enable_x64(True):
-                self.problem.memory[key] = tuple(put(side, np.float64, dual=False) for side in self.problem.bounds)
-        lower, upper = self.problem.memory[key]
+        with jax.enable_x64(True):
+            lower, upper = self.problem.memory.once(
+                Device.bounds, layout(), lambda: [put(side, np.float64, dual=False) for side in self.problem.bounds]
+            )
         return lower, upper
 
     @property
     def steepness(self) -> float:
         """The greatest norm of a row of M or of a map along which f bends."""
-        key = "steepness"
-        if key not in self.problem.memory:
-            maps = [self.problem.M, *self.problem.f.curved_maps(self.problem.columns)]
-            self.problem.memory[key] = max(float(np.max(one.row_norms, initial=0.0)) for one in maps)
-        found: float = self.problem.memory[key]
-        return found
+        maps = [self.problem.M, *self.problem.f.curved_maps(self.problem.columns)]
+        return self.problem.memory.once(
+            Device.steepness, None, lambda: max(float(np.max(one.row_norms, initial=0.0)) for one in maps)
+        )
 
     def way_back(self, transform: Transformed | None) -> WayBack | None:
         """How points of `transform.problem` are taken back there, the last one kept; None if only the host can."""
-        key = "way back", transform is None, layout()
+        key = transform is None, layout()
         found: WayBack | None
-        known, found = self.problem.memory.get(key, (self, None))
+        known, found = self.problem.memory.known(WayBack, key) or (self, None)
         if known is not transform:
             found = WayBack() if transform is None else transform.way_back
             if found is not None:
                 found = _put_way_back(found)
-            self.problem.memory[key] = transform, found
+            self.problem.memory.keep(WayBack, key, (transform, found))
         return found
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import Precision
 
-from dapd.arrays import Array
+from dapd.arrays import Array, on_device
 from dapd.engines.jax.gathers import Gathered, gathered
 from dapd.engines.jax.pytree import pytree
 from dapd.engines.protocol import NotNative
@@ -257,10 +257,8 @@ def with_column_sizes(M: Any, y: Array) -> tuple[Array, Array | None]:
 
 def place_map(M: Operator, dtype: Any, name: str = "M") -> Any:
     """The map on the default device, kept with M for later solves; its entries are in `dtype` if that is narrower."""
-    key = f"on the device as {np.float32 if M.dtype == np.float32 else dtype}"
-    if key not in M.memory:
-        M.memory[key] = _placed(M, dtype, name)
-    return M.memory[key]
+    kind = np.dtype(np.float32 if M.dtype == np.float32 else dtype)
+    return M.memory.once(place_map, kind, lambda: _placed(M, dtype, name))
 
 
 @singledispatch
@@ -273,7 +271,8 @@ def _placed(M: Operator, dtype: Any, name: str) -> Any:
 
 @_placed.register
 def _(M: Dense, dtype: Any, name: str) -> DenseMap:
-    return DenseMap(_entries(M.memory.get("on the device", M.matrix), dtype))
+    there = M.memory.known(on_device)
+    return DenseMap(_entries(M.matrix if there is None else there, dtype))
 
 
 @_placed.register

@@ -61,17 +61,17 @@ class Placed:
 def place(problem: Problem, dtype: Any = None) -> Placed:
     """The problem on the default device, kept there for later solves; in its own dtype unless another is given."""
     dtype, mesh = np.dtype(dtype or problem.dtype), layout()
-    key = "placed", dtype, mesh
-    if key not in problem.memory:
+
+    def find() -> Placed:
         with jax.enable_x64(True):
-            problem.memory[key] = Placed(
+            return Placed(
                 M=place_map(problem.M, dtype) if mesh is None else mesh_map(problem.M, dtype, mesh),
                 f=place_function(problem, dtype),
                 phi=place_phi(problem, dtype),
                 b=put(problem.b, dtype, dual=True),
             )
-    found: Placed = problem.memory[key]
-    return found
+
+    return problem.memory.once(place, (dtype, mesh), find)
 
 
 def for_steps(problem: Problem) -> Placed:
@@ -81,11 +81,7 @@ def for_steps(problem: Problem) -> Placed:
         return _in_sections(placed, problem)
     if layout() is not None or problem.rows + problem.columns < LONG_VECTORS:
         return placed
-    key = "for steps"
-    if key not in problem.memory:
-        problem.memory[key] = _with_single_numbers(placed, problem)
-    found: Placed = problem.memory[key]
-    return found
+    return problem.memory.once(for_steps, None, lambda: _with_single_numbers(placed, problem))
 
 
 def _with_single_numbers(placed: Placed, problem: Problem) -> Placed:
@@ -107,13 +103,14 @@ def _is_number(H: Any) -> bool:
 
 def _in_sections(placed: Placed, problem: Problem) -> Placed:
     """The problem with b, φ and the products in the sections of y, kept for later solves."""
-    key, M = ("in sections", layout()), placed.M.inner
-    if key not in problem.memory:
+    M = placed.M.inner
+
+    def find() -> Placed:
         with jax.enable_x64(True):
             b = M.put(problem.b.astype(problem.dtype, copy=False))
-            problem.memory[key] = Placed(M, placed.f, sections_of_phi(problem, M), b)
-    found: Placed = problem.memory[key]
-    return found
+            return Placed(M, placed.f, sections_of_phi(problem, M), b)
+
+    return problem.memory.once(_in_sections, layout(), find)
 
 
 def divided(placed: Placed, y: Array) -> Any:

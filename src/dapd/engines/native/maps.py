@@ -63,10 +63,7 @@ def _as_rows(part: Operator, most: int) -> tuple[Any, ...] | None:
     record = part.lowered() if has_valid_lowering(part, "forward", "adjoint") else None
     if record is not None and record[0] in ("dense", "csr", "identity"):
         return record
-    known = f"stored with {most}"
-    if known not in part.memory:
-        part.memory[known] = stored(part, most)
-    made: Operator | None = part.memory[known]
+    made = part.memory.once(stored, most, lambda: stored(part, most))
     return None if made is None else made.lowered()
 
 

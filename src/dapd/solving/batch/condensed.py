@@ -129,11 +129,7 @@ def _equations(table: PhiTable, rows: StackedRows) -> Array:
 
 def _basis(first: Problem, terms: Terms, table: PhiTable, equation: Array) -> Basis | None:
     """The factorisations, kept with the problem for later batches."""
-    key = "condensed", equation.tobytes()
-    if key not in first.memory:
-        first.memory[key] = _factorised(first, terms, table, equation)
-    found: Basis | None = first.memory[key]
-    return found
+    return first.memory.once(_basis, equation.tobytes(), lambda: _factorised(first, terms, table, equation))
 
 
 def _factorised(first: Problem, terms: Terms, table: PhiTable, equation: Array) -> Basis | None:

@@ -28,11 +28,10 @@ def mesh_map(M: Operator, dtype: Any, layout: Layout) -> MeshMap | FlatMap | Den
     for part in divisible_parts(M, layout):
         free = lies_as_x(part, devices, by_columns=by_columns)
         kind = np.dtype(np.float32) if part.dtype == np.float32 else np.dtype(dtype)
-        key = f"on a mesh as {kind}"
-        known, placed = part.memory.get(key, (None, None))
+        known, placed = part.memory.known(mesh_map, kind) or (None, None)
         if known != layout:  # only those of one mesh are kept
             placed = (place_as_x if free else place_part)(part, kind, layout)
-            part.memory[key] = layout, placed
+            part.memory.keep(mesh_map, kind, (layout, placed))
         found.append(placed)
         rows.append(part.shape[0])
         as_x.append(free)

@@ -88,10 +88,10 @@ def divisible_parts(M: Operator, layout: Layout) -> list[Operator]:
 def _merged(run: list[Operator]) -> Operator:
     """The parts as one matrix, kept with the first of them."""
     matrix: Operator | None
-    known, matrix = run[0].memory.get("merged", ([], None))
+    known, matrix = run[0].memory.known(_merged) or ([], None)
     if matrix is None or list(map(id, known)) != list(map(id, run[1:])):
         matrix = as_matrix(RowBlocks(run))
-        run[0].memory["merged"] = run[1:], matrix
+        run[0].memory.keep(_merged, None, (run[1:], matrix))
     return matrix
 
 
