@@ -8,6 +8,7 @@ from instances import hessian
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dapd
+import dapd.jax
 from dapd.testing import check_gradient, check_strong_convexity
 
 RNG = np.random.default_rng(0)
@@ -191,3 +192,27 @@ def test_few_products_with_an_operator_H():
     H = LinearOperator((400, 400), matvec=lambda x: calls.append(x) or 2 * x, dtype=float)
     dapd.Quadratic(H)
     assert len(calls) <= 10
+
+
+def test_a_function_of_dapd_jax_is_checked_by_a_problem():
+    problem = dapd.Problem(dapd.jax.Quadratic(H, np.ones(5)), np.ones((1, 5)), [1.0])
+    assert type(problem.f) is dapd.Quadratic
+    assert problem.f.mu > 0
+    with pytest.raises(ValueError, match="f is not convex"):
+        dapd.Problem(dapd.jax.Quadratic(-H), np.ones((1, 5)), [1.0])
+
+
+def test_blocks_within_blocks_are_all_known():
+    inner = dapd.Separable([dapd.PseudoHuber(0.4), FUNCTIONS["dense"]], sizes=[2, 5])
+    f = dapd.Separable([FUNCTIONS["logistic"], inner])
+    x = np.linspace(-1, 1, 12)
+    parts = f.parts(12)
+    assert [(part.at.start, part.at.stop) for part in parts] == [(0, 5), (5, 7), (7, 12)]
+    np.testing.assert_allclose(np.concatenate([part.terms.gradient(x[part.at]) for part in parts]), f.grad(x))
+    M = np.vander(np.linspace(-1, 1, 3), 12)
+    results = [
+        dapd.solve(dapd.Problem(f, M, np.ones(3)), tol=1e-9, engine=engine) for engine in ("auto", "python", "jax")
+    ]
+    for result in results:
+        assert result.converged
+        np.testing.assert_allclose(result.x, results[0].x, atol=1e-6)

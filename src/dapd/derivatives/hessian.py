@@ -131,11 +131,7 @@ def _times(part: Terms, weights: Array | None, d: Array) -> Array:
     total = part.ridge * d
     if weights is not None:
         total = total + (weights * d if part.A is None else part.A.adjoint(weights * part.A.forward(d)))
-    if part.H is None:
-        return total
-    if part.has_products_only:
-        return total + part.H.matvec(d)
-    return total + (part.H * d if part.H.ndim == 1 else part.H @ d)
+    return total if part.H is None else total + part.curved(d)
 
 
 def _sizes(part: Terms, weights: Array | None, size: int) -> Array:

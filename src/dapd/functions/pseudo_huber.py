@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dapd.arguments import named, number
-from dapd.arrays import Array
 from dapd.functions.base import Function
 from dapd.functions.losses import PseudoHuberLoss
 from dapd.functions.terms import Terms
@@ -26,10 +25,6 @@ class PseudoHuber(Function):
     def split(self, blocks: list[slice]) -> list[Function]:
         """The same function on each block."""
         return [self] * len(blocks)
-
-    def hessian_diagonal(self, x: Array) -> Array:
-        """e²/(x² + e²)^{3/2} + e, entry by entry."""
-        return self.lowered().curvatures(x) + self.e
 
     def lowered(self) -> Terms:
         """A loss of x itself, and a ridge."""

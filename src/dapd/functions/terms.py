@@ -64,7 +64,7 @@ class Terms(NamedTuple):
     def _image(self, x: Array) -> Array:
         return x if self.A is None else self.A.forward(x)
 
-    def _curved(self, x: Array) -> Array:
+    def curved(self, x: Array) -> Array:
         """Hx."""
         if self.has_products_only:
             return asked("H.matvec", self.H.matvec, x) if isinstance(x, np.ndarray) else self.H.matvec(x)
@@ -87,7 +87,7 @@ class Terms(NamedTuple):
         if self.loss is not None:
             total = total + self.loss.value(self._image(x), self._target).sum()
         if self.H is not None:
-            total = total + 0.5 * (x @ self._curved(x))
+            total = total + 0.5 * (x @ self.curved(x))
         return total if self.c is None else total - x @ self.c
 
     def slopes(self, x: Array) -> Array:
@@ -102,7 +102,7 @@ class Terms(NamedTuple):
             slopes = self.slopes(x)
             parts.append(slopes if self.A is None else self.A.adjoint(slopes))
         if self.H is not None:
-            parts.append(self._curved(x))
+            parts.append(self.curved(x))
         if not parts:
             total = self.ridge * x
         else:
@@ -119,7 +119,7 @@ class Terms(NamedTuple):
         elif self.loss is not None:
             total = total + self.A.columns(block).adjoint(self.slopes(x))
         if self.has_products_only:
-            total = total + self._curved(x)[block]
+            total = total + self.curved(x)[block]
         elif self.H is not None:
             total = total + (self.H[block] * x[block] if self.H.ndim == 1 else self.H[block] @ x)
         return total if self.c is None else total - self.c[block]
@@ -135,7 +135,7 @@ class Terms(NamedTuple):
         """How much the slope of the quadratic parts of f along v changes from x to x + v."""
         total = float(self.ridge * (v @ v))
         if self.H is not None:
-            total += float(v @ self._curved(v))
+            total += float(v @ self.curved(v))
         if self.loss is not None and self.loss.is_square:
             total += float(np.sum(self._image(v) ** 2))
         return total
@@ -157,6 +157,11 @@ class Terms(NamedTuple):
         """ℓ''(aᵢᵀx; dᵢ): the Hessian is Aᵀ diag(these) A + H + ridge·I."""
         assert self.loss is not None
         return self.loss.curvature(self._image(x), self._target)
+
+    def curvature_by_entry(self, x: Array) -> Array:
+        """The diagonal of the Hessian, and all of it, of a sum over the entries of x."""
+        total = self.ridge if self.H is None else self.ridge + self.H
+        return total if self.loss is None else total + self.curvatures(x)
 
     def diagonal(self, size: int) -> Array:
         """How much each entry of the gradient changes with a unit of its own variable, near zero, for `size` variables.

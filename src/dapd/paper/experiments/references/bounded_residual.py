@@ -8,7 +8,6 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.certificate.certify import certify
-from dapd.functions import Quadratic
 from dapd.kinds.by_rows import L1
 from dapd.paper.experiments.references.interior_point import interior_point
 from dapd.problem.problem import Problem
@@ -18,8 +17,9 @@ ROUNDS = 20  # limit on the changes of the active set
 
 def bounded_residual(problem: Problem, *, tol: float = 1e-10) -> tuple[Array, Array]:
     """Return x and y of min ½xᵀHx − cᵀx subject to |Mx − b| ≤ ν, with KKT residuals of at most `tol` if possible."""
-    f, phi = problem.f, problem.phi
-    if not (isinstance(f, Quadratic) and isinstance(f.H, np.ndarray) and f.H.ndim == 2 and isinstance(phi, L1)):
+    f, phi = problem.f.known_terms(), problem.phi
+    dense = f is not None and not f.ridge and f.loss is None and isinstance(f.H, np.ndarray) and f.H.ndim == 2
+    if f is None or f.c is None or not (dense and isinstance(phi, L1)):
         raise ValueError(f"bounded_residual solves a dense Quadratic with phi = L1(nu), found {problem!r}")
     M, b, n = problem.M.dense(), problem.b, problem.rows
     nu = np.broadcast_to(phi.nu, n)

@@ -6,7 +6,6 @@ import numpy as np
 import scipy.linalg
 
 from dapd.certificate.certify import certify
-from dapd.functions import PseudoHuber
 from dapd.problem.problem import Problem
 
 
@@ -16,14 +15,14 @@ def newton(problem: Problem, *, tol: float = 1e-10) -> Problem:
     The start is feasible, so every step stays feasible and only has to decrease f. A solution is accepted if both
     residuals of the KKT system are at most `tol`.
     """
-    f, b = problem.f, problem.b
-    if not (isinstance(f, PseudoHuber) and problem.phi.is_zero):
-        raise ValueError(f"newton solves PseudoHuber with phi = Zero(), found {problem!r}")
+    f, b, terms = problem.f, problem.b, problem.f.known_terms()
+    if terms is None or not (terms.is_by_entry and problem.phi.is_zero):
+        raise ValueError(f"newton solves a sum over the entries of x with phi = Zero(), found {problem!r}")
     M = problem.M.dense()
     x = np.linalg.lstsq(M, b)[0]
     y = np.zeros(problem.rows)
     for _ in range(200):
-        D = f.hessian_diagonal(x)
+        D = terms.curvature_by_entry(x)
         g = f.grad(x)
         # [D Mᵀ; M 0][dx; y] = [−g; b − Mx], by the Schur complement of D
         schur = scipy.linalg.cho_factor((M / D) @ M.T)

@@ -13,7 +13,6 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.certificate.certify import certify
-from dapd.functions import PseudoHuber
 from dapd.kinds.by_rows import GroupBall
 from dapd.operators.structured import Kronecker
 from dapd.paper.experiments.references.interior_point import interior_point
@@ -29,17 +28,22 @@ class GroupNorms:
     """
 
     def __init__(self, problem: Problem) -> None:
-        f, M, phi = problem.f, problem.M, problem.phi
-        if not (
-            isinstance(f, PseudoHuber)
-            and isinstance(M, Kronecker)
-            and M.B is None
-            and isinstance(phi, GroupBall)
-            and phi.groups == M.shape[0] // M.A.shape[0]
-            and isinstance(phi.radius, float)
+        terms, M, phi = problem.f.known_terms(), problem.M, problem.phi
+        e = None if terms is None or terms.loss is None else terms.loss.norm_with()
+        if (
+            terms is None
+            or e is None
+            or not (
+                terms.is_by_entry
+                and isinstance(M, Kronecker)
+                and M.B is None
+                and isinstance(phi, GroupBall)
+                and phi.groups == M.shape[0] // M.A.shape[0]
+                and isinstance(phi.radius, float)
+            )
         ):
             raise ValueError(f"group_norms solves PseudoHuber with A ⊗ I and one ball per row of A, found {problem!r}")
-        self.problem, self.f, self.A, self.radius = problem, f, M.A, phi.radius
+        self.problem, self.terms, self.e, self.A, self.radius = problem, terms, e, M.A, phi.radius
         self.T, self.p = M.A.shape
         self.q = M.shape[1] // self.p
         self.b = problem.b.reshape(self.T, self.q)
@@ -47,13 +51,13 @@ class GroupNorms:
     def cone_program(self) -> tuple[Array, Array]:
         """Clarabel's x and y, with u_i ≥ ‖(x_i, e)‖ and v_t ≥ ‖r_t‖ for the nonsmooth terms."""
         n, T, q = self.p * self.q, self.T, self.q
-        curvature = np.concatenate([np.full(n, self.f.e), np.zeros(n + T)])
+        curvature = np.concatenate([np.full(n, self.terms.ridge), np.zeros(n + T)])
         cost = np.concatenate([np.zeros(n), np.ones(n), np.full(T, self.radius)])
         # rows in the order of the cones, each the slack (length, vector)
         index = np.arange(n)
         lengths = np.concatenate([3 * index, 3 * index + 1]), np.concatenate([n + index, index])
         entries = sp.csr_array((-np.ones(2 * n), lengths), shape=(3 * n, 2 * n + T))
-        offsets = np.tile([0.0, 0.0, self.f.e], n)
+        offsets = np.tile([0.0, 0.0, self.e], n)
         groups: list[Any] = []
         for t in range(T):
             head = sp.csr_array((np.array([-1.0]), ([0], [2 * n + t])), shape=(1, 2 * n + T))
@@ -72,8 +76,8 @@ class GroupNorms:
         (A D_i⁻¹ Aᵀ + diag c) dy_i + (y_t,i dc_t)_t = (Ax − b − c·y)_i − A D_i⁻¹ (∇f + Aᵀy)_i,
         bordered by y_tᵀdy_t = (λ² − ‖y_t‖²)/2 for the violated groups.
         """
-        D = self.f.hessian_diagonal(x)
-        slope = self.f.grad(x) + self.A.T @ y
+        D = self.terms.curvature_by_entry(x)
+        slope = self.terms.gradient(x) + self.A.T @ y
         right = self.A @ x - self.b - c[:, None] * y - self.A @ (slope / D)
         blocks = np.einsum("tj,ji,uj->itu", self.A, 1 / D, self.A, optimize=True) + np.diag(c)
         inverse = np.linalg.inv(blocks)
