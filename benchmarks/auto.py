@@ -17,9 +17,7 @@ from time import perf_counter
 import numpy as np
 
 import dapd
-from dapd.certificate.certify import certify
 from dapd.presolve import Presolve, RowScaling
-from dapd.spectrum.estimate import estimate_range
 from dapd.ways.restarts import restarts
 from timing import heading
 
@@ -83,7 +81,7 @@ def nothing_known(tol: float, limit: float) -> None:
     for name, given in instances().items():
         transform = Presolve.apply(given, (RowScaling.apply,))
         problem = transform.problem
-        spectrum = estimate_range(problem.M, positive=problem.phi.is_linear)
+        spectrum = dapd.estimate_spectrum(problem.M, positive=problem.phi.is_linear)
         known = min(
             dapd.solve(problem, method, tol=tol, spectrum=spectrum, time_limit=limit).iterations
             for method in ("x-dapd", "y-dapd")
@@ -91,7 +89,7 @@ def nothing_known(tol: float, limit: float) -> None:
         iterations = math.inf
         for epoch in restarts(
             problem,
-            lambda x, y, problem=problem: certify(problem, x, y).error,
+            lambda x, y, problem=problem: dapd.certify(problem, x, y).error,
             s_max=spectrum.s_max,
             tol=tol,
             deadline=perf_counter() + limit,

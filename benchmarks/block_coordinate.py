@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dapd
-from dapd.engines import bind
 
 ROWS, WIDTH = 100, 50  # n and m_i
 CONDITIONINGS = {"left": (1e4, 1e5), "right": (1e6, 1e3)}  # s_max²/s_min² and L/μ
@@ -145,7 +144,7 @@ def costs(problem: dapd.Problem, spectrum: dapd.Spectrum) -> None:
     for name in [name for name, (_, options) in METHODS.items() if "SBC" in name and "sharp" not in options]:
         method_name, options = METHODS[name]
         method: Any = dapd.METHODS[method_name].from_theory(problem, spectrum=spectrum, **options)
-        runner = bind(method, "native")
+        runner = dapd.bind(method, "native")
         runner.start()
         before = runner.counts.block_products
         native = best(lambda r=runner: r.advance(1_000, math.inf), 1_000) / 1_000

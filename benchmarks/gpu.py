@@ -27,8 +27,6 @@ import numpy as np
 import scipy.sparse as sp
 
 import dapd
-from dapd.engines import bind
-from dapd.operators.base import Operator
 from peers.control import HORIZON, STATES
 from peers.control import model as control_model
 from peers.with_dapd import problem_of
@@ -112,7 +110,7 @@ def report_dense(label: str, problem: dapd.Problem, run: Callable[[int], Any] | 
 
 def _jax_steps(method: dapd.Method) -> Callable[[int], Any]:
     with jax.enable_x64(True):
-        runner: Any = bind(method, "jax")
+        runner: Any = dapd.bind(method, "jax")
     runner.start()
 
     def run(steps: int) -> None:
@@ -124,7 +122,7 @@ def _jax_steps(method: dapd.Method) -> Callable[[int], Any]:
 
 def _engine_steps(method: dapd.Method, engine: str) -> Callable[[int], Any] | None:
     try:
-        runner = bind(method, engine)
+        runner = dapd.bind(method, engine)
     except ValueError:
         return None
     runner.start()
@@ -191,7 +189,7 @@ def _plain_step(method: dapd.Method, to: Callable[[Any], Any], xp: Any) -> Calla
 # ---------------------------------------------------------------- restarts to 1e-6, nothing known
 
 
-class Differences(Operator):
+class Differences(dapd.Operator):
     """Forward differences of an image along both axes, zero at the end of each; written for NumPy and JAX alike."""
 
     def __init__(self, side: int) -> None:

@@ -19,7 +19,6 @@ import numpy as np
 import scipy.sparse as sp
 
 import dapd
-from dapd.engines import bind
 from timing import heading, medians, meeting
 
 METHOD = "y-dapd"
@@ -98,7 +97,7 @@ def in_jax(method: Any, steps: int) -> dict[str, Callable[[], object]]:
 def contest(title: str, problem: dapd.Problem, steps: int) -> None:
     cls = dapd.METHODS[METHOD]
     method = cls.from_theory(problem, spectrum=cls.spectrum_of(problem, None))
-    native, python = bind(method, "native"), bind(method, "python")
+    native, python = dapd.bind(method, "native"), dapd.bind(method, "python")
     first = method.init()
     hand = by_hand(problem, method.parameters, steps)
 

@@ -61,7 +61,7 @@ def measure(devices: int) -> dict[str, Any]:
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     import dapd
-    from dapd.engines import bind, on_mesh, precision
+    from dapd.engines import on_mesh, precision
 
     mesh = Mesh(np.array(jax.devices()), ("device",))
     found: dict[str, Any] = {}
@@ -69,7 +69,9 @@ def measure(devices: int) -> dict[str, Any]:
         M = np.random.default_rng(0).standard_normal((rows, columns)) / math.sqrt(columns)
         problem = dapd.Problem(dapd.PseudoHuber(0.1), M, np.ones(rows))
         with precision("jax"), on_mesh(mesh, problem.M):
-            runner: Any = bind(dapd.METHODS["y-dapd"].from_theory(problem, spectrum=dapd.Spectrum(2.0, 0.5)), "jax")
+            runner: Any = dapd.bind(
+                dapd.METHODS["y-dapd"].from_theory(problem, spectrum=dapd.Spectrum(2.0, 0.5)), "jax"
+            )
             runner.start()
             runner.pace = STEPS
             runner.advance(STEPS, math.inf)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dapd
-from dapd.engines.protocol import CannotRun
 from dapd.functions import Composite
 from dapd.functions.terms import Part
 from dapd.kinds.lowered import SHRINK_BALL
@@ -161,7 +160,7 @@ def solved(problem: dapd.Problem, options: dict[str, Any], tol: float = TOL) -> 
     """The result; by NumPy if the core does not know M."""
     try:
         return dapd.solve(problem, tol=tol, time_limit=LIMIT, **options)
-    except CannotRun:
+    except dapd.CannotRun:
         return dapd.solve(problem, tol=tol, time_limit=LIMIT, engine="python")
 
 

@@ -9,11 +9,14 @@ from typing import Any
 from dapd import theory
 from dapd.arguments import BoundWarning
 from dapd.arrays import Dual, Primal
-from dapd.certificate.certify import Certificate
+from dapd.certificate.certify import Certificate, certify
+from dapd.engines import bind
+from dapd.engines.protocol import CannotRun
 from dapd.functions import Function, LeastSquares, Logistic, PseudoHuber, Quadratic, Separable, Smooth
 from dapd.kinds.by_rows import L1, Box, GroupBall, Interval, NonNegative, Phi, Zero
 from dapd.kinds.composed import Conjugate, Stack
 from dapd.methods import METHODS, Method
+from dapd.operators.base import Operator
 from dapd.operators.columns import ColumnBlocks
 from dapd.operators.stacked import Identity, RowBlocks
 from dapd.operators.structured import BlockDiagonal, Kronecker
@@ -52,6 +55,7 @@ __all__ = [
     "BlockDiagonal",
     "BoundWarning",
     "Box",
+    "CannotRun",
     "Cause",
     "Certificate",
     "ColumnBlocks",
@@ -69,6 +73,7 @@ __all__ = [
     "Logistic",
     "Method",
     "NonNegative",
+    "Operator",
     "Phi",
     "Primal",
     "Problem",
@@ -84,6 +89,8 @@ __all__ = [
     "Stack",
     "Status",
     "Zero",
+    "bind",
+    "certify",
     "estimate_spectrum",
     "experiments",
     "explain",

@@ -5,12 +5,9 @@ import pytest
 from instances import quadratic_problem
 
 import dapd
-from dapd.engines.protocol import CannotRun
-from dapd.operators.base import Operator
-from dapd.operators.stacked import RowBlocks
 
 
-class Hidden(Operator):
+class Hidden(dapd.Operator):
     """A matrix that only its products show; its attributes have names that others might ask for."""
 
     def __init__(self, entries):
@@ -35,7 +32,7 @@ def hidden_problem(phi, wrap=Hidden):
 
 
 def halves(entries):
-    return RowBlocks([Hidden(entries[:2]), entries[2:]])
+    return dapd.RowBlocks([Hidden(entries[:2]), entries[2:]])
 
 
 @pytest.mark.parametrize("phi", PHIS.values(), ids=PHIS)
@@ -58,5 +55,5 @@ def test_an_unknown_map_is_solved_in_a_batch(engine):
 
 
 def test_the_native_engine_names_an_unknown_map():
-    with pytest.raises(CannotRun, match=r"M has Hidden\(.*whose products are only available in Python"):
+    with pytest.raises(dapd.CannotRun, match=r"M has Hidden\(.*whose products are only available in Python"):
         dapd.solve(hidden_problem(dapd.Zero()), "y-dapd", engine="native")
