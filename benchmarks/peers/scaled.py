@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -11,9 +10,8 @@ import numpy as np
 import dapd
 from dapd.functions import Composite
 from dapd.functions.terms import Part
-from dapd.kinds.lowered import SHRINK_BALL
 from dapd.presolve.maps import scaled_map
-from dapd.presolve.row_table import PhiTable
+from dapd.presolve.tables import table_of
 from dapd.presolve.terms import parts_of, scaled_function
 from peers import draw, generated
 from peers import model as m
@@ -61,11 +59,8 @@ def scaled(problem: dapd.Problem, scales: Scales) -> dapd.Problem:
     rows, columns, objective = scales
     phi, M, b = problem.phi, problem.M, problem.b
     if problem.rows:
-        table = PhiTable.of(problem)
-        table = table.scaled(rows)
-        of_y = ~(table.interval | (table.code == SHRINK_BALL))
-        factor = np.where(of_y, objective, 1.0)
-        phi = replace(table, lower=table.lower * factor, upper=table.upper * factor).phi()
+        table = table_of(problem)
+        phi = table.scaled(rows, objective).phi()
         M, b = scaled_map(M, rows, columns), rows * b
     f = scaled_function(problem, parts_of(problem), columns) if np.any(columns != 1) else problem.f
     if objective != 1:
@@ -102,7 +97,7 @@ def drawn_scales(rng: np.random.Generator, problem: dapd.Problem, exponent: int)
         columns = np.ones(problem.columns)
     if any(not part.terms.is_quadratic for part in parts):
         objective = 1.0
-    table = PhiTable.of(problem) if problem.rows else None
+    table = table_of(problem) if problem.rows else None
     return Scales(rows if table is None else rows[table.unit], columns, objective)
 
 

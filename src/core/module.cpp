@@ -1,4 +1,4 @@
-// The Python module: turns the records of kinds/lowered.py into the classes of the core, and checks them first.
+// The Python module: turns the records of kinds/native.py into the classes of the core, and checks them first.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>

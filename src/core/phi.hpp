@@ -9,7 +9,7 @@
 
 namespace dapd {
 
-enum Kind : std::uint8_t {  // the same numbers as in kinds/lowered.py
+enum Kind : std::uint8_t {  // the same numbers as in kinds/native.py
   KEEP,         // y = u
   CLIP,         // y = u, clipped to [lower, upper]
   SHRINK,       // y = u − clip(u, step·lower, step·upper)

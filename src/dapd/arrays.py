@@ -20,6 +20,20 @@ def namespace(v: Array) -> Any:
     return sys.modules["torch"] if hasattr(v, "new_zeros") else v.__array_namespace__()
 
 
+def is_foreign(value: Any) -> bool:
+    """Whether this is an array of JAX or PyTorch, perhaps one that is traced and so has no numbers to look at."""
+    return type(value).__module__.partition(".")[0] in ("jax", "jaxlib", "torch")
+
+
+def sums(v: Array, owner: Any, count: int, *, increasing: bool = False) -> Array:
+    """The sum of the entries of v that belong to each of `count` owners, which may be known to increase."""
+    if isinstance(v, np.ndarray):
+        return np.bincount(owner, v, minlength=count).astype(v.dtype)
+    if hasattr(v, "new_zeros"):  # torch
+        return v.new_zeros(count).index_add(0, namespace(v).as_tensor(owner), v)
+    return namespace(v).zeros(count, v.dtype).at[owner].add(v, indices_are_sorted=increasing)
+
+
 def in_dtype(array: Array, shape: tuple[int, ...], source: str, dtype: np.dtype[Any]) -> Array:
     """`array` in the dtype of the problem, with its shape checked: float32 iterates stay float32 if f is float64."""
     found = getattr(array, "shape", None)

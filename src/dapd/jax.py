@@ -10,7 +10,6 @@ except ModuleNotFoundError as error:
 from dapd.derivatives.jax.smooth import Smooth
 from dapd.derivatives.jax.solve import Solution, solve
 from dapd.derivatives.options import NotSolved
-from dapd.derivatives.phi_records import L1, Box, Conjugate, GroupBall, Interval, NonNegative, Stack, Zero
 from dapd.derivatives.records import (
     LeastSquares,
     Logistic,
@@ -20,6 +19,9 @@ from dapd.derivatives.records import (
     Sparse,
 )
 from dapd.engines.jax.mesh.place import load_shards
+from dapd.kinds.by_rows import L1, Box, Interval, NonNegative, Zero
+from dapd.kinds.composed import Conjugate, Stack
+from dapd.kinds.groups import GroupBall
 
 __all__ = [
     "L1",

@@ -19,7 +19,6 @@ from dapd.derivatives import host
 from dapd.derivatives.conditions import residual
 from dapd.derivatives.data import INDICES, Data, check_shapes, data_of, leaves, rebuilt, with_leaves
 from dapd.derivatives.options import NotSolved, SolveOptions, check_options
-from dapd.derivatives.phi_records import L1, Box, Conjugate, GroupBall, Interval, NonNegative, Stack, Zero
 from dapd.derivatives.records import (
     PRODUCTS,
     LeastSquares,
@@ -29,6 +28,9 @@ from dapd.derivatives.records import (
     Separable,
     Sparse,
 )
+from dapd.kinds.by_rows import L1, Box, Interval, NonNegative, Zero
+from dapd.kinds.composed import Conjugate, Stack
+from dapd.kinds.groups import GroupBall
 from dapd.operators.base import Operator
 
 __all__ = [

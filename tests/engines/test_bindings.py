@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import dapd
 from dapd.core import load, variants
-from dapd.kinds.lowered import BALL
+from dapd.kinds.native import BALL
 
 DUAL, PRIMAL = True, False
 COPY = (0, 1, -1, [(0, 1.0)], 0.0)

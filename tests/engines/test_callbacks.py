@@ -19,7 +19,7 @@ from dapd.engines.native.runner import NativeRunner
 from dapd.functions.base import Function
 from dapd.functions.losses import Loss
 from dapd.functions.terms import Terms
-from dapd.kinds.lowered import CALLED
+from dapd.kinds.native import CALLED
 from dapd.operators.convert import as_operator
 
 pytestmark = pytest.mark.skipif(not variants(), reason="the native core was not built")

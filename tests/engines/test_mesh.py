@@ -17,10 +17,12 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dapd
 from dapd.engines.jax.layout import Layout
-from dapd.engines.jax.mesh.phi import cut_pieces
+from dapd.engines.jax.mesh.phi import cut
 from dapd.engines.jax.mesh.place import load_shards
 from dapd.engines.jax.mesh.rows import as_matrix, divided_shape, divisible_parts
-from dapd.kinds.lowered import BALL, CLIP, Piece
+from dapd.kinds.base import kinds_of
+from dapd.kinds.by_rows import Rows
+from dapd.kinds.groups import Balls
 from dapd.operators.explicit import Dense
 from dapd.operators.scaled import ScaledMap
 
@@ -117,7 +119,7 @@ def test_what_a_mesh_cannot_divide_is_named(monkeypatch):
     ):
         as_matrix(product)
     with pytest.raises(ValueError, match="a group of φ has rows in two parts of M"):
-        cut_pieces([(Piece(BALL, 1.0, 0.0, np.array([2, 3])), 5)], (3, 2))
+        cut(kinds_of(dapd.GroupBall(1.0, [slice(0, 2), slice(2, 5)]), 5), (3, 2))
 
 
 def test_structured_maps_are_the_same_as_matrices():
@@ -137,9 +139,10 @@ def test_structured_maps_are_the_same_as_matrices():
 
 
 def test_groups_may_end_where_a_part_of_M_does():
-    pieces = [(Piece(BALL, np.array([1.0, 2.0, 3.0]), 0.0, np.array([2, 1, 2])), 5), (Piece(CLIP, -1.0, np.ones(4)), 4)]
-    first, second = cut_pieces(pieces, (3, 6))
-    assert [(list(p.lower), list(p.sizes), n) for p, n in first] == [([1.0, 2.0], [2, 1], 3)]
-    assert [(p.code, n) for p, n in second] == [(BALL, 2), (CLIP, 4)]
-    (head, _), (tail, _) = (some[-1] for some in cut_pieces(pieces[1:], (1, 3)))
+    balls = dapd.GroupBall([1.0, 2.0, 3.0], [slice(0, 2), slice(2, 3), slice(3, 5)])
+    kinds = kinds_of(dapd.Stack([balls, dapd.Box(-1.0, np.ones(4))]), 9)
+    first, second = cut(kinds, (3, 6))
+    assert [(list(kind.radius), list(kind.heights(n)), n) for kind, n in first] == [([1.0, 2.0], [2, 1], 3)]
+    assert [(type(kind), n) for kind, n in second] == [(Balls, 2), (Rows, 4)]
+    (head, _), (tail, _) = (some[-1] for some in cut(kinds[1:], (1, 3)))
     assert (len(head.upper), len(tail.upper), head.lower, tail.lower) == (1, 3, -1.0, -1.0)

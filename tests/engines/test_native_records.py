@@ -7,7 +7,6 @@ from instances import quadratic_problem
 import dapd
 from dapd.functions.losses import LOGISTIC, SQUARE
 from dapd.functions.terms import Terms
-from dapd.kinds.lowered import CLIP, Piece
 from dapd.methods.papc import PAPC
 
 
@@ -47,14 +46,14 @@ def test_a_lowered_f_of_the_wrong_size_does_not_reach_the_core(terms, message):
         NativeRunner(method)
 
 
-@pytest.mark.parametrize("pieces", [[(Piece(CLIP, np.zeros(2), np.inf), 5)], [(Piece(CLIP, 0.0, np.inf), 3)]])
-def test_a_lowered_phi_of_the_wrong_size_does_not_reach_the_core(pieces):
+@pytest.mark.parametrize("kinds", [[(dapd.Box(np.zeros(2), np.inf), 5)], [(dapd.Box(0.0, np.inf), 3)]])
+def test_kinds_of_the_wrong_size_do_not_reach_the_core(kinds):
     class Phi(dapd.NonNegative):
-        def lowered(self, rows):
-            return pieces
+        def canonical(self, rows):
+            return kinds
 
     problem = dapd.Problem(dapd.PseudoHuber(0.5), np.eye(5, 9), np.ones(5), Phi())
-    with pytest.raises(ValueError, match=r"Phi.lowered\(5\) has"):
+    with pytest.raises(ValueError, match=r"Phi.canonical\(5\) has"):
         dapd.solve(problem)
 
 

@@ -10,12 +10,11 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dapd
 from dapd.certificate.certify import certify
-from dapd.kinds.lowered import pieces_of
+from dapd.kinds.table import Table
 from dapd.newton.curvature import Curvature
 from dapd.newton.matrices import TooExpensive, split
 from dapd.newton.newton import Newton
 from dapd.newton.parts import Unsuitable
-from dapd.newton.prox_rows import ProxRows
 from dapd.newton.ruiz import ruiz
 from dapd.newton.slacks import slacks_of
 from dapd.newton.systems import DualSystem, NormalSystem, SparseSystem
@@ -29,7 +28,7 @@ STEPS = 3.0 ** np.linspace(-1, 1, ROWS)
 
 
 def rows_of(phi):
-    return ProxRows(pieces_of(phi, ROWS))
+    return Table.of(phi, ROWS)
 
 
 def functions(rng):
@@ -91,7 +90,7 @@ def test_prox_by_rows_is_that_of_phi(phi):
         for step in (0.3, 1.0, 7.0):
             np.testing.assert_allclose(rows.prox(v, np.full(ROWS, step)), ALL_PHIS[phi].prox(v, step), atol=1e-14)
         # one step per row, pooled if rows belong together
-        steps = rows.pool(STEPS)
+        steps = rows.averaged(STEPS)
         p = rows.prox(v, steps)
         np.testing.assert_allclose(rows.prox(p + (v - p), steps), p, atol=1e-14)
         g = (v - p) / steps  # ∈ ∂φ(p), so p is the prox at any other step too
@@ -102,15 +101,15 @@ def test_prox_by_rows_is_that_of_phi(phi):
 def test_derivative_of_the_prox_is_that_of_finite_differences(phi):
     rng = np.random.default_rng(1)
     rows = rows_of(ALL_PHIS[phi])
-    steps = rows.pool(STEPS)
+    steps = rows.averaged(STEPS)
     for size in (0.1, 1.0, 10.0):
         v, direction = size * rng.standard_normal(ROWS), rng.standard_normal(ROWS)
         found = rows.derivative(v, steps)
         D = np.diag(found.across)
-        if rows.grouped.size:
+        if rows.members.size:
             for k, start in enumerate(rows.starts):
                 of_group = np.flatnonzero(rows.owner == k)
-                at, unit = rows.grouped[of_group], found.unit[of_group]
+                at, unit = rows.members[of_group], found.unit[of_group]
                 assert of_group[0] == start
                 D[np.ix_(at, at)] += (found.along[k] - found.across[at[0]]) * np.outer(unit, unit)
         h = 1e-7 * size
@@ -125,7 +124,7 @@ def test_derivative_of_the_prox_is_that_of_finite_differences(phi):
 def test_piece_is_the_prox_nearby(phi):
     rng = np.random.default_rng(2)
     rows = rows_of(ALL_PHIS[phi])
-    steps = rows.pool(STEPS)
+    steps = rows.averaged(STEPS)
     v = 2.0 * rng.standard_normal(ROWS)
     near = rows.piece(v, steps, rows.derivative(v, steps))
     for shift in (0.0, 1e-6, -1e-6):
@@ -143,7 +142,7 @@ def test_scaled_rows_have_the_scaled_prox(phi):
     # rows e·M and f·cost: ŷ = cost·y/e, so its prox at steps σ̂ is that of y at σ = σ̂·e²/cost
     rng = np.random.default_rng(4)
     rows = rows_of(ALL_PHIS[phi])
-    e, cost, steps = rows.pool(2.0 ** rng.uniform(-2, 2, ROWS)), 3.7, rows.pool(STEPS)
+    e, cost, steps = rows.averaged(2.0 ** rng.uniform(-2, 2, ROWS)), 3.7, rows.averaged(STEPS)
     v = 2.0 * rng.standard_normal(ROWS)
     found = rows.scaled(e, cost).prox(cost * v / e, steps)
     np.testing.assert_allclose(e * found / cost, rows.prox(v, steps * e * e / cost), atol=1e-13)
@@ -179,10 +178,10 @@ def system_of(kind, P, matrix, phi, rng):
     """A system with random weights of losses and rows; with it h, and T as a matrix."""
     losses = 3
     rows = rows_of(phi)
-    groups = Groups(losses + rows.grouped, rows.starts, rows.owner)
+    groups = Groups(losses + rows.members, rows.starts, rows.owner)
     keep = np.zeros(losses + ROWS, bool)
     keep[groups.rows] = True
-    h, steps = rng.uniform(0.1, 1.0, COLUMNS), rows.pool(STEPS)
+    h, steps = rng.uniform(0.1, 1.0, COLUMNS), rows.averaged(STEPS)
     derivative = rows.derivative(2.0 * rng.standard_normal(ROWS), steps)
     weights = weigh(rng.uniform(0.0, 2.0, losses), derivative, steps, rows, groups)
     system = kind(P, split(matrix, keep), groups)
@@ -254,9 +253,9 @@ def test_sparse_system_is_factorised_again_on_the_same_pattern():
     first = system.factors
     for seed in range(3):
         own = np.random.default_rng(seed)
-        derivative = rows.derivative(3.0 * own.standard_normal(ROWS), rows.pool(STEPS))
-        groups = Groups(3 + rows.grouped, rows.starts, rows.owner)
-        weights = weigh(own.uniform(0.0, 2.0, 3), derivative, rows.pool(STEPS), rows, groups)
+        derivative = rows.derivative(3.0 * own.standard_normal(ROWS), rows.averaged(STEPS))
+        groups = Groups(3 + rows.members, rows.starts, rows.owner)
+        weights = weigh(own.uniform(0.0, 2.0, 3), derivative, rows.averaged(STEPS), rows, groups)
         h = own.uniform(0.1, 1.0, COLUMNS)
         system.factor(h, weights)
         assert system.factors is first

@@ -8,8 +8,7 @@ from scipy.sparse.linalg import LinearOperator
 
 import dapd
 from dapd.certificate.rays import falling_ray, nearly_feasible, proves_infeasible
-from dapd.kinds.lowered import pieces_of
-from dapd.newton.prox_rows import ProxRows
+from dapd.kinds.table import Table
 from dapd.problem.usual import usual
 from dapd.solving import farkas
 from dapd.solving.side_questions import descent_problem
@@ -155,7 +154,7 @@ def test_the_least_violation_finds_contradictions_and_only_those():
 
 
 def has_balls(problem):
-    return bool(ProxRows(pieces_of(problem.phi, problem.rows)).grouped.size)
+    return bool(Table.of(problem.phi, problem.rows).members.size)
 
 
 def test_rows_that_cannot_contradict_have_no_contradiction():

@@ -6,8 +6,8 @@ from typing import Any
 
 from dapd.arrays import Array
 from dapd.derivatives.data import Data
-from dapd.derivatives.phi_records import Interval
 from dapd.derivatives.records import products_of
+from dapd.kinds.by_rows import Interval
 
 
 def residual(xp: Any, data: Data, x: Array, w: Array, steps: Array) -> tuple[Array, Array]:
@@ -20,8 +20,8 @@ def residual(xp: Any, data: Data, x: Array, w: Array, steps: Array) -> tuple[Arr
     y, z = w[:rows], w[rows:]
     M = products_of(data.M)
     slope = data.f.grad(x) + M.adjoint(y)
-    dual = y - data.phi.prox(xp, y + steps[:rows] * (M.forward(x) - data.b), steps[:rows])
+    dual = y - data.phi.prox_by_rows(y + steps[:rows] * (M.forward(x) - data.b), steps[:rows])
     if data.lower is None:
         return slope, dual
-    bounds = z - Interval(data.lower, data.upper).prox(xp, z + steps[rows:] * x, steps[rows:])
+    bounds = z - Interval.between(data.lower, data.upper).prox(z + steps[rows:] * x, steps[rows:])
     return slope + z, xp.concatenate([dual, bounds])

@@ -1,4 +1,4 @@
-"""What a user may write for f, φ and M, as records; and records as lists of arrays."""
+"""What a user may write for f and M, as records; and records and φ as lists of arrays."""
 
 from __future__ import annotations
 
@@ -11,24 +11,13 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd import functions
 from dapd.arrays import Array
-from dapd.derivatives import phi_records, records
-from dapd.derivatives.phi_records import PhiRecord, Zero
+from dapd.derivatives import records
 from dapd.derivatives.records import FunctionRecord, ParameterRecord, Products, Sparse
-from dapd.kinds import by_rows as proximal
-from dapd.kinds import composed
+from dapd.kinds.base import Phi
+from dapd.kinds.by_rows import Zero
 from dapd.newton.matrices import NotExplicit, explicit
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
-
-# a subclass may compute something else, so it is not among them
-RECORDS: dict[type, type[ParameterRecord]] = {
-    getattr(module, name): getattr(library, name)
-    for module, library, names in (
-        (proximal, phi_records, ("Zero", "NonNegative", "Box", "Interval", "L1", "GroupBall")),
-        (composed, phi_records, ("Conjugate", "Stack")),
-    )
-    for name in names
-}
 
 MOST_ENTRIES = 10_000_000  # of a structured map that is written out
 INDICES = 99  # stands for the rank of an array of whole numbers
@@ -42,7 +31,7 @@ class Data(NamedTuple):
     f: FunctionRecord
     M: Any  # an array, `Sparse` or `Products`
     b: Array
-    phi: PhiRecord
+    phi: Phi
     lower: Any  # of x; None if it has no bounds, else a number or a vector, as `upper`
     upper: Any
 
@@ -64,15 +53,15 @@ def data_of(f: Any, M: Any, b: Any, phi: Any, bounds: Any) -> Data:
         )
     else:
         raise TypeError(f"bounds must be a pair (lower, upper), found {type(bounds).__name__}")
-    f, phi = record(f), record(Zero() if phi is None else phi)
+    f, phi = record(f), Zero() if phi is None else phi
     if callable(f) and not isinstance(f, FunctionRecord):
         raise TypeError("f is a plain function; in JAX, wrap it: dapd.jax.Smooth(fun, theta) with fun(x, theta)")
     if not isinstance(f, FunctionRecord):
         raise TypeError(f"f must be a function such as Quadratic(H, c), found {type(f).__name__}")
-    if not isinstance(phi, PhiRecord):
+    if not hasattr(phi, "with_parameters"):
         raise TypeError(
-            "phi must be one of Zero, NonNegative, L1, GroupBall, Box, Interval, Conjugate and Stack, "
-            f"found {type(phi).__name__}"
+            "phi must be one of Zero, NonNegative, L1, GroupBall, Box, Interval, Conjugate and Stack, or a dapd.Phi of "
+            f"your own, found {type(phi).__name__}"
         )
     return Data(f, matrix("M", M), _listed(b), phi, lower, upper)
 
@@ -101,27 +90,20 @@ def matrix(name: str, M: Any) -> Any:
 
 
 def record(thing: Any) -> Any:
-    """A function or φ of `dapd` as a record with constant parameters; a record with its own parts as such."""
+    """A function of `dapd` as a record with constant parameters; a record with its own parts as such."""
     if isinstance(thing, functions.Function) and not isinstance(thing, FunctionRecord):
         made = records.Constant.of(thing)
         return thing if made is None else record(made)
-    kind = RECORDS.get(type(thing))
-    if kind is None and not isinstance(thing, (FunctionRecord, PhiRecord)):
+    if not isinstance(thing, FunctionRecord):
         return thing
-    fixed = (kind or type(thing)).fixed
-    values = {
-        one.name: getattr(thing, one.name, None)
-        if one.name in fixed
-        else _part(one.name, getattr(thing, one.name, None))
-        for one in fields(kind or thing)
-    }
-    return replace(thing, **values) if kind is None else kind(**values)
+    values = {one.name: getattr(thing, one.name) for one in fields(thing)}
+    return replace(thing, **{name: v if name in thing.fixed else _part(name, v) for name, v in values.items()})
 
 
 def _part(name: str, value: Any) -> Any:
     if name in ("H", "A"):
         return matrix(name, value)
-    return [record(part) for part in value] if name in ("functions", "parts") else record(_listed(value))
+    return [record(part) for part in value] if name == "functions" else record(_listed(value))
 
 
 def check_shapes(data: Data) -> None:
@@ -153,13 +135,20 @@ def with_leaves(tree: Any, arrays: Iterable[Any]) -> Any:
 
 
 def rebuilt(tree: Any, change: Callable[[Any, int], Any], rank: int = 1) -> Any:
-    """The same records with every array changed."""
+    """The same records and φ with every array changed."""
     if tree is None:
         return None
     if isinstance(tree, Data):
         return Data(*(rebuilt(part, change, RANKS.get(name, 1)) for name, part in tree._asdict().items()))
     if isinstance(tree, tuple):
         return tuple(rebuilt(part, change) for part in tree)
+    if hasattr(tree, "with_parameters"):  # a φ
+        return tree.with_parameters(
+            {
+                name: [rebuilt(part, change) for part in value] if isinstance(value, list) else rebuilt(value, change)
+                for name, value in tree.parameters().items()
+            }
+        )
     if isinstance(tree, ParameterRecord):
         changed = {
             one.name: rebuilt(getattr(tree, one.name), change, RANKS.get(one.name, 1))

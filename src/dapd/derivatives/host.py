@@ -32,7 +32,7 @@ def problem_of(data: Data) -> Problem:
     M = matrix_of(data.M) if isinstance(data.M, Products) else matrix_of(data.M).astype(np.float64)
     bounds = None if data.lower is None else (data.lower, data.upper)
     # f stays in its own precision, which says how far from semidefinite an H may be by rounding
-    problem = Problem(data.f.checked(), M, data.b.astype(np.float64), data.phi.model(), bounds=bounds)
+    problem = Problem(data.f.checked(), M, data.b.astype(np.float64), data.phi.checked(), bounds=bounds)
     if bounds is None or problem.lower is not None:
         return problem
     free = np.full(problem.columns, np.inf)  # a Problem drops such bounds, but their multipliers are expected
@@ -117,7 +117,9 @@ def _is_family(first: Data, other: Data) -> bool:
         fs = [replace(f, c=None) for f in fs]
     same = [(first.M, other.M), (first.phi, other.phi), tuple(fs)]
     return all(type(one) is type(two) for one, two in same) and all(
-        one is two for pair in same for (one, _), (two, _) in zip(*map(leaves, pair), strict=True)
+        one is two or (np.ndim(one) < 2 and np.array_equal(one, two))
+        for pair in same
+        for (one, _), (two, _) in zip(*map(leaves, pair), strict=True)
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,16 @@ from dapd.derivatives.factorised import Factorised, seconds_of
 from dapd.derivatives.hessian import Hessian, hessian_of, squares
 from dapd.derivatives.iterated import Iterated
 from dapd.derivatives.options import NotSolved
-from dapd.kinds.lowered import pieces_of
+from dapd.kinds.base import Phi
+from dapd.kinds.table import Derivative, Table
 from dapd.newton.costs import MEMORY
 from dapd.newton.matrices import Matrix, NotExplicit, TooExpensive, explicit
-from dapd.newton.prox_rows import ProxRows
 from dapd.problem.problem import Problem
 
 Point = tuple[Array, Array]  # x, and y or (y, z)
 
 QUICK, LONGEST = 1.0, 100.0  # seconds of a factorisation that is made at once, and of one that is made if products fail
+ROUNDED = 1e-7  # distance of an eigenvalue of a derivative, found by differences, from 0 or 1 that is rounding
 FLAT = 1e-10  # part of the greatest entry of ∇²f's diagonal below which another one does not count for the scaling
 
 
@@ -34,7 +36,7 @@ class Conditions:
 
     def __init__(self, problem: Problem, hessian: Callable[[Array], Hessian] | None = None) -> None:
         self.given, problem = problem, problem.stacked
-        self.problem, self.rows = problem, _rows_of(problem)
+        self.problem, self.prox = problem, Prox(problem)
         self.M: Matrix = None  # if its entries are known and not too many
         if (problem.M.entry_count or 0) <= MEMORY:
             with suppress(NotExplicit):
@@ -46,7 +48,7 @@ class Conditions:
         other = copy(self)
         other.given, other.problem = problem, problem.stacked
         if other.problem.phi is not self.problem.phi:
-            other.rows = _rows_of(other.problem)
+            other.prox = Prox(other.problem)
         return other
 
     def forward(self, x: Array) -> Array:
@@ -68,13 +70,6 @@ class Conditions:
             return Linearised(self, x, w, steps)
 
 
-def _rows_of(problem: Problem) -> ProxRows:
-    pieces = pieces_of(problem.phi, problem.rows)
-    if pieces is None:
-        raise TypeError(f"the derivative of the prox of {type(problem.phi).__name__} is not known")
-    return ProxRows(pieces)
-
-
 class Linearised:
     """The derivative J of the optimality conditions at (x, w), w the multipliers of all rows, bounds included.
 
@@ -91,8 +86,8 @@ class Linearised:
         problem, self.conditions, self.steps = conditions.problem, conditions, steps
         v = w + steps * (conditions.forward(x) - problem.b)
         self.slope = problem.f.grad(x) + conditions.adjoint(w)
-        self.shift = conditions.rows.prox(v, steps) - w
-        self.D = _ProxDerivative(conditions.rows, v, steps)
+        p, self.D = conditions.prox.at(v, steps)
+        self.shift = p - w
         self.hessian = conditions.hessian(x)
         self.factors = self._factorised(QUICK)
 
@@ -153,24 +148,62 @@ class Linearised:
         curved = self.hessian.sizes
         greatest = float(curved.max(initial=0.0)) or 1.0
         curved = np.where(curved > FLAT * greatest, curved, greatest)
-        across = D.across[D.active]
+        across = D.sizes[D.active]
         rows = across**2 * squares(self.conditions.problem.M, 1 / curved)[D.active] + (across - across**2) / steps
         return Iterated(times, np.concatenate([curved, rows]))
 
 
-class _ProxDerivative:
-    """D of the prox at v: 0 or 1 in rows by themselves, symmetric with eigenvalues in [0, 1] in groups."""
+class Prox:
+    """The prox of φ by rows, and its derivative, of which a kind that nobody knows tells by itself."""
 
-    def __init__(self, rows: ProxRows, v: Array, steps: Array) -> None:
-        found = rows.derivative(v, steps)
-        self.across = found.across
-        self.active = np.flatnonzero(self.across)
-        self.units: Any = None  # the direction v̂ of each group
-        if rows.grouped.size:
-            of_group = found.across[rows.grouped[rows.starts]]
-            self.units = sp.csr_array((found.unit, (rows.grouped, rows.owner)), shape=(v.size, len(rows.starts)))
-            self.extra = found.along - of_group  # D = across + Σ extra·v̂v̂ᵀ
+    def __init__(self, problem: Problem) -> None:
+        self.others: list[tuple[Phi, slice]] = []
+        table = problem.phi_table or Table.of(problem.phi, problem.rows, self.others)
+        assert table is not None  # since there is a list for others
+        self.table = table
+
+    def at(self, v: Array, steps: Array) -> tuple[Array, ProxDerivative]:
+        """Both at v."""
+        p, found = self.table.prox_and_derivative(v, steps)
+        D = ProxDerivative(self.table, found)
+        for kind, at in self.others:
+            own = steps[at] if kind.row_steps else float(steps[at.start])
+            p[at] = kind.prox(v[at], own)
+            D.put(at, np.asarray(kind.derivative(v[at], own)))
+        return p, D
+
+
+class ProxDerivative:
+    """D of the prox, symmetric with eigenvalues in [0, 1]: across + Σ extra·uuᵀ, with a u for each group, or more."""
+
+    def __init__(self, rows: Table, found: Derivative) -> None:
+        self.across, self.sizes = found.across, found.across.copy()
+        self.units: Any = None  # the directions u, as columns
+        if rows.members.size:
+            of_group = found.across[rows.members[rows.starts]]
+            self.units = sp.csr_array((found.unit, (rows.members, rows.owner)), shape=(rows.unit.size, len(of_group)))
+            self.extra = found.along - of_group
             self.lost = ((found.along == 0) & (of_group > 0)).astype(np.float64)  # directions that D maps to zero
+
+    def put(self, at: slice, own: Array) -> None:
+        """The derivative in these rows: its diagonal, or a matrix, whose eigenvectors are the directions u."""
+        count = at.stop - at.start
+        values, vectors = (own, np.zeros((count, 0))) if own.ndim == 1 else np.linalg.eigh(own)
+        values = np.where(values < ROUNDED, 0.0, np.where(values > 1 - ROUNDED, 1.0, values))
+        self.across[at] = self.sizes[at] = values if own.ndim == 1 else 1.0
+        if own.ndim == 2:
+            self.across[at] = 0.0
+        units = sp.csr_array((self.across.size, 0)) if self.units is None else self.units
+        extra, lost = (np.zeros(0), np.zeros(0)) if self.units is None else (self.extra, self.lost)
+        above, below = (sp.csr_array((rows, vectors.shape[1])) for rows in (at.start, self.across.size - at.stop))
+        self.units = sp.csr_array(sp.hstack([units, sp.vstack([above, vectors, below])]))
+        self.extra = np.concatenate([extra, values[: vectors.shape[1]]])
+        self.lost = np.concatenate([lost, values[: vectors.shape[1]] == 0])
+
+    @cached_property
+    def active(self) -> Array:
+        """The rows that D does not map to zero."""
+        return np.flatnonzero(self.sizes)
 
     def times(self, u: Array) -> Array:
         """Du."""

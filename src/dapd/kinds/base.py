@@ -6,29 +6,105 @@ Every class is stateless and works on NumPy and JAX arrays alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dapd.arrays import Array
-from dapd.kinds.lowered import Pieces
+from dapd.arrays import Array, is_foreign
+from dapd.kinds.native import Numbers
 
 FARTHER = 9  # powers of ten, from one rounding on, by which a point is moved into a domain
+FLOOR = 1e-3  # part of the greatest entry that the others count as at least, where differences are taken
 NEARBY = 1e-12  # the prox with this step is a projection onto the domain up to this times a subgradient
 
 
 class Phi:
     """A closed convex φ with a prox. Subclass it with `value(y)` and `prox(v, step)` to bring your own.
 
-    `prox` gets a read-only v and one step, and returns a new real array of the same shape. `size` is the number of rows
-    φ is made for (None: any). `conjugate(z)` is φ*(z); `recession(d)` is the slope of φ along d at infinity, and
+    `prox` gets a read-only v and one step, and returns a new real array of the same shape. To run in JAX and to be
+    differentiated, it computes with `+ − * /` and the functions of `dapd.arrays.namespace(v)`. `size` is the number of
+    rows φ is made for (None: any). `conjugate(z)` is φ*(z); `recession(d)` is the slope of φ along d at infinity, and
     `conjugate_recession(w)` that of φ*. They are optional: without `conjugate` the objective of a result is known only
     if it is optimal, and without the others a solve of an infeasible or unbounded problem ends at its limit instead of
     with that status.
+
+    What follows `size` below is asked by rooms that can use it, and says by default that it is not known.
     """
 
     size: int | None = None
+    arguments: ClassVar[tuple[str, ...]] = ()  # of a constructor that checks them; attributes have the same names
+    anywhere = False  # whether `terms` and projections are known, and take arrays of any library as `prox` does
+
+    @property
+    def kind(self) -> str:
+        """What it is called in messages."""
+        return type(self).__name__
+
+    def canonical(self, rows: int) -> list[tuple[Phi, int]]:
+        """φ as kinds for consecutive rows, each with their number, that know most of themselves; ask `kinds_of`."""
+        return [(self, rows)]
+
+    def part(self, at: slice, rows: int) -> Phi | None:
+        """The kind of some of its rows; None if it cannot be cut there."""
+        return None
+
+    def conjugated(self) -> Phi | None:
+        """φ* as such a kind; None if there is no better one than `Conjugate`."""
+        return None
+
+    def native(self, rows: int) -> Numbers | None:
+        """φ in numbers of the core; None if the core does not know it."""
+        return None
+
+    def parameters(self) -> dict[str, Any]:
+        """The arrays, or lists of φ, that φ may be differentiated by: of a φ of your own, those of JAX and PyTorch."""
+        return {name: value for name, value in self._own().items() if is_foreign(value)}
+
+    def with_parameters(self, given: Mapping[str, Any]) -> Self:
+        """The same φ with other parameters, which are not checked."""
+        other = object.__new__(type(self))
+        vars(other).update(self._own() | dict(given))
+        return other
+
+    def _own(self) -> dict[str, Any]:
+        """The attributes that are not derived from others."""
+        kind = type(self)
+        return {k: v for k, v in vars(self).items() if not isinstance(getattr(kind, k, None), cached_property)}
+
+    def constants(self) -> dict[str, Any]:
+        """The attributes that are no parameters."""
+        parameters = self.parameters()
+        return {name: value for name, value in self._own().items() if name not in parameters}
+
+    def numbers(self) -> list[Any]:
+        """All numbers that φ consists of, as far as they are attributes."""
+        values = (value for _, value in sorted(self._own().items()))
+        return [value for value in values if isinstance(value, (bool, int, float, np.ndarray, np.generic))]
+
+    def checked(self) -> Phi:
+        """The same with arrays of NumPy, whose numbers were checked."""
+        if not self.arguments:
+            return self
+        return type(self)(**{name: _on_host(getattr(self, name)) for name in self.arguments})
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether some parameter is an array of JAX or PyTorch."""
+        return any(map(is_foreign, self.parameters().values()))
+
+    def each(self, call: Callable[..., Array], *vectors: Array) -> Array:
+        """`call` of each part and its own rows of the vectors, joined; of φ itself if it has no parts."""
+        return call(self, *vectors)
+
+    def terms(self, y: Array) -> Array:
+        """φ(y) of a y in dom φ, row by row or group by group."""
+        raise NotImplementedError
+
+    def conjugate_terms(self, z: Array) -> Array:
+        """φ*(z) of a z in dom φ*, row by row or group by group."""
+        raise NotImplementedError
 
     @property
     def is_zero(self) -> bool:
@@ -111,9 +187,22 @@ class Phi:
         """The point of dom φ* nearest to z; by default from the prox, by Moreau."""
         return z if np.isfinite(self.conjugate(z)) else z - NEARBY * self.prox(z / NEARBY, 1 / NEARBY)
 
-    def lowered(self, rows: int) -> Pieces | None:
-        """φ on `rows` rows as pieces with known codes; None if only Python can evaluate the prox."""
-        return None
+    def derivative(self, v: Array, step: Any) -> Array:
+        """The Jacobian of `prox` at v: the diagonal if `prox` takes one step per row, else a symmetric matrix.
+
+        By central differences, unless a subclass knows better.
+        """
+        size = np.finfo(np.float64).eps ** (1 / 3) * (abs(v) + (FLOOR * np.max(abs(v), initial=0.0) or 1.0))
+        if self.row_steps:
+            return (self.prox(v + size, step) - self.prox(v - size, step)) / (2 * size)
+        moves = np.diag(size)
+        columns = [(self.prox(v + d, step) - self.prox(v - d, step)) / (2 * d.sum()) for d in moves]
+        jacobian = np.stack(columns, axis=1)
+        return 0.5 * (jacobian + jacobian.T)
+
+    def prox_by_rows(self, v: Array, steps: Array) -> Array:
+        """The prox with the steps of all rows; a φ whose prox takes one step gets the first."""
+        return self.prox(v, steps if self.row_steps else steps[0])
 
     def sized(self, rows: int) -> Phi:
         """Return this φ for a vector of `rows` entries, or say why it does not fit."""
@@ -122,7 +211,7 @@ class Phi:
         return self
 
     def __repr__(self) -> str:
-        shown = (f"{k}={v!r}" for k, v in vars(self).items() if not k.startswith("_") and k != "size")
+        shown = (f"{k}={v!r}" for k, v in self._own().items() if not k.startswith("_") and k != "size")
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
@@ -134,6 +223,11 @@ class Called(Phi):
 
     def __init__(self, function: Any) -> None:
         self.function = function
+
+    @property
+    def kind(self) -> str:
+        """The class of the object."""
+        return type(self.function).__name__
 
     def value(self, y: Array) -> float:
         """The number; for a bool 0 if y is inside, up to the rounding that a projection leaves."""
@@ -150,6 +244,66 @@ class Called(Phi):
     def prox(self, v: Array, step: Any) -> Array:
         """That of the object."""
         return self.function.prox(v, step)
+
+
+class Opaque(Phi):
+    """A φ whose class overrides the prox of another one, so no more is known than its prox."""
+
+    def __init__(self, phi: Phi) -> None:
+        self.phi, self.size = phi, phi.size
+
+    @property
+    def kind(self) -> str:
+        """As it."""
+        return self.phi.kind
+
+    def value(self, y: Array) -> float:
+        """Its own."""
+        return self.phi.value(y)
+
+    def prox(self, v: Array, step: Any) -> Array:
+        """Its own."""
+        return self.phi.prox(v, step)
+
+
+def is_own(phi: Phi, *names: str) -> bool:
+    """Whether no class outside this package overrides one of these methods, unless it says again what φ is."""
+    for kind in type(phi).__mro__:
+        if kind.__module__.startswith("dapd.kinds.") or "canonical" in vars(kind):
+            return True
+        if any(name in vars(kind) for name in names):
+            return False
+    return False
+
+
+def kinds_of(phi: Phi, rows: int) -> list[tuple[Phi, int]]:
+    """φ as canonical kinds for consecutive rows, each with their number."""
+    if type(phi).canonical is Phi.canonical:
+        return [(phi, rows)]
+    if not is_own(phi, "prox"):
+        return [(Opaque(phi), rows)]
+    found, left = phi.canonical(rows), rows
+    for kind, n in found:
+        left -= n
+        if kind.size not in (None, n) or (left and kind is found[-1][0]):
+            sizes = [n if one.size is None else one.size for one, n in found]
+            raise ValueError(f"{phi.kind}.canonical({rows}) has kinds for {sizes} rows")
+    return found
+
+
+def numbers_of(phi: Phi, rows: int) -> list[tuple[Numbers, int]] | None:
+    """φ in numbers of the core, for consecutive rows; None if there are some that the core does not know."""
+    known: list[tuple[Numbers, int]] = []
+    for kind, n in kinds_of(phi, rows):
+        numbers = kind.native(n)
+        if numbers is None:
+            return None
+        known.append((numbers, n))
+    return known
+
+
+def _on_host(value: Any) -> Any:
+    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value) if is_foreign(value) else value
 
 
 def value_inside(value: Callable[[Array], float], p: Array, v: Array) -> float:
@@ -204,4 +358,13 @@ def least_positive(*values: Array, most: float = np.inf) -> Array:
 
 def like(value: Any, v: Array) -> Any:
     """A vector in v's dtype, so float32 stays float32; Python numbers already do."""
-    return value.astype(v.dtype) if isinstance(value, np.ndarray) and value.dtype != v.dtype else value
+    return value.astype(v.dtype) if hasattr(value, "astype") and value.dtype != v.dtype else value
+
+
+def common_size(*values: Any) -> int | None:
+    """The length of the vectors among `values`, None if all are numbers, or arrays of several vectors."""
+    for value in values:
+        shape: tuple[int, ...] = getattr(value, "shape", ())
+        if len(shape) == 1:
+            return int(shape[0])
+    return None

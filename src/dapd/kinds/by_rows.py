@@ -8,135 +8,198 @@ from typing import Any, Self
 import numpy as np
 
 from dapd.arguments import SAFE, interval, named, numbers, open_ended
-from dapd.arrays import Array, namespace
-from dapd.kinds.base import Phi, indicator, least_positive, length, like, within
+from dapd.arrays import Array, is_foreign, namespace
+from dapd.kinds.base import Phi, common_size, indicator, is_own, least_positive, length, like, within
 from dapd.kinds.groups import GroupBall
-from dapd.kinds.lowered import CLIP, KEEP, SHRINK, Piece, Pieces, has_valid_lowering
+from dapd.kinds.native import CLIP, KEEP, SHRINK, Numbers
 
-__all__ = ["L1", "Box", "GroupBall", "Interval", "NonNegative", "Phi", "Zero", "support"]
+__all__ = ["L1", "Box", "ByRows", "GroupBall", "Interval", "NonNegative", "Phi", "Rows", "Zero", "support"]
+
+SHORT = 1 << 10  # entries of a vector up to which np.clip takes longer than two other calls
 
 
 def support(z: Array, lower: Any, upper: Any) -> float:
     """sup{zᵀy : lower ≤ y ≤ upper}; infinite bounds cost nothing if z is zero."""
-    ends = np.where(z > 0, upper, np.where(z < 0, lower, 0.0))
-    return float(ends @ z)
+    return float(_support_ends(z, lower, upper) @ z)
 
 
-class _ByRows(Phi):
-    """A φ that is a sum over the rows."""
+class ByRows(Phi):
+    """A φ with an interval in each row: its indicator, or its support function, which is positively homogeneous.
+
+    φ* is the other of the two. A subclass has `_ends`, the lower and the upper ends, and `of_y`.
+    """
+
+    anywhere = True
+    of_y: Any = False  # whether φ is the indicator, so y lies in the interval, else Mx − b; for all rows, or one each
+
+    @property
+    def _ends(self) -> tuple[Any, Any]:
+        raise NotImplementedError
 
     @property
     def row_steps(self) -> bool:
         """True, unless a subclass overrides the prox."""
-        return has_valid_lowering(self, "prox")
-
-    @property
-    def _ends(self) -> tuple[Any, Any]:
-        """The ends of the interval of each row that φ is the indicator or the support function of."""
-        raise NotImplementedError
-
-    @cached_property
-    def _bounded(self) -> tuple[Any, Any]:
-        """The directions in which the intervals are bounded, as bounds; numbers if all rows have the same."""
-        low, high = (np.isinf(end) for end in self._ends)
-        return (
-            _common(low, np.where(low, 0.0, -np.inf)),
-            _common(high, np.where(high, 0.0, np.inf)),
-        )
-
-
-class _Indicator(_ByRows):
-    """The indicator of an interval in each row; φ* is its support function, which is positively homogeneous."""
-
-    def ends(self, rows: int) -> tuple[Array, Array]:
-        """Those of the intervals are compared with y."""
-        return np.zeros(rows), _least_end(rows, *self._ends)
-
-    def conjugate(self, z: Array) -> float:
-        """sup{zᵀy : lower ≤ y ≤ upper}."""
-        return support(z, *self._ends)
-
-    def recession(self, d: Array) -> float:
-        """The indicator of the directions in which the intervals are unbounded."""
-        low, high = _unbounded(*self._ends)
-        return indicator(np.all(d >= low) and np.all(d <= high))
-
-    def conjugate_recession(self, w: Array) -> float:
-        """φ* itself."""
-        return self.conjugate(w)
-
-    def reach(self, rows: int) -> float:
-        """The norm of the farthest ends."""
-        return length(_farthest(*self._ends), rows)
-
-    def project(self, y: Array) -> Array:
-        """Clip y to the intervals."""
-        return _clipped(y, *self._ends)
-
-    def project_conjugate(self, z: Array) -> Array:
-        """Clip z to the directions in which the intervals are bounded."""
-        return _clipped(z, *self._bounded)
-
-    def project_recession(self, d: Array) -> Array:
-        """Clip d to the directions in which the intervals are unbounded."""
-        return np.clip(d, *_unbounded(*self._ends))
-
-    def project_conjugate_recession(self, w: Array) -> Array:
-        """As `project_conjugate`."""
-        return self.project_conjugate(w)
-
-
-class _Support(_ByRows):
-    """The support function of an interval in each row, positively homogeneous; φ* is the interval's indicator."""
-
-    def ends(self, rows: int) -> tuple[Array, Array]:
-        """Those of the intervals are compared with Mx − b."""
-        return _least_end(rows, *self._ends), np.zeros(rows)
+        return is_own(self, "prox")
 
     @property
     def is_linear(self) -> bool:
-        """Whether every interval is a point."""
+        """Whether φ is the support function of a point in every row."""
         return self._points
 
     @cached_property
     def _points(self) -> bool:
-        return bool(np.all(np.equal(*self._ends)))
+        return not np.any(self.of_y) and bool(np.all(np.equal(*self._ends)))
+
+    def canonical(self, rows: int) -> list[tuple[Phi, int]]:
+        """The rows."""
+        return [(Rows.between(*self._ends, self.of_y), rows)]
+
+    def prox(self, v: Array, step: Any) -> Array:
+        """Clip v to the interval; or shrink it towards zero, by step·upper from above and step·lower from below."""
+        lower, upper = self._ends
+        if not (isinstance(lower, float) and isinstance(upper, float)):
+            lower, upper = like(lower, v), like(upper, v)
+        if self.of_y is False and _is_zero(lower, upper):
+            return v
+        if self.of_y is True:
+            return _clipped(v, lower, upper)
+        shrunk = _shrunk(v, step * lower, step * upper)
+        return shrunk if self.of_y is False else namespace(v).where(self.of_y, _clipped(v, lower, upper), shrunk)
+
+    def value(self, y: Array) -> float:
+        """0 in the interval, or sup{zᵀy : lower ≤ z ≤ upper}."""
+        return self._value(y, self.of_y)
 
     def conjugate(self, z: Array) -> float:
-        """The indicator of lower ≤ z ≤ upper."""
-        return indicator(within(z, *self._ends))
+        """The other one."""
+        return self._value(z, _other(self.of_y))
+
+    def _value(self, v: Array, inside: Any) -> float:
+        """The indicator in some rows, the support function in others."""
+        lower, upper = self._ends
+        if isinstance(inside, bool):
+            return indicator(within(v, lower, upper)) if inside else support(v, lower, upper)
+        outside = ~inside
+        low, high = np.where(inside, lower, -np.inf), np.where(inside, upper, np.inf)
+        return indicator(within(v, low, high)) + support(v, np.where(outside, lower, 0), np.where(outside, upper, 0))
+
+    def terms(self, y: Array) -> Array:
+        """0, or sup{zᵢyᵢ}."""
+        return _either(self.of_y, 0 * y, _support_ends(y, *self._ends) * y)
+
+    def conjugate_terms(self, z: Array) -> Array:
+        """The other one."""
+        return _either(self.of_y, _support_ends(z, *self._ends) * z, 0 * z)
 
     def recession(self, d: Array) -> float:
-        """φ itself."""
-        return self.value(d)
+        """φ itself, or the indicator of the directions in which the interval is unbounded."""
+        return self._slope(d, self.of_y)
 
     def conjugate_recession(self, w: Array) -> float:
-        """The indicator of the directions in which the intervals are unbounded."""
-        low, high = _unbounded(*self._ends)
-        return indicator(np.all(w >= low) and np.all(w <= high))
+        """The other one."""
+        return self._slope(w, _other(self.of_y))
+
+    def _slope(self, d: Array, inside: Any) -> float:
+        lower, upper = self._ends
+        low, high = self._directions
+        if isinstance(inside, bool):
+            return indicator(np.all(d >= low) and np.all(d <= high)) if inside else support(d, lower, upper)
+        fits = np.all((d >= low) & (d <= high) | ~inside)
+        return indicator(fits) + support(d, np.where(inside, 0, lower), np.where(inside, 0, upper))
+
+    def ends(self, rows: int) -> tuple[Array, Array]:
+        """Those of the intervals."""
+        least, none = _least_end(rows, *self._ends), np.zeros(rows)
+        return _either(self.of_y, none, least), _either(self.of_y, least, none)
+
+    def reach(self, rows: int) -> float:
+        """The norm of the farthest ends of indicators."""
+        return length(_farthest(*self._ends), rows) if np.all(self.of_y) else np.inf
 
     def steepness(self, rows: int) -> float:
-        """The norm of the farthest ends."""
-        return length(_farthest(*self._ends), rows)
+        """The norm of the farthest ends of support functions."""
+        return np.inf if np.any(self.of_y) else length(_farthest(*self._ends), rows)
+
+    @cached_property
+    def _directions(self) -> tuple[Any, Any]:
+        """The directions in which the intervals are unbounded, as bounds."""
+        return _bounds_by(self._ends, (-np.inf, np.inf), (0.0, 0.0))
+
+    @cached_property
+    def _domain(self) -> tuple[Any, Any]:
+        """The bounds of dom φ: the interval, or the directions in which it is bounded."""
+        return self._bounded(self.of_y, *self._ends)
+
+    @cached_property
+    def _conjugate_domain(self) -> tuple[Any, Any]:
+        return self._bounded(_other(self.of_y), *self._ends)
+
+    def _bounded(self, inside: Any, lower: Any, upper: Any) -> tuple[Any, Any]:
+        """(lower, upper) where `inside`, else the directions in which the intervals are bounded."""
+        low, high = _bounds_by(self._ends, (0.0, 0.0), (-np.inf, np.inf))
+        return _either(inside, lower, low), _either(inside, upper, high)
 
     def project(self, y: Array) -> Array:
-        """Clip y to the directions in which the intervals are bounded."""
-        return _clipped(y, *self._bounded)
+        """Clip y to the interval, or to the directions in which it is bounded."""
+        return _clipped(y, *self._domain)
 
     def project_conjugate(self, z: Array) -> Array:
-        """Clip z to the intervals."""
-        return _clipped(z, *self._ends)
+        """Clip z to the other one."""
+        return _clipped(z, *self._conjugate_domain)
 
     def project_recession(self, d: Array) -> Array:
-        """As `project`."""
-        return self.project(d)
+        """Clip d to the directions in which the interval is unbounded, or in which it is bounded."""
+        return _clipped(d, *self._bounded(self.of_y, *self._directions))
 
     def project_conjugate_recession(self, w: Array) -> Array:
-        """Clip w to the directions in which the intervals are unbounded."""
-        return np.clip(w, *_unbounded(*self._ends))
+        """Clip w to the other ones."""
+        return _clipped(w, *self._bounded(_other(self.of_y), *self._directions))
 
 
-class Zero(_Support):
+class Rows(ByRows):
+    """Rows of all kinds, which every room knows."""
+
+    lower: Any
+    upper: Any
+
+    @classmethod
+    def between(cls, lower: Any, upper: Any, of_y: Any = None) -> Self:
+        """The φ with ends that were checked before, whatever their magnitude."""
+        made = cls.__new__(cls)
+        made.lower, made.upper = lower, upper
+        if of_y is not None:
+            made.of_y = of_y
+        made.size = common_size(lower, upper, made.of_y)
+        return made
+
+    @property
+    def _ends(self) -> tuple[Any, Any]:
+        return self.lower, self.upper
+
+    def parameters(self) -> dict[str, Any]:
+        """The ends, and which are of y if rows differ."""
+        found = {"lower": self.lower, "upper": self.upper}
+        return found if isinstance(self.of_y, bool) else found | {"of_y": self.of_y}
+
+    def conjugated(self) -> Phi:
+        """The same intervals, of the other vector."""
+        return Rows.between(self.lower, self.upper, _other(self.of_y))
+
+    def part(self, at: slice, rows: int) -> Phi:
+        """The intervals of these rows."""
+        ends = (end[at] if np.ndim(end) else end for end in (self.lower, self.upper, self.of_y))
+        return Rows.between(*ends)
+
+    def native(self, rows: int) -> Numbers:
+        """A code, or one per row."""
+        if not isinstance(self.of_y, bool):
+            return Numbers(np.where(self.of_y, CLIP, SHRINK).astype(np.uint8), self.lower, self.upper)
+        if not self.of_y and _is_zero(self.lower, self.upper):
+            return Numbers(KEEP)
+        return Numbers(CLIP if self.of_y else SHRINK, self.lower, self.upper)
+
+
+class Zero(ByRows):
     """φ ≡ 0: the constraint Mx = b."""
 
     @property
@@ -144,120 +207,82 @@ class Zero(_Support):
         """Always true."""
         return True
 
-    def value(self, y: Array) -> float:
-        """0."""
-        return 0.0
-
-    def prox(self, v: Array, step: Any) -> Array:
-        """The identity."""
-        return v
-
     @property
     def _ends(self) -> tuple[Any, Any]:
         return 0.0, 0.0
 
-    def lowered(self, rows: int) -> Pieces | None:
-        """One piece."""
-        return [(Piece(KEEP), rows)]
+    def value(self, y: Array) -> float:
+        """0."""
+        return 0.0
+
+    def parameters(self) -> dict[str, Any]:
+        """None."""
+        return {}
 
 
-class NonNegative(_Indicator):
+class NonNegative(ByRows):
     """Indicator of y ≥ 0: the constraint Mx ≤ b."""
 
-    def value(self, y: Array) -> float:
-        """0 if y ≥ 0."""
-        return indicator(within(y, 0, np.inf))
-
-    def prox(self, v: Array, step: Any) -> Array:
-        """max(v, 0)."""
-        return namespace(v).maximum(v, 0 * v)
-
-    def conjugate(self, z: Array) -> float:
-        """The indicator of z ≤ 0."""
-        return indicator(within(z, -np.inf, 0))
+    of_y = True
 
     @property
     def _ends(self) -> tuple[Any, Any]:
         return 0.0, np.inf
 
-    def lowered(self, rows: int) -> Pieces | None:
-        """One piece."""
-        return [(Piece(CLIP, 0.0, np.inf), rows)]
+    def prox(self, v: Array, step: Any) -> Array:
+        """max(v, 0), in v's own numbers."""
+        return np.maximum(v, 0 * v) if isinstance(v, np.ndarray) else namespace(v).where(v > 0, v, 0 * v)
+
+    def conjugate(self, z: Array) -> float:
+        """The indicator of z ≤ 0."""
+        return indicator(within(z, -np.inf, 0))
+
+    def conjugate_recession(self, w: Array) -> float:
+        """φ* itself."""
+        return self.conjugate(w)
+
+    def parameters(self) -> dict[str, Any]:
+        """None."""
+        return {}
 
 
-class _Between(_ByRows):
-    """A φ with an interval given by the user in each row."""
-
-    lower: float | Array
-    upper: float | Array
-
-    @classmethod
-    def between(cls, lower: float | Array, upper: float | Array) -> Self:
-        """The φ with ends that were checked before, whatever their magnitude."""
-        made = cls.__new__(cls)
-        made.lower, made.upper = lower, upper
-        made.size = _common_size(lower, upper)
-        return made
-
-    @property
-    def _ends(self) -> tuple[Any, Any]:
-        return self.lower, self.upper
-
-
-class Box(_Between, _Indicator):
+class Box(Rows):
     """Indicator of lower ≤ y ≤ upper: numbers or vectors, infinite, or of magnitude 1e20 or more, if unbounded."""
+
+    arguments = ("lower", "upper")
+    of_y = True
 
     @named
     def __init__(self, lower: Any, upper: Any) -> None:
-        self.lower, self.upper = interval(lower, upper)
-        self.size = _common_size(self.lower, self.upper)
-
-    def value(self, y: Array) -> float:
-        """0 inside the box."""
-        return indicator(within(y, self.lower, self.upper))
-
-    def prox(self, v: Array, step: Any) -> Array:
-        """Clip v to the box."""
-        return namespace(v).clip(v, like(self.lower, v), like(self.upper, v))
-
-    def lowered(self, rows: int) -> Pieces | None:
-        """One piece."""
-        return [(Piece(CLIP, self.lower, self.upper), rows)]
+        self.lower, self.upper = _checked_unless_foreign(lower, upper)
+        self.size = common_size(self.lower, self.upper)
 
 
-class Interval(_Between, _Support):
+class Interval(Rows):
     """φ(y) = sup{zᵀy : lower ≤ z ≤ upper}: the constraint lower ≤ Mx − b ≤ upper, row by row.
 
     Equal bounds make an equation, one infinite bound an inequality, two a free row. A bound of magnitude 1e20 or more
     is infinite.
     """
 
+    arguments = ("lower", "upper")
+
     @named
     def __init__(self, lower: Any, upper: Any) -> None:
-        self.lower, self.upper = interval(lower, upper)
-        self.size = _common_size(self.lower, self.upper)
-
-    def value(self, y: Array) -> float:
-        """sup{zᵀy : lower ≤ z ≤ upper}."""
-        return support(y, self.lower, self.upper)
-
-    def prox(self, v: Array, step: Any) -> Array:
-        """Shrink v towards zero by step·upper from above and step·lower from below."""
-        return _shrink(v, step * like(self.lower, v), step * like(self.upper, v))
-
-    def lowered(self, rows: int) -> Pieces | None:
-        """One piece."""
-        return [(Piece(SHRINK, self.lower, self.upper), rows)]
+        self.lower, self.upper = _checked_unless_foreign(lower, upper)
+        self.size = common_size(self.lower, self.upper)
 
 
-class L1(_Support):
+class L1(ByRows):
     """φ(y) = Σ nuᵢ|yᵢ|: the constraint |Mx − b| ≤ nu < 1e20, row by row."""
+
+    arguments = ("nu",)
 
     @named
     def __init__(self, nu: Any) -> None:
-        (self.nu,) = open_ended(nu=numbers("nu", nu))
-        self.size = _common_size(self.nu)
-        if np.any(np.asarray(self.nu) < 0) or not np.all(np.isfinite(self.nu)):
+        self.nu = nu if is_foreign(nu) else open_ended(nu=numbers("nu", nu))[0]
+        self.size = common_size(self.nu)
+        if not is_foreign(nu) and (np.any(np.asarray(self.nu) < 0) or not np.all(np.isfinite(self.nu))):
             raise ValueError(
                 "nu must be finite and >= 0, and 1e20 or more counts as infinite; some entry is not. "
                 "Interval(-np.inf, np.inf) leaves a row free"
@@ -267,39 +292,89 @@ class L1(_Support):
         """Σ nuᵢ|yᵢ|."""
         return np.sum(self.nu * abs(y))  # type: ignore[no-any-return]  # a scalar of y's own kind
 
-    def prox(self, v: Array, step: Any) -> Array:
-        """Soft thresholding at step·nu."""
-        threshold = step * like(self.nu, v)
-        return _shrink(v, -threshold, threshold)
-
     @property
     def _ends(self) -> tuple[Any, Any]:
         return -self.nu, self.nu
 
-    def lowered(self, rows: int) -> Pieces | None:
-        """One piece."""
-        return [(Piece(SHRINK, -self.nu, self.nu), rows)]
+    def parameters(self) -> dict[str, Any]:
+        """The weights."""
+        return {"nu": self.nu}
 
 
-def _shrink(v: Array, low: Any, high: Any) -> Array:
-    """The rest v − clip(v, low, high), exactly zero in between, infinite bounds included."""
-    xp = namespace(v)
-    return v - xp.minimum(xp.maximum(v, low), high)
+def merged(kinds: list[tuple[Phi, int]]) -> list[tuple[Phi, int]]:
+    """The same canonical kinds with consecutive rows in one of them, with vectors."""
+    found: list[tuple[Phi, int]] = []
+    together: list[tuple[Rows, int]] = []
+    for kind, n in [*kinds, (Phi(), 0)]:
+        if type(kind) is Rows:
+            together.append((kind, n))
+            continue
+        if together:
+            columns = zip(*((rows.lower, rows.upper, rows.of_y) for rows, _ in together), strict=True)
+            sizes = [size for _, size in together]
+            found.append((Rows.between(*(_joined(column, sizes) for column in columns)), sum(sizes)))
+            together = []
+        found.append((kind, n))
+    return found[:-1]
 
 
-def _common(infinite: Any, values: Array) -> Any:
-    """The values, or the one value that all rows share."""
-    return float(values.flat[0]) if values.size and (np.all(infinite) or not np.any(infinite)) else values
+def _joined(values: Any, sizes: list[int]) -> Array:
+    return np.concatenate([np.broadcast_to(value, size) for value, size in zip(values, sizes, strict=True)])
+
+
+def _checked_unless_foreign(lower: Any, upper: Any) -> tuple[Any, Any]:
+    """The ends of intervals; arrays that may be traced are checked when a problem is made of them."""
+    return (lower, upper) if is_foreign(lower) or is_foreign(upper) else interval(lower, upper)
+
+
+def _either(inside: Any, first: Any, second: Any) -> Any:
+    """The first in some rows, the second in the others."""
+    if isinstance(inside, bool):
+        return first if inside else second
+    return namespace(inside).where(inside, first, second)
+
+
+def _other(inside: Any) -> Any:
+    return not inside if isinstance(inside, bool) else ~inside
+
+
+def _is_zero(lower: Any, upper: Any) -> bool:
+    return isinstance(lower, float) and isinstance(upper, float) and lower == upper == 0.0
 
 
 def _clipped(v: Array, lower: Any, upper: Any) -> Array:
-    """Clip v to the bounds; np.clip takes longer for short vectors."""
-    return np.minimum(np.maximum(v, lower), upper)
+    """Clip v; a derivative is zero at the bounds."""
+    if isinstance(v, np.ndarray):
+        return np.clip(v, lower, upper) if v.size > SHORT else np.minimum(np.maximum(v, lower), upper)
+    xp = namespace(v)
+    return xp.where(v <= lower, lower, xp.where(v >= upper, upper, v))
 
 
-def _unbounded(lower: Any, upper: Any) -> tuple[Any, Any]:
-    """The directions in which lower ≤ z ≤ upper is unbounded, as bounds."""
-    return np.where(np.isinf(lower), -np.inf, 0.0), np.where(np.isinf(upper), np.inf, 0.0)
+def _shrunk(v: Array, low: Any, high: Any) -> Array:
+    """The rest v − clip(v, low, high), exactly zero in between; a derivative is zero at ends that differ."""
+    if isinstance(v, np.ndarray):
+        return v - _clipped(v, low, high)
+    xp = namespace(v)
+    return xp.where((v > high) | (low == high), v - high, xp.where(v < low, v - low, 0 * v))
+
+
+def _support_ends(z: Array, lower: Any, upper: Any) -> Array:
+    xp = namespace(z)
+    return xp.where(z > 0, upper, xp.where(z < 0, lower, 0.0))
+
+
+def _bounds_by(ends: tuple[Any, Any], endless: tuple[float, float], ended: tuple[float, float]) -> tuple[Any, Any]:
+    """Bounds that depend on which ends are infinite; numbers if all rows have the same."""
+    found = []
+    for end, one, other in zip(ends, endless, ended, strict=True):
+        if is_foreign(end):
+            xp = namespace(end)
+            found.append(xp.where(xp.isinf(end), one, other))
+        else:
+            infinite = np.isinf(end)
+            same = np.ndim(infinite) == 0 or np.all(infinite) or not np.any(infinite)
+            found.append((one if np.any(infinite) else other) if same else np.where(infinite, one, other))
+    return found[0], found[1]
 
 
 def _farthest(lower: Any, upper: Any) -> Any:
@@ -309,8 +384,3 @@ def _farthest(lower: Any, upper: Any) -> Any:
 def _least_end(rows: int, lower: Any, upper: Any) -> Array:
     """The least magnitude of the finite ends of each row that are not zero; 0 if there is none."""
     return np.array(least_positive(np.broadcast_to(lower, rows), np.broadcast_to(upper, rows), most=SAFE))
-
-
-def _common_size(*values: float | Array) -> int | None:
-    """The length of the vectors among `values`, None if all are numbers."""
-    return next((int(np.size(value)) for value in values if np.ndim(value)), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -11,9 +11,8 @@ import numpy as np
 
 from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array, namespace
-from dapd.kinds.base import NEARBY, Called, Phi, as_phi, value_inside
-from dapd.kinds.by_rows import L1, Box, Interval, NonNegative, Zero
-from dapd.kinds.lowered import Pieces, has_valid_lowering
+from dapd.kinds.base import NEARBY, Called, Phi, as_phi, is_own, kinds_of, value_inside
+from dapd.kinds.by_rows import ByRows
 
 
 class HasProx(Protocol):
@@ -35,6 +34,8 @@ class Conjugate(Phi):
         The value is g(z), a number, and `prox(v, step)` is argmin_z g(z) + ‖z − v‖²/(2·step), a new array like v. Any
         φ of this module will do, and any of PyProximal. With `conjugate(y)`, g*(y), the value of φ is known too.
     """
+
+    arguments = ("g",)
 
     @named
     def __init__(self, g: HasProx) -> None:
@@ -128,12 +129,36 @@ class Conjugate(Phi):
         inner = self.g.sized(rows) if isinstance(self.g, Phi) else self.g
         return self if inner is self.g else Conjugate(inner)
 
-    def lowered(self, rows: int) -> Pieces | None:
-        """The conjugates of g's pieces."""
-        if not (isinstance(self.g, Phi) and has_valid_lowering(self.g, "prox")):
-            return None
-        known = self.g.lowered(rows)
-        return None if known is None else [(piece.conjugate(), n) for piece, n in known]
+    @property
+    def kind(self) -> str:
+        """With that of g."""
+        return f"Conjugate of {self.g.kind if isinstance(self.g, Phi) else type(self.g).__name__}"
+
+    def canonical(self, rows: int) -> list[tuple[Phi, int]]:
+        """The conjugates of g's kinds."""
+        if not isinstance(self.g, Phi):
+            return [(self, rows)]
+        return [
+            (kind.conjugated() or (self if kind is self.g else Conjugate(kind)), n)
+            for kind, n in kinds_of(self.g, rows)
+        ]
+
+    def conjugated(self) -> Phi | None:
+        """G."""
+        return self.g if isinstance(self.g, Phi) else None
+
+    def parameters(self) -> dict[str, Any]:
+        """Those of g."""
+        return {"g": self.g} if isinstance(self.g, Phi) else {}
+
+    def checked(self) -> Phi:
+        """With g checked."""
+        return Conjugate(self.g.checked()) if isinstance(self.g, Phi) else self
+
+    @property
+    def is_foreign(self) -> bool:
+        """As g."""
+        return isinstance(self.g, Phi) and self.g.is_foreign
 
 
 class Stack(Phi):
@@ -147,8 +172,10 @@ class Stack(Phi):
         Rows of each part; None for a part with a fixed size, or for the one part that takes what is left.
     """
 
+    arguments = ("parts", "sizes")
+
     @named
-    def __init__(self, parts: Sequence[Phi], *, sizes: Sequence[int | None] | None = None) -> None:
+    def __init__(self, parts: Sequence[Phi], sizes: Sequence[int | None] | None = None) -> None:
         if not parts:
             raise ValueError("parts is empty; give at least one φ")
         parts = [as_phi(part, f"parts[{k}]") for k, part in enumerate(parts)]
@@ -257,7 +284,7 @@ class Stack(Phi):
 
     def _joined(self, name: str, v: Array) -> Array:
         pieces = zip(self.parts, self._pieces(v), strict=True)
-        return np.concatenate([getattr(part, name)(piece) for part, piece in pieces])
+        return namespace(v).concat([getattr(part, name)(piece) for part, piece in pieces])
 
     def project(self, y: Array) -> Array:
         """Part by part."""
@@ -283,19 +310,47 @@ class Stack(Phi):
         """Σ_k of the parts'."""
         return self._sum("recession", d)
 
-    def lowered(self, rows: int) -> Pieces | None:
-        """The pieces of all parts."""
-        found: Pieces = []
-        for part, size in zip(self.parts, self.sizes, strict=True):
-            pieces = part.lowered(size or 0) if has_valid_lowering(part, "prox") else None
-            if pieces is None:
-                return None
-            found += pieces
-        return found
+    @property
+    def kind(self) -> str:
+        """Those of the parts, with their sizes."""
+        return "Stack of " + ", ".join(f"{part.kind} ({n})" for part, n in zip(self.parts, self.sizes, strict=True))
+
+    @property
+    def anywhere(self) -> bool:  # type: ignore[override]  # a constant of other classes
+        """Whether all parts are known there."""
+        return all(part.anywhere for part in self.parts)
+
+    def canonical(self, rows: int) -> list[tuple[Phi, int]]:
+        """The kinds of all parts."""
+        parts = zip(self.parts, self.sizes, strict=True)
+        return [found for part, n in parts for found in kinds_of(part, n or 0)]
+
+    def each(self, call: Callable[..., Array], *vectors: Array) -> Array:
+        """Part by part; numbers stay as they are."""
+        own = ([v[at] if np.ndim(v) else v for v in vectors] for at in self.places)
+        joined = [part.each(call, *some) for part, some in zip(self.parts, own, strict=True)]
+        return namespace(joined[0]).concat(joined)
+
+    def parameters(self) -> dict[str, Any]:
+        """The parts."""
+        return {"parts": self.parts}
+
+    def checked(self) -> Phi:
+        """With checked parts."""
+        return Stack([part.checked() for part in self.parts], sizes=self.sizes)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether some part is."""
+        return any(part.is_foreign for part in self.parts)
 
 
-def is_sum_over_rows(phi: object) -> bool:
-    """Whether φ is one of dapd's own that measures each row by itself, or made of such."""
+# what the core's certificate computes of rows by itself
+MEASURES = ("value", "prox", "conjugate", "steps", "pooled", "project", "project_conjugate")
+
+
+def is_sum_over_rows(phi: Any) -> bool:
+    """Whether φ measures each row by itself, by its interval."""
     if type(phi) is Stack:
         return all(map(is_sum_over_rows, phi.parts))
-    return is_sum_over_rows(phi.g) if type(phi) is Conjugate else type(phi) in (Zero, NonNegative, Box, Interval, L1)
+    return is_sum_over_rows(phi.g) if type(phi) is Conjugate else isinstance(phi, ByRows) and is_own(phi, *MEASURES)

@@ -7,12 +7,185 @@ from typing import Any
 import numpy as np
 
 from dapd.arguments import named, numbers, partition, whole
-from dapd.arrays import Array, namespace
-from dapd.kinds.base import Phi, indicator, length, like, within
-from dapd.kinds.lowered import BALL, Piece, Pieces
+from dapd.arrays import Array, is_foreign, namespace, sums
+from dapd.kinds.base import Phi, common_size, indicator, is_own, length, like, within
+from dapd.kinds.native import BALL, SHRINK_BALL, Numbers
 
 
-class GroupBall(Phi):
+class Balls(Phi):
+    """The indicator of ‖y_t‖₂ ≤ radius for each group t of rows; or its conjugate, Σ_t radius‖y_t‖₂."""
+
+    anywhere = True
+    of_y: bool = True  # whether φ is the indicator
+    radius: Any  # one for all groups, or one each
+    height: int  # rows of each group, if all have the same number, else 0
+    owner: Array | None = None  # else the group of each row,
+    count: int = 0  # and how many groups there are
+
+    @property
+    def row_steps(self) -> bool:
+        """Yes: a group takes the steps of its rows, which are equal; unless a subclass overrides the prox."""
+        return is_own(self, "prox")
+
+    def canonical(self, rows: int) -> list[tuple[Phi, int]]:
+        """The groups."""
+        return [(self._alike(of_y=self.of_y), rows)]
+
+    def conjugated(self) -> Phi:
+        """The same groups and radii."""
+        return self._alike(of_y=not self.of_y)
+
+    @classmethod
+    def of(cls, radius: Any, heights: Array, *, of_y: bool) -> Balls:
+        """Groups of these sizes."""
+        made = Balls()
+        made.radius, made.of_y = radius, of_y
+        made._divide(heights)
+        return made
+
+    def _divide(self, heights: Array) -> None:
+        self.size, self.count = int(np.sum(heights)), len(heights)
+        self.height = int(heights[0]) if np.all(np.equal(heights, heights[0])) else 0
+        self.owner = None if self.height else np.repeat(np.arange(self.count, dtype=np.int32), heights)
+
+    def _alike(self, *, of_y: bool) -> Balls:
+        made = Balls()
+        made.of_y, made.radius, made.size = of_y, self.radius, self.size
+        made.height, made.owner, made.count = self.height, self.owner, self.count
+        return made
+
+    def part(self, at: slice, rows: int) -> Phi | None:
+        """The groups of these rows; None if they are not whole."""
+        heights = self.heights(rows)
+        first, last = np.searchsorted(ends := np.cumsum(heights), [at.start, at.stop], side="right")
+        if at.start not in (0, *ends) or at.stop not in ends:
+            return None
+        radius = np.broadcast_to(self.radius, len(heights))[first:last] if np.ndim(self.radius) else self.radius
+        return Balls.of(radius, heights[first:last], of_y=self.of_y)
+
+    def parameters(self) -> dict[str, Any]:
+        """The radii, and what is as long as y."""
+        found = {"radius": self.radius}
+        return found if self.owner is None else found | {"owner": self.owner}
+
+    def heights(self, rows: int) -> Array:
+        """The rows of each group."""
+        if self.owner is None:
+            return np.full(rows // self.height, self.height)
+        return np.bincount(self.owner, minlength=self.count)
+
+    def native(self, rows: int) -> Numbers:
+        """A code and the groups."""
+        return Numbers(BALL if self.of_y else SHRINK_BALL, self.radius, sizes=self.heights(rows))
+
+    def _squares(self, v: Array) -> Array:
+        """The squared norm of each group."""
+        if self.owner is not None:
+            return sums(v * v, self.owner, self.count, increasing=True)
+        xp = namespace(v)
+        return xp.sum(xp.reshape(v * v, (-1, self.height)), axis=1)
+
+    def _norms(self, v: Array) -> Array:
+        return namespace(v).sqrt(self._squares(v))
+
+    def _spread(self, values: Array) -> Array:
+        """Those of the groups, in each of their rows."""
+        if self.owner is not None:
+            return values[self.owner]
+        if isinstance(values, np.ndarray):
+            return np.repeat(values, self.height)
+        xp = namespace(values)
+        return xp.reshape(xp.broadcast_to(values[:, None], (values.shape[0], self.height)), (-1,))
+
+    def pooled(self, sizes: Array) -> Array:
+        """The norm of each group, in each of its rows."""
+        return self._spread(self._norms(sizes))
+
+    def prox(self, v: Array, step: Any) -> Array:
+        """Scale each group back to its ball, or shorten it by step·radius."""
+        if self.of_y:
+            return self._inside(v)
+        norms, some, xp = *self._safe_norms(v), namespace(v)
+        part = self._spread(like(self.radius, v) / norms) * step
+        return xp.where(self._spread(some) & (part < 1), v - part * v, 0 * v)
+
+    def _inside(self, v: Array) -> Array:
+        """The nearest point in the balls; the spheres count as inside in a derivative."""
+        radius, xp = like(self.radius, v), namespace(v)
+        if xp is np:
+            factors = radius / np.maximum(self._norms(v), radius)
+        else:
+            norms, some = self._safe_norms(v)
+            factors = xp.where(some & (norms > radius), radius / norms, 1.0)
+        if self.owner is not None:
+            return v * factors[self.owner]
+        return xp.reshape(xp.reshape(v, (-1, self.height)) * factors[:, None], v.shape)
+
+    def _safe_norms(self, v: Array) -> tuple[Array, Array]:
+        """The norms, 1 instead of 0, and which of them are not 0: so a derivative is finite there."""
+        squares, xp = self._squares(v), namespace(v)
+        some = squares > 0
+        return xp.sqrt(xp.where(some, squares, 1.0)), some
+
+    def value(self, y: Array) -> float:
+        """0 if every group lies in its ball, up to the rounding of its norm; or Σ_t radius‖y_t‖₂."""
+        return self._value(y, self.of_y)
+
+    def conjugate(self, z: Array) -> float:
+        """The other one."""
+        return self._value(z, not self.of_y)
+
+    def _value(self, v: Array, inside: bool) -> float:
+        norms = self._norms(v)
+        return indicator(within(norms, 0, self.radius)) if inside else float(np.sum(self.radius * norms))
+
+    def terms(self, y: Array) -> Array:
+        """0, or radius‖y_t‖₂."""
+        return 0 * y if self.of_y else self.radius * self._norms(y)
+
+    def conjugate_terms(self, z: Array) -> Array:
+        """The other one."""
+        return self.radius * self._norms(z) if self.of_y else 0 * z
+
+    def recession(self, d: Array) -> float:
+        """The indicator of zero, since balls are bounded; or φ itself."""
+        return indicator(not np.any(d)) if self.of_y else self._value(d, inside=False)
+
+    def conjugate_recession(self, w: Array) -> float:
+        """The other one."""
+        return self._value(w, inside=False) if self.of_y else indicator(not np.any(w))
+
+    def ends(self, rows: int) -> tuple[Array, Array]:
+        """The radii are compared with y, or with Mx − b."""
+        radii = np.array(self._spread(np.broadcast_to(self.radius, len(self.heights(rows)))))
+        return (np.zeros(rows), radii) if self.of_y else (radii, np.zeros(rows))
+
+    def reach(self, rows: int) -> float:
+        """The norm of the radii of balls."""
+        return length(self.radius, len(self.heights(rows))) if self.of_y else np.inf
+
+    def steepness(self, rows: int) -> float:
+        """The norm of the radii of norms."""
+        return np.inf if self.of_y else length(self.radius, len(self.heights(rows)))
+
+    def project(self, y: Array) -> Array:
+        """Onto the balls; norms are finite everywhere."""
+        return self._inside(y) if self.of_y else y
+
+    def project_conjugate(self, z: Array) -> Array:
+        """The other one."""
+        return z if self.of_y else self._inside(z)
+
+    def project_recession(self, d: Array) -> Array:
+        """0, or any direction."""
+        return 0 * d if self.of_y else d
+
+    def project_conjugate_recession(self, w: Array) -> Array:
+        """The other one."""
+        return w if self.of_y else 0 * w
+
+
+class GroupBall(Balls):
     """Indicator of ‖y_t‖₂ ≤ radius for each group t of rows: adds Σ_t radius‖(Mx − b)_t‖₂ to f.
 
     Parameters
@@ -23,26 +196,26 @@ class GroupBall(Phi):
         The size of consecutive equal groups, or the groups themselves (consecutive, covering all rows).
     """
 
+    arguments = ("radius", "groups")
+
     @named
     def __init__(self, radius: Any, groups: int | list[slice]) -> None:
-        self.radius = numbers("radius", radius)
-        if np.any(np.asarray(self.radius) <= 0) or not np.all(np.isfinite(self.radius)):
+        self.radius = radius if is_foreign(radius) else numbers("radius", radius)
+        if not is_foreign(radius) and (np.any(np.asarray(self.radius) <= 0) or not np.all(np.isfinite(self.radius))):
             raise ValueError("radius must be finite and > 0; some entry is not")
-        count = None if isinstance(self.radius, float) else len(self.radius)
+        count = common_size(self.radius)
         if isinstance(groups, list):
             if not groups or not isinstance(getattr(groups[-1], "stop", None), int):
                 raise ValueError(
                     "groups must be a list of slices, the last with a stop, such as [slice(0, 2), slice(2, 5)]"
                 )
             self.groups: int | list[slice] = partition("groups", groups, groups[-1].stop)
-            sizes = [piece.stop - piece.start for piece in self.groups]
-            self.size = sum(sizes)
-            self._owner = np.repeat(np.arange(len(sizes)), sizes)
-            if count is not None and count != len(sizes):
-                raise ValueError(f"radius has {count} entries for {len(sizes)} groups")
+            self._divide(np.array([piece.stop - piece.start for piece in self.groups]))
+            if count not in (None, self.count):
+                raise ValueError(f"radius has {count} entries for {self.count} groups")
         else:
-            self.groups = whole("groups", groups, least=1)
-            self.size = None if count is None else count * self.groups
+            self.groups = self.height = whole("groups", groups, least=1)
+            self.size = None if count is None else count * self.height
 
     def sized(self, rows: int) -> Phi:
         """Check that the groups divide the rows."""
@@ -50,76 +223,6 @@ class GroupBall(Phi):
             raise ValueError(f"phi has groups of {self.groups} rows, which do not divide the {rows} rows of M")
         return super().sized(rows)
 
-    @property
-    def row_steps(self) -> bool:
-        """Yes: a projection has no use for the step."""
-        return type(self).__module__ == __name__
-
-    def pooled(self, sizes: Array) -> Array:
-        """The norm of each group, in each of its rows."""
-        norms = self._norms(sizes)
-        return norms[self._owner] if isinstance(self.groups, list) else np.repeat(norms, self.groups)
-
-    def _norms(self, v: Array) -> Array:
-        """The Euclidean norm of each group."""
-        xp = namespace(v)
-        if not isinstance(self.groups, list):
-            return xp.sqrt(xp.sum(xp.reshape(v * v, (-1, self.groups)), axis=1))
-        known = {} if xp is np else {"length": len(self.groups)}  # JAX wants the number of bins ahead
-        return xp.sqrt(xp.bincount(self._owner, v * v, **known).astype(v.dtype))
-
-    def value(self, y: Array) -> float:
-        """0 if every group lies in its ball, up to the rounding of its norm."""
-        return indicator(within(self._norms(y), 0, self.radius))
-
-    def prox(self, v: Array, step: Any) -> Array:
-        """Scale each group back to its ball."""
-        xp = namespace(v)
-        radius = like(self.radius, v)
-        scale = radius / xp.maximum(self._norms(v), radius)
-        if isinstance(self.groups, list):
-            return v * scale[self._owner]
-        return xp.reshape(xp.reshape(v, (-1, self.groups)) * scale[:, None], v.shape)
-
-    def ends(self, rows: int) -> tuple[Array, Array]:
-        """The radii are compared with y."""
-        radii = np.broadcast_to(self.radius, rows if isinstance(self.radius, float) else len(self.radius))
-        if len(radii) != rows:
-            radii = radii[self._owner] if isinstance(self.groups, list) else np.repeat(radii, self.groups)
-        return np.zeros(rows), np.array(radii)
-
-    def reach(self, rows: int) -> float:
-        """The norm of the radii."""
-        return length(self.radius, rows // self.groups if isinstance(self.groups, int) else len(self.groups))
-
-    def project(self, y: Array) -> Array:
-        """The prox."""
-        return self.prox(y, 1.0)
-
-    def project_conjugate(self, z: Array) -> Array:
-        """The identity."""
-        return z
-
-    def conjugate(self, z: Array) -> float:
-        """Σ_t radius‖z_t‖₂."""
-        return float(np.sum(self.radius * self._norms(z)))
-
-    def recession(self, d: Array) -> float:
-        """The indicator of zero: the balls are bounded."""
-        return indicator(not np.any(d))
-
-    def conjugate_recession(self, w: Array) -> float:
-        """φ* itself, which is positively homogeneous."""
-        return self.conjugate(w)
-
-    def project_recession(self, d: Array) -> Array:
-        """0."""
-        return 0 * d
-
-    def lowered(self, rows: int) -> Pieces | None:
-        """One piece, with its groups."""
-        if isinstance(self.groups, list):
-            sizes = [group.stop - group.start for group in self.groups]
-        else:
-            sizes = [self.groups] * (rows // self.groups)
-        return [(Piece(BALL, self.radius, sizes=sizes), rows)]
+    def parameters(self) -> dict[str, Any]:
+        """The radii."""
+        return {"radius": self.radius}

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.newton.prox_rows import ProxRows
+from dapd.kinds.table import Table
 from dapd.newton.systems import Singular
 
 STEPS = 80  # at most
@@ -35,7 +35,7 @@ Solve = Callable[[Array, Array], tuple[Array, Array]]
 class Linearised(Protocol):
     """What the path needs of a problem."""
 
-    rows: ProxRows
+    rows: Table
 
     def residuals(self, x: Array, y: Array) -> tuple[Array, Array]:
         """−(∇f(x) + Mᵀy), and Mx − b."""
@@ -77,10 +77,11 @@ class Path:
     def __init__(self, problem: Linearised) -> None:
         self.problem, rows = problem, problem.rows
         self.floor = FLOORS[0]
+        (low, high), (self.least, most) = rows.of_residual, rows.of_dual
         self.on_y = rows.linear  # rows whose t is y
-        self.fixed = rows.least == rows.most  # those whose y is known
-        self.level = np.where(self.on_y, rows.lower, 0.0)  # the w at which m is zero
-        self.upper, self.lower = np.where(self.on_y, (rows.most, rows.least), (rows.upper, rows.lower))
+        self.fixed = self.least == most  # those whose y is known
+        self.level = np.where(self.on_y, low, 0.0)  # the w at which m is zero
+        self.upper, self.lower = np.where(self.on_y, (most, self.least), (high, low))
         self.above, self.below = (self.upper < FAR) & ~self.fixed, (self.lower > -FAR) & ~self.fixed
         self.count = max(1, int(self.above.sum() + self.below.sum()))
 
@@ -173,7 +174,7 @@ class Path:
         weights = np.where(equations, 1.0 / self.floor, np.where(self.on_y, 1.0, HELD))
         s = weights * (w - np.where(self.on_y, self.level, np.clip(w, self.lower, self.upper)))
         s = np.where(equations, s, s - y)
-        weights[self.fixed], s[self.fixed] = 0.0, (self.problem.rows.least - y)[self.fixed]
+        weights[self.fixed], s[self.fixed] = 0.0, (self.least - y)[self.fixed]
         dx, dy = self.problem.weighted(weights, self.floor)(r, s)
         x, y, w = x + dx, y + dy, w + self.problem.forward(dx) - self.level
         t, m = np.where(self.on_y, (y, w), (w, y))

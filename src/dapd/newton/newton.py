@@ -20,6 +20,7 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.clock import is_over, perf_counter
+from dapd.kinds.table import NONE, Derivative, Table
 from dapd.newton.banded import BandedSystem
 from dapd.newton.costs import choose_system
 from dapd.newton.curvature import Curvature, linear_part
@@ -27,7 +28,6 @@ from dapd.newton.interior import Path, Solve
 from dapd.newton.line_search import least_along
 from dapd.newton.matrices import Matrix, probes, same_pattern, scaled, split, stack
 from dapd.newton.parts import explicit_parts, rows_of, same_matrices, terms_of
-from dapd.newton.prox_rows import NONE, Derivative, ProxRows
 from dapd.newton.ruiz import ruiz
 from dapd.newton.systems import CORRECTIONS, Singular, System
 from dapd.newton.weights import Groups, Weights, weigh
@@ -76,7 +76,7 @@ class Newton:
         rows, curvature, M = explicit_parts(problem, PROBING * seconds)
         self.products = probes(problem.M) - known  # made for the entries of M
         self.problem = problem
-        self.groups = Groups(curvature.rows + rows.grouped, rows.starts, rows.owner)
+        self.groups = Groups(curvature.rows + rows.members, rows.starts, rows.owner)
         self.keep = np.zeros(curvature.rows + problem.rows, bool)
         self.keep[self.groups.rows] = True
         stacked = stack([curvature.A, M] if curvature.rows else [M], problem.columns)
@@ -95,7 +95,7 @@ class Newton:
         self.finer = False
         self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
 
-    def _set(self, rows: ProxRows, curvature: Curvature, M: Matrix) -> None:
+    def _set(self, rows: Table, curvature: Curvature, M: Matrix) -> None:
         """Scale all parts."""
         d, e, cost = self.factors
         self.rows, self.f, self.M = rows.scaled(e, cost), curvature.scaled(d, cost), scaled(M, e, d)
@@ -183,7 +183,7 @@ class Newton:
                 slow = (abs(residual) > DECREASE * abs(residual_before)) & (abs(residual) > ROUNDING)
                 most = np.where(self.rows.bounded, min(rise, CAREFUL[1]), rise)
                 factors = np.clip(rise * abs(residual) / max(greatest, 1e-300), 1.0, most)
-                steps = self.rows.pool(np.minimum(np.where(slow, steps * factors, steps), MOST_STEP))
+                steps = self.rows.averaged(np.minimum(np.where(slow, steps * factors, steps), MOST_STEP))
             if pull > SHARPER * accuracy and pull > 0.3 * pull_before:
                 self.delta = max(0.1 * self.delta, least)
             if self.lost:  # to rounding: with this δ, systems are too badly conditioned
@@ -211,7 +211,7 @@ class Newton:
     def has_path(self) -> bool:
         """Whether there is such a path: f is quadratic, and some rows, but no groups of them, have bounds."""
         has_bounds = not np.all(self.rows.linear & ~self.rows.bounded)
-        return self.f.quadratic and not self.rows.grouped.size and has_bounds
+        return self.f.quadratic and not self.rows.members.size and has_bounds
 
     def _along_path(
         self, least: float, best: tuple[Array, Array], judge: ErrorOf, deadline: float, tol: float
@@ -259,9 +259,8 @@ class Newton:
         if self.f.quadratic and not self.rows.bounded.any() and self.rows.linear.all():
             return np.full(self.b.size, FIRM)  # only equations: one step is nearly enough
         residual = self.M @ x - self.b
-        far = residual - np.clip(residual, self.rows.lower, self.rows.upper)
-        far[(self.rows.least > -np.inf) | (self.rows.most < np.inf)] = 0.0
-        far[self.rows.grouped] = 0.0
+        far = residual - np.clip(residual, *self.rows.of_residual)
+        far[self.rows.bounded] = 0.0
         slope = abs(float(x @ (0.5 * self.f.times(x) - self.f.c)))
         size = FIRST_STEP * max(1.0, slope) / max(1.0, 0.5 * float(far @ far))
         return np.full(residual.size, float(np.clip(size, *STEP_RANGE)))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from dapd.functions.terms import Part
-from dapd.kinds.lowered import pieces_of
+from dapd.kinds.table import Table
 from dapd.newton.curvature import Curvature
 from dapd.newton.matrices import Matrix, NotExplicit, explicit
-from dapd.newton.prox_rows import ProxRows
 from dapd.problem.problem import Problem
 
 
@@ -16,15 +15,12 @@ class Unsuitable(Exception):
     """Second-order steps cannot solve this problem, since entries of its matrices are not known."""
 
 
-def rows_of(problem: Problem) -> ProxRows:
+def rows_of(problem: Problem) -> Table:
     """The rows of φ."""
-    pieces = pieces_of(problem.phi, problem.rows)
-    if pieces is None:
-        raise Unsuitable("φ is only available in Python")
-    try:
-        return ProxRows(pieces)
-    except ValueError as error:
-        raise Unsuitable(str(error)) from None
+    table = problem.phi_table
+    if table is None:
+        raise Unsuitable(f"{problem.phi.kind} has rows that are neither intervals nor groups")
+    return table
 
 
 def terms_of(problem: Problem) -> list[Part]:
@@ -34,7 +30,7 @@ def terms_of(problem: Problem) -> list[Part]:
     return problem.terms
 
 
-def explicit_parts(problem: Problem, seconds: float = np.inf) -> tuple[ProxRows, Curvature, Matrix]:
+def explicit_parts(problem: Problem, seconds: float = np.inf) -> tuple[Table, Curvature, Matrix]:
     """φ, f and M with all their entries, for which products with M may take so many seconds."""
     terms = terms_of(problem)
     try:

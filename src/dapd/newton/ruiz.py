@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
+from dapd.kinds.table import Table
 from dapd.newton.curvature import Curvature
-from dapd.newton.prox_rows import ProxRows
 from dapd.operators.peaks import Entries, damped
 
 ROUNDS, FEW_ROUNDS = 10, 3  # of sparse matrices, and if one is dense
@@ -23,14 +23,14 @@ class Factors(NamedTuple):
     cost: float
 
 
-def ruiz(f: Curvature, M: Any, rows: ProxRows) -> Factors:
+def ruiz(f: Curvature, M: Any, rows: Table) -> Factors:
     """The factors for f and M; rows of a group get one factor."""
     P, coupling, losses = Entries(sp.diags_array(f.P).tocsr() if f.P.ndim == 1 else f.P), Entries(M), Entries(f.A)
     d, e, ones = np.ones(f.size), np.ones(M.shape[0]), np.ones(f.rows)
     for _ in range(ROUNDS if coupling.sparse and P.sparse else FEW_ROUNDS):
         heights, widths = coupling.peaks(e, d)
         widths = np.maximum(np.maximum(widths, P.peaks(d, d)[1]), losses.peaks(ones, d)[1])
-        d, e = d * damped(widths), rows.pool(e * damped(heights))
+        d, e = d * damped(widths), rows.averaged(e * damped(heights))
     start = f.gradient(np.zeros(f.size), np.zeros(f.rows))
     curvature = P.peaks(d, d)[1]
     if f.rows:

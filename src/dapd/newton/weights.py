@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.newton.prox_rows import Derivative, ProxRows
+from dapd.kinds.table import Derivative, Table
 
 
 class Groups(NamedTuple):
@@ -55,8 +55,8 @@ def _inverse(t: Array) -> Array:
     return np.where(t > 0, 1.0 / np.where(t > 0, t, 1.0), 0.0)
 
 
-def weigh(curvatures: Array, derivative: Derivative, steps: Array, rows: ProxRows, groups: Groups) -> Weights:
+def weigh(curvatures: Array, derivative: Derivative, steps: Array, rows: Table, groups: Groups) -> Weights:
     """T of the losses' rows, whose weights are their curvatures, and of M's rows."""
     across = np.sqrt(np.concatenate([curvatures, steps * derivative.across]))
-    along = np.sqrt(steps[rows.grouped][rows.starts] * derivative.along) if rows.grouped.size else np.zeros(0)
+    along = np.sqrt(steps[rows.members][rows.starts] * derivative.along) if rows.members.size else np.zeros(0)
     return Weights(across, along, derivative.unit, groups)

@@ -7,9 +7,9 @@ from typing import Self
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.kinds.lowered import BALL, CLIP, SHRINK_BALL
+from dapd.kinds.table import Table
 from dapd.presolve.maps import restricted, stacked_maps
-from dapd.presolve.row_table import PhiTable
+from dapd.presolve.tables import table_of
 from dapd.presolve.transform import rebuilt_problem
 from dapd.problem.problem import Problem
 
@@ -22,7 +22,7 @@ class EmptyRows:
 
     name = "empty rows"
 
-    def __init__(self, problem: Problem, table: PhiTable, removed: Array, duals: Array) -> None:
+    def __init__(self, problem: Problem, table: Table, removed: Array, duals: Array) -> None:
         self.kept, self.duals = np.flatnonzero(~removed), np.where(removed, duals, 0.0)
         every = np.ones(problem.columns, bool)
         parts = [restricted(M, ~removed[at], every) if removed[at].any() else M for M, at in problem.M.bands()]
@@ -33,7 +33,7 @@ class EmptyRows:
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Remove empty and free rows; None if there are none. A row that no x satisfies stays."""
-        table = PhiTable.of(problem)
+        table = table_of(problem)
         if table is None:
             return None
         free = table.interval & (table.lower == -np.inf) & (table.upper == np.inf)
@@ -61,18 +61,18 @@ class EmptyRows:
         return x, full
 
 
-def _empty_duals(table: PhiTable, b: Array) -> tuple[Array, Array]:
+def _empty_duals(table: Table, b: Array) -> tuple[Array, Array]:
     """For each row whether −b ∈ ∂φ(y) for some y, and that y."""
     duals = np.zeros(len(b))
     slack = ROUNDINGS * np.finfo(np.float64).eps * abs(b)
     solvable = table.interval & (table.lower <= -b + slack) & (-b - slack <= table.upper)
 
-    clip = table.code == CLIP
+    clip = table.boxed
     at_bound = np.where(b < 0, table.upper, np.where(b > 0, table.lower, np.clip(0.0, table.lower, table.upper)))
     duals[clip] = at_bound[clip]
     solvable |= clip & np.isfinite(at_bound)
-    ball, shrink_ball = table.code == BALL, table.code == SHRINK_BALL
-    if not (ball.any() or shrink_ball.any()):
+    ball, shrink_ball = table.grouped & table.of_y, table.grouped & ~table.of_y
+    if not table.grouped.any():
         return solvable, duals
     first, group = np.unique(table.unit, return_inverse=True)
     norms = np.sqrt(np.bincount(group, b * b, len(first)))[group]

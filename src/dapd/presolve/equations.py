@@ -8,7 +8,8 @@ from typing import Self
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.presolve.row_table import PhiTable
+from dapd.kinds.table import Table
+from dapd.presolve.tables import table_of
 from dapd.presolve.transform import rebuilt_problem
 from dapd.problem.problem import Problem
 from dapd.problem.way_back import WayBack
@@ -23,7 +24,7 @@ class Equations:
     why = "Rows with equal bounds became equations."
     way_back = WayBack()
 
-    def __init__(self, problem: Problem, table: PhiTable) -> None:
+    def __init__(self, problem: Problem, table: Table) -> None:
         level = np.where(table.equation, table.lower, 0.0)
         lower, upper = (np.where(table.equation, 0.0, bound) for bound in (table.lower, table.upper))
         rows = replace(table, lower=lower, upper=upper)
@@ -34,7 +35,7 @@ class Equations:
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Move l into b; None if no row has equal bounds other than zero."""
-        table = PhiTable.of(problem)
+        table = table_of(problem)
         if table is None or not np.any(table.lower[table.equation]):
             return None
         return cls(problem, table)

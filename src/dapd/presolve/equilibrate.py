@@ -11,10 +11,10 @@ from functools import singledispatch
 import numpy as np
 
 from dapd.arrays import Array
+from dapd.kinds.table import Table
 from dapd.operators.base import Operator
 from dapd.operators.peaks import Entries, damped
 from dapd.operators.structured import Kronecker
-from dapd.presolve.row_table import PhiTable
 
 LARGEST = 2.0**60  # factor that is not exceeded
 UNEVEN = 8.0  # ratio of column factors from which columns are scaled
@@ -30,7 +30,7 @@ def identity_columns(M: Operator) -> Array:
     return found
 
 
-def norm_factors(M: Operator, rows: PhiTable) -> Array:
+def norm_factors(M: Operator, rows: Table) -> Array:
     """Factors that bring the norms of the rows near one, one for all rows of a ball; all are one if they are alike."""
     norms = np.empty(M.shape[0])
     for part, at in M.bands():
@@ -57,7 +57,7 @@ def powers_of_two(values: Array) -> Array:
     return np.clip(2.0 ** np.round(np.log2(np.where(values > 0, values, 1.0))), 1 / LARGEST, LARGEST)
 
 
-def column_factors(M: Operator, rows: PhiTable, curvature: Array) -> Array | None:
+def column_factors(M: Operator, rows: Table, curvature: Array) -> Array | None:
     """Factors for the columns of M and a Hessian with this diagonal; None if they are alike, or M is not explicit.
 
     Ruiz's rounds bring the greatest entry of each row and column near one, and one step of Pock and Chambolle their

@@ -16,12 +16,13 @@ import scipy.sparse as sp
 from dapd.arrays import Array
 from dapd.functions import Quadratic
 from dapd.kinds.by_rows import Box
+from dapd.kinds.table import Table
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.stacked import RowBlocks
 from dapd.presolve.equilibrate import identity_columns
 from dapd.presolve.maps import restricted
-from dapd.presolve.row_table import PhiTable
+from dapd.presolve.tables import table_of
 from dapd.presolve.terms import parts_of
 from dapd.problem.problem import Problem
 
@@ -32,7 +33,7 @@ class ExchangedRoles:
     name = "exchanged roles"
     why = "x and y exchanged roles, so bounds are a projection."
 
-    def __init__(self, problem: Problem, costs: Array, table: PhiTable, places: Array, A: Operator) -> None:
+    def __init__(self, problem: Problem, costs: Array, table: Table, places: Array, A: Operator) -> None:
         self.original, self.costs, self.A = problem, costs, A
         self.bounds, self.columns = np.flatnonzero(places >= 0), places[places >= 0]
         self.rows = np.flatnonzero(places < 0)
@@ -61,7 +62,7 @@ class ExchangedRoles:
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Exchange them; None if f is not linear, a row is no interval, or there are fewer bounds than inequalities."""
-        table, parts = PhiTable.of(problem), parts_of(problem)
+        table, parts = table_of(problem), parts_of(problem)
         if table is None or parts is None or len(parts) > 1 or not table.interval.all():
             return None
         terms, places = parts[0].terms, identity_columns(problem.M)

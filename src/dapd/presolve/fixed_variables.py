@@ -8,9 +8,10 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.functions import Function
+from dapd.kinds.table import Table
 from dapd.presolve.equilibrate import identity_columns
 from dapd.presolve.maps import restricted
-from dapd.presolve.row_table import PhiTable
+from dapd.presolve.tables import table_of
 from dapd.presolve.terms import parts_of, restricted_function
 from dapd.problem.problem import Problem
 
@@ -23,7 +24,7 @@ class FixedVariables:
     name = "fixed variables"
 
     def __init__(
-        self, problem: Problem, table: PhiTable, f: Function, x: Array, free: Array, fixing: Array, removed: Array
+        self, problem: Problem, table: Table, f: Function, x: Array, free: Array, fixing: Array, removed: Array
     ) -> None:
         self.original, self.x, self.free = problem, x, free
         self.fixing, self.fixed = fixing, identity_columns(problem.M)[fixing]
@@ -38,7 +39,7 @@ class FixedVariables:
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Eliminate fixed variables; None if there are none, if all are, or if f or M does not allow it."""
-        table = PhiTable.of(problem)
+        table = table_of(problem)
         if table is None or not problem.M.divisible:
             return None
         places = identity_columns(problem.M)
@@ -72,7 +73,7 @@ class FixedVariables:
         return full, dual
 
 
-def _satisfied(problem: Problem, table: PhiTable, x: Array, removed: Array, places: Array) -> bool:
+def _satisfied(problem: Problem, table: Table, x: Array, removed: Array, places: Array) -> bool:
     """Whether the rows that go say no more than that x_j is fixed."""
     if not np.all(table.interval[removed]):
         return False

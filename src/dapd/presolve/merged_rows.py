@@ -12,11 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
+from dapd.kinds.table import Table
 from dapd.operators.base import Operator
 from dapd.operators.stacked import Identity
 from dapd.presolve.equilibrate import identity_columns
 from dapd.presolve.maps import restricted, stacked_maps
-from dapd.presolve.row_table import PhiTable
+from dapd.presolve.tables import table_of
 from dapd.presolve.transform import rebuilt_problem
 from dapd.problem.problem import Problem
 
@@ -41,7 +42,7 @@ class MergedRows:
 
     name = "merged rows"
 
-    def __init__(self, problem: Problem, M: Operator, table: PhiTable, found: Multiples) -> None:
+    def __init__(self, problem: Problem, M: Operator, table: Table, found: Multiples) -> None:
         b = np.concatenate([problem.b.astype(np.float64), np.zeros(M.shape[0] - problem.rows)])
         lower, upper = table.lower + b, table.upper + b
         low, high = lower[found.row] / found.ratio, upper[found.row] / found.ratio
@@ -89,7 +90,7 @@ class MergedRows:
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Merge rows; None if there are none to merge, or if their intervals do not meet."""
-        table = PhiTable.of(problem)
+        table = table_of(problem)
         if table is None:
             return None
         M, table = _with_identity(problem, table)
@@ -121,7 +122,7 @@ def _side(lower: Array, upper: Array) -> Array:
     return np.where(np.isfinite(lower) & np.isfinite(upper) & (lower != upper), 0.0, only)
 
 
-def _with_identity(problem: Problem, table: PhiTable) -> tuple[Operator, PhiTable]:
+def _with_identity(problem: Problem, table: Table) -> tuple[Operator, Table]:
     """M and φ with free bounds on x below, if there are none yet and enough rows have one entry."""
     n = problem.columns
     if any(M.identity_start == 0 and M.shape[0] == n and table.interval[at].all() for M, at in problem.M.bands()):
@@ -133,10 +134,10 @@ def _with_identity(problem: Problem, table: PhiTable) -> tuple[Operator, PhiTabl
     )
     if count < max(1, SHARE * n):
         return problem.M, table
-    return stacked_maps([problem.M, Identity(n)], n), table.joined(PhiTable.intervals(n, -np.inf, np.inf))
+    return stacked_maps([problem.M, Identity(n)], n), table.joined(Table.intervals(n, -np.inf, np.inf))
 
 
-def _single_entries(M: Operator, table: PhiTable) -> Multiples:
+def _single_entries(M: Operator, table: Table) -> Multiples:
     """Rows of a sparse part with one entry, as multiples of bounds on x."""
     places = identity_columns(M)
     bound_of = np.full(M.shape[1], -1)
@@ -157,7 +158,7 @@ def _single_entries(M: Operator, table: PhiTable) -> Multiples:
     return Multiples(np.concatenate(rows), np.concatenate(of), np.concatenate(ratios))
 
 
-def _parallel(M: Operator, table: PhiTable) -> Multiples:
+def _parallel(M: Operator, table: Table) -> Multiples:
     """Rows of a dense or sparse part that are multiples of an earlier row of the same part."""
     rows, of, ratios = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
     for part, at in M.bands():

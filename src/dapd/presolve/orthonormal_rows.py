@@ -13,11 +13,12 @@ import scipy.sparse as sp
 from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.blas import MANY, single_blas
+from dapd.kinds.table import Table
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense
 from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.presolve.maps import restricted, stacked_maps
-from dapd.presolve.row_table import PhiTable
+from dapd.presolve.tables import table_of
 from dapd.presolve.transform import FLOPS, rebuilt_problem
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum
@@ -178,11 +179,11 @@ class OrthonormalRows:
     name = "orthonormal rows"
     why = "Equations were given orthonormal rows."
 
-    def __init__(self, problem: Problem, table: PhiTable, factor: Factor, c: Array, others: list[Operator]) -> None:
+    def __init__(self, problem: Problem, table: Table, factor: Factor, c: Array, others: list[Operator]) -> None:
         self.factor, self.count = factor, len(c)
         self.equations, self.rest = np.flatnonzero(table.equation), np.flatnonzero(~table.equation)
         self.lower = table.lower[self.equations]
-        level = PhiTable.intervals(self.count, 0.0, 0.0)
+        level = Table.intervals(self.count, 0.0, 0.0)
         self.problem = rebuilt_problem(
             problem,
             M=stacked_maps([factor.Q, *others], problem.columns),
@@ -194,7 +195,7 @@ class OrthonormalRows:
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Orthonormalise; None if there are no equations, none consistent, or if it would take too long."""
-        table = PhiTable.of(problem)
+        table = table_of(problem)
         if table is None or not table.equation.any():
             return None
         parts = problem.M.bands()

@@ -12,7 +12,7 @@ from dapd.arrays import Array
 from dapd.functions import Function
 from dapd.presolve.equilibrate import column_factors, identity_columns, norm_factors
 from dapd.presolve.maps import scaled_map
-from dapd.presolve.row_table import PhiTable
+from dapd.presolve.tables import table_of
 from dapd.presolve.terms import parts_of, scaled_function
 from dapd.presolve.transform import rebuilt_problem
 from dapd.problem.problem import Problem
@@ -29,7 +29,7 @@ class _Factors:
     why: str
 
     def __init__(self, problem: Problem, rows: Array, columns: Array) -> None:
-        table, parts = PhiTable.of(problem), parts_of(problem)
+        table, parts = table_of(problem), parts_of(problem)
         if table is None:
             raise ValueError("the rows of a φ that is not known by rows cannot be scaled")
         self.rows, self.columns = rows, columns
@@ -71,7 +71,7 @@ class RowScaling(_Factors):
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Scale the rows; None if all factors are one."""
-        table = PhiTable.of(problem)
+        table = table_of(problem)
         rows = None if table is None else norm_factors(problem.M, table)
         if rows is None or np.all(rows == 1.0):
             return None
@@ -87,7 +87,7 @@ class DiagonalVariables(_Factors):
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Change the variables; None if f is another function, or H is no diagonal, singular, or a multiple of one."""
-        table, parts = PhiTable.of(problem), parts_of(problem)
+        table, parts = table_of(problem), parts_of(problem)
         if table is None or parts is None:
             return None
         diagonal = np.empty(problem.columns)
@@ -99,7 +99,7 @@ class DiagonalVariables(_Factors):
         if not low * CONDITION > high or low == high:
             return None
         columns, places = diagonal**-0.5, identity_columns(problem.M)
-        if np.any(table.balls & (places >= 0)):
+        if np.any(table.grouped & (places >= 0)):
             return None
         return cls(problem, _inverse_on_bounds(places, columns), columns)
 
@@ -113,13 +113,13 @@ class ColumnScaling(_Factors):
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Scale the columns; None if they are alike, if their entries are not known, or if f would lose from it."""
-        table, parts, f = PhiTable.of(problem), parts_of(problem), problem.f
+        table, parts, f = table_of(problem), parts_of(problem), problem.f
         if table is None or parts is None or not all(part.terms.is_scalable for part in parts):
             return None
         if problem.phi.is_linear and f.L is not None and 0 < f.L <= ROUND * f.mu:
             return None  # f would lose more than equations gain, whose rows may become orthonormal too
         places = identity_columns(problem.M)
-        if np.any(table.balls & (places >= 0)):
+        if np.any(table.grouped & (places >= 0)):
             return None
         columns = column_factors(problem.M, table, problem.curvature)
         if columns is None or not _keeps_range(f, columns):

@@ -15,7 +15,7 @@ from dapd.functions.terms import Part
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Sparse
 from dapd.presolve.maps import stacked_maps
-from dapd.presolve.row_table import PhiTable
+from dapd.presolve.tables import table_of
 from dapd.presolve.terms import parts_of
 from dapd.presolve.transform import rebuilt_problem
 from dapd.problem.problem import Problem
@@ -39,7 +39,7 @@ class SortedColumns:
         self.order, self.y_order = order, _extended(problem.M, order)
         y_places = None if self.y_order is None else _extended(problem.M, places)
         self.way_back = WayBack(x_places=places, y_places=y_places)
-        table, parts = PhiTable.of(problem), parts_of(problem)
+        table, parts = table_of(problem), parts_of(problem)
         if table is None or parts is None:
             raise ValueError("an f or a φ that only Python can evaluate cannot be sorted")
         lower, upper = self._rows_of(table.lower), self._rows_of(table.upper)  # those that move have the same code
@@ -83,12 +83,13 @@ class SortedColumns:
 
 def _has_sortable_rows(problem: Problem) -> bool:
     """Whether M is one sparse matrix, perhaps with bounds on all of x, which φ treats alike but for their values."""
-    table = PhiTable.of(problem)
+    table = table_of(problem)
     if table is None or len(_sparse_parts(problem.M)) != 1:
         return False
     for part, at in problem.M.bands():
         if part.identity_start is not None:
-            if part.shape[0] != problem.columns or table.balls[at].any() or np.ptp(table.code[at]):
+            of_y = table.of_y[at]
+            if part.shape[0] != problem.columns or table.grouped[at].any() or of_y.any() != of_y.all():
                 return False
         elif not sp.issparse(part.stored_matrix):
             return False

@@ -13,10 +13,11 @@ from dapd.arguments import SAFE, bounds_of, curvatures, named, partition, vector
 from dapd.arrays import Array, in_single, on_device
 from dapd.functions import Function
 from dapd.functions.terms import Part
-from dapd.kinds.base import Phi, as_phi, least_positive
+from dapd.kinds.base import Phi, as_phi, least_positive, numbers_of
 from dapd.kinds.by_rows import Interval, Zero
 from dapd.kinds.composed import Stack, is_sum_over_rows
-from dapd.kinds.lowered import UnitTable, pieces_of, tabulate
+from dapd.kinds.native import UnitTable, tabulate
+from dapd.kinds.table import Table
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
 from dapd.operators.memory import Memory
@@ -73,6 +74,7 @@ class Problem:
         if not isinstance(f, Function):
             raise TypeError(f"f must be a dapd function, found {type(f).__name__}; wrap yours in dapd.Smooth")
         phi = Zero() if phi is None else as_phi(phi)
+        phi = phi.checked() if phi.is_foreign else phi
         if spectrum is not None and not isinstance(spectrum, Spectrum):
             raise TypeError(f"spectrum must be a dapd.Spectrum, found {type(spectrum).__name__}")
         self.spectrum = spectrum
@@ -157,10 +159,15 @@ class Problem:
         return within_bounds(self.limits, x, dual[self.rows :] if len(dual) > self.rows else None)
 
     @cached_property
+    def phi_table(self) -> Table | None:
+        """φ row by row; None if some rows are neither intervals nor groups."""
+        return Table.of(self.phi, self.rows)
+
+    @cached_property
     def row_table(self) -> UnitTable | None:
         """φ as a table in float64, if it is a sum over rows that the core knows."""
-        pieces = pieces_of(self.phi, self.rows) if is_sum_over_rows(self.phi) else None
-        return None if pieces is None else tabulate(pieces, np.float64)
+        known = numbers_of(self.phi, self.rows) if is_sum_over_rows(self.phi) else None
+        return None if known is None else tabulate(known, np.float64)
 
     @cached_property
     def terms(self) -> list[Part] | None:

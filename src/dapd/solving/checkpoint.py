@@ -15,7 +15,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.clock import perf_counter
-from dapd.kinds.lowered import pieces_of
+from dapd.kinds.base import kinds_of
 from dapd.problem.problem import Problem
 from dapd.ways.search import Info
 
@@ -161,8 +161,8 @@ def _at_hand(problem: Problem) -> list[Any]:
     """The numbers and vectors of a problem that need not be computed."""
     phi = problem.phi
     found: list[Any] = [problem.b, *problem.bounds]
-    for piece, rows in pieces_of(phi, problem.rows) or []:
-        found += [piece.code, rows, piece.lower, piece.upper, [] if piece.sizes is None else piece.sizes]
+    for kind, rows in kinds_of(phi, problem.rows):
+        found += [rows, *kind.numbers()]
     for one in (part.terms for part in problem.terms or []):
         diagonal = one.H if isinstance(one.H, np.ndarray) and one.H.ndim == 1 else None
         found += [value for value in (one.c, one.d, one.ridge, diagonal) if value is not None]

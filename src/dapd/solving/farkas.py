@@ -9,9 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.kinds.lowered import has_valid_lowering, pieces_of
+from dapd.kinds.base import is_own
 from dapd.newton.matrices import NotExplicit, TooExpensive, explicit
-from dapd.newton.prox_rows import ProxRows
 from dapd.problem.problem import Problem
 from dapd.problem.usual import usual
 from dapd.rates import LINEAR_PROGRAM
@@ -31,7 +30,7 @@ class Least(NamedTuple):
 def seconds(problem: Problem) -> float:
     """About what `least_violation` takes at least; inf if M is too large, or φ is only available in Python."""
     count = problem.M.entry_count
-    if not problem.rows or not has_valid_lowering(problem.phi, "prox"):
+    if not problem.rows or not is_own(problem.phi, "prox"):
         return math.inf
     most = MOST_ENTRIES
     if count is None:
@@ -48,19 +47,17 @@ def least_violation(problem: Problem, limit: float) -> Least | None:
     """
     from scipy.optimize import linprog  # slow to import, and rarely needed
 
-    pieces = pieces_of(problem.phi, problem.rows)
-    if pieces is None or not limit > 0:
+    rows = problem.phi_table
+    if rows is None or not limit > 0:
         return None
     try:
         M = explicit(problem.M, PRODUCT_SECONDS)
-        rows = ProxRows(pieces)
     except (NotExplicit, TooExpensive, TypeError, ValueError):
         return None
     units = usual(problem)
-    alone = np.ones(problem.rows, bool)
-    alone[rows.grouped] = False
-    lower = np.where(alone & (rows.least == -np.inf), rows.lower, -np.inf)
-    upper = np.where(alone & (rows.most == np.inf), rows.upper, np.inf)
+    (low, high), (least, most) = rows.of_residual, rows.of_dual
+    lower = np.where(~rows.grouped & (least == -np.inf), low, -np.inf)
+    upper = np.where(~rows.grouped & (most == np.inf), high, np.inf)
     kept = np.flatnonzero(np.isfinite(lower) | np.isfinite(upper))
     if not kept.size:
         return None

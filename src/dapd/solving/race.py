@@ -14,7 +14,7 @@ from dapd.arrays import Array
 from dapd.certificate.certify import blame
 from dapd.certificate.rays import falling_ray, nearly_feasible, proves_infeasible
 from dapd.clock import is_cancelled, is_over, perf_counter
-from dapd.kinds.lowered import has_valid_lowering
+from dapd.kinds.base import is_own
 from dapd.solving.watch import Watch
 from dapd.ways.base import Candidate, Choice, Moved, Piece
 from dapd.ways.causes import Cause
@@ -99,7 +99,7 @@ class Race:
         point = search.point
         if not math.isfinite(point.certificate.error):
             blame(problem, *start)
-        known = problem.terms is not None and has_valid_lowering(problem.phi, "prox", "conjugate")
+        known = problem.terms is not None and is_own(problem.phi, "prox", "conjugate")
         if not (known or search.kept.candidate):
             search.judging.objective(point.x, point.y, satisfied=True)
         return piece

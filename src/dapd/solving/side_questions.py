@@ -9,15 +9,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dapd.arguments import consecutive
 from dapd.arrays import Array, on_host
 from dapd.certificate.rays import NEARLY, nearly_feasible, proves_infeasible, row_terms
 from dapd.clock import perf_counter, seconds_left
 from dapd.functions import Quadratic
-from dapd.kinds.base import Phi
-from dapd.kinds.by_rows import Box, GroupBall, Interval, Zero
+from dapd.kinds.by_rows import Zero
 from dapd.kinds.composed import Stack
-from dapd.kinds.lowered import BALL, CLIP, SHRINK, has_valid_lowering
 from dapd.newton.quadratic_form import quadratic
 from dapd.presolve.maps import scaled_map, stacked_maps
 from dapd.problem import ask
@@ -141,9 +138,10 @@ def descent_problem(problem: Problem) -> Problem | None:
     columns = usual(problem).columns
     slope = columns * np.asarray(ask.gradient(problem.f, np.zeros(problem.columns)), np.float64)
     size = float(np.max(abs(slope), initial=0.0)) or 1.0
-    phi = domain(problem.phi, problem.rows, size)
-    if phi is None or quadratic(problem) is None:
+    table = problem.phi_table
+    if table is None or quadratic(problem) is None:
         return None
+    phi = table.domain(size)
     maps = [scaled_map(problem.M, np.ones(problem.rows), columns)] if problem.rows else []
     curved = [one for one in problem.f.curved_maps(problem.columns) if np.any(one.row_norms)]
     for one in curved:
@@ -156,23 +154,3 @@ def descent_problem(problem: Problem) -> Problem | None:
     if problem.lower is not None and problem.upper is not None:
         bounds = np.where(np.isinf(problem.lower), -np.inf, 0.0), np.where(np.isinf(problem.upper), np.inf, 0.0)
     return Problem(Quadratic(np.ones(problem.columns), -slope / size), M, np.zeros(M.shape[0]), phi, bounds=bounds)
-
-
-def domain(phi: Phi, rows: int, size: float = 1.0) -> Phi | None:
-    """The indicator of dom φ, divided by `size`; None if φ is only available in Python."""
-    pieces = phi.lowered(rows) if has_valid_lowering(phi, "prox") else None
-    if pieces is None:
-        return None
-    parts: list[Phi] = []
-    for piece, length in pieces:
-        if piece.code == SHRINK:
-            lower, upper = (np.broadcast_to(end, length) for end in (piece.lower, piece.upper))
-            lower, upper = np.where(np.isinf(lower), -np.inf, 0.0), np.where(np.isinf(upper), np.inf, 0.0)
-            parts.append(Interval.between(lower, upper))
-        elif piece.code == CLIP:
-            parts.append(Box.between(*(np.broadcast_to(end, length) / size for end in (piece.lower, piece.upper))))
-        elif piece.code == BALL:
-            parts.append(GroupBall(np.asarray(piece.lower) / size, consecutive(map(int, piece.sizes))))
-        else:
-            parts.append(Zero())
-    return parts[0] if len(parts) == 1 else Stack(parts, sizes=[length for _, length in pieces])

@@ -10,8 +10,7 @@ import numpy as np
 from dapd.arguments import bounds_of, named, near_miss, vector
 from dapd.arrays import Array
 from dapd.clock import perf_counter
-from dapd.kinds.base import Called, Phi, as_phi
-from dapd.kinds.composed import Conjugate, Stack
+from dapd.kinds.base import Phi, as_phi
 from dapd.operators.convert import as_operator
 from dapd.problem.problem import Problem
 from dapd.solving.result import Result
@@ -87,7 +86,7 @@ class Solver:
 
     def _phi(self, phi: Phi) -> Phi:
         phi = as_phi(phi).sized(self.problem.rows)
-        found, expected = _kind(phi), _kind(self.problem.phi)
+        found, expected = phi.kind, self.problem.phi.kind
         if found != expected:
             raise ValueError(f"phi must be of the same kind as before, {expected}, found {found}; or make a new Solver")
         return phi
@@ -118,12 +117,3 @@ def _in_precision(settings: Settings, problem: Problem) -> Settings:
         x0=None if x is None else x.astype(problem.dtype, copy=False),
         y0=None if y is None else y.astype(problem.dtype, copy=False),
     )
-
-
-def _kind(phi: Phi) -> str:
-    """The class of φ, and those of its parts with their sizes."""
-    if isinstance(phi, Stack):
-        return "Stack of " + ", ".join(f"{_kind(part)} ({n})" for part, n in zip(phi.parts, phi.sizes, strict=True))
-    if isinstance(phi, Conjugate):
-        return f"Conjugate of {_kind(phi.g) if isinstance(phi.g, Phi) else type(phi.g).__name__}"
-    return type(phi.function if isinstance(phi, Called) else phi).__name__

@@ -13,7 +13,7 @@ from dapd.arrays import Array
 from dapd.core import load
 from dapd.engines import is_on_mesh
 from dapd.engines.protocol import Engine
-from dapd.kinds.lowered import has_valid_lowering
+from dapd.kinds.base import is_own
 from dapd.presolve import CLEANING, CONDITIONING, SCALING, ExchangedRoles, Presolve, SortedColumns
 from dapd.presolve.chain import Apply
 from dapd.problem.problem import Problem
@@ -41,7 +41,7 @@ class FirstOrder(Candidate):
         self.used: Engine | None = None
         problem = self.problem
         native = engine != "python" and load() is not None and problem.terms is not None
-        native = native and has_valid_lowering(problem.phi, "prox")
+        native = native and is_own(problem.phi, "prox")
         products = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
         per_product = FIRST_ORDER.sparse_product if entries_are_scattered(problem.M) else FIRST_ORDER.dense_product
         once = (

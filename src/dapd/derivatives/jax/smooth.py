@@ -12,7 +12,7 @@ import numpy as np
 
 from dapd import functions
 from dapd.arrays import Array
-from dapd.derivatives import phi_records, records
+from dapd.derivatives import records
 from dapd.derivatives.hessian import Hessian
 from dapd.derivatives.records import FunctionRecord, ParameterRecord
 from dapd.newton.costs import MEMORY
@@ -114,7 +114,6 @@ def _register(kind: Any) -> None:
     jax.tree_util.register_pytree_node(kind, flatten, unflatten)
 
 
-_kinds = [one for one in (*vars(records).values(), *vars(phi_records).values()) if isinstance(one, type)]
-for _kind in {Smooth, *_kinds}:
-    if issubclass(_kind, ParameterRecord):
+for _kind in (Smooth, *vars(records).values()):
+    if isinstance(_kind, type) and issubclass(_kind, ParameterRecord):
         _register(_kind)

@@ -19,6 +19,7 @@ from dapd.derivatives.jax.host_calls import call_host
 from dapd.derivatives.jax.smooth import Smooth
 from dapd.derivatives.options import SolveOptions, check_options
 from dapd.derivatives.records import ParameterRecord, Sparse
+from dapd.engines.jax.phi import register_kinds
 
 
 class Solution(NamedTuple):
@@ -62,7 +63,9 @@ def solve(
         Of `dapd.solve`: method, tol (1e-8 by default), tol_absolute, max_iterations, time_limit, engine, direct, seed.
     """
     settings = check_options(failures, options)
-    data = _arrays(data_of(f, M, b, phi, bounds))
+    data = data_of(f, M, b, phi, bounds)
+    register_kinds(data.phi)
+    data = _arrays(data)
     _check(data)
     x, w, _ = _solution(settings, data)
     rows = data.b.shape[0]
@@ -74,8 +77,9 @@ def _arrays(data: Any) -> Any:
     kept = (Sparse, Smooth)
 
     def is_leaf(leaf: Any) -> bool:
-        numbers = type(leaf) is list and not any(isinstance(part, ParameterRecord) for part in leaf)
-        return numbers or isinstance(leaf, kept)
+        if type(leaf) is list:  # of numbers, or of f or φ
+            return not any(isinstance(part, ParameterRecord) or hasattr(part, "with_parameters") for part in leaf)
+        return isinstance(leaf, kept)
 
     def floating(leaf: Any) -> Any:
         if isinstance(leaf, kept):  # indices stay whole numbers

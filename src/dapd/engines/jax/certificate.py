@@ -136,7 +136,7 @@ def _row_sums(phi: Any, y: Array, residual: Array, rows: Array, duals: Array, b:
     relative = _relative(phi.pooled(abs(away) + EPSILON * abs(y)), jnp.minimum(duals, steps * rows))
     beyond, off = abs(residual - image), abs(y - near)
     outside = jnp.maximum(_relative(phi.pooled(beyond), rows), _relative(phi.pooled(off), duals))
-    sums = move * move, relative * relative, phi.conjugates(image), phi.values(near), b * near, abs(b * near)
+    sums = move * move, relative * relative, phi.conjugate_terms(image), phi.terms(near), b * near, abs(b * near)
     by_row = [v if v.shape == y.shape else jnp.zeros_like(y) for v in sums]
     found, (error, out, primal, dual) = _reduced(by_row, [relative, outside, beyond, off])
     by_group = [jnp.sum(v) if v.shape != y.shape else one for v, one in zip(sums, found, strict=True)]
@@ -213,7 +213,7 @@ def objective_of(measured: Measured, x: Array, y: Array) -> Array:
     residual = problem.M.forward(x) - problem.b
     image = phi.project_conjugate(residual)
     inside = jnp.all(abs(residual - image) <= SLACK * EPSILON * (1 + abs(residual)))
-    return jnp.stack([problem.f.value(x) + phi.conjugate(image), inside.astype(np.float64)])
+    return jnp.stack([problem.f.value(x) + _total(phi, "conjugate_terms", image), inside.astype(np.float64)])
 
 
 def may_be_ray(problem: Placed, bounds: tuple[Array, Array], d: Array) -> Array:
@@ -224,7 +224,7 @@ def may_be_ray(problem: Placed, bounds: tuple[Array, Array], d: Array) -> Array:
     ends = jnp.where(image < 0, bounds[1], bounds[0])
     endless = jnp.isinf(ends)
     supremum = jnp.sum(jnp.where(endless, 0.0, -image * jnp.where(endless, 0.0, ends)))
-    gain = -jnp.sum(problem.b * d) - problem.phi.value(d) - supremum
+    gain = -jnp.sum(problem.b * d) - _total(problem.phi, "terms", d) - supremum
     return (gain > 0) & (_greatest(jnp.where(endless, image, 0.0)) <= WORTH_CHECKING * sizes)
 
 
@@ -235,8 +235,13 @@ def may_descend(problem: Placed, bounds: tuple[Array, Array], steepness: Array, 
     v = jnp.clip(v / _greatest(v), low, high)
     image = problem.M.forward(v)
     allowed = problem.phi.project_conjugate_recession(image)
-    gain = -jnp.sum(problem.f.grad(x) * v) - problem.phi.conjugate(allowed)
+    gain = -jnp.sum(problem.f.grad(x) * v) - _total(problem.phi, "conjugate_terms", allowed)
     return (gain > 0) & (_greatest(image - allowed) <= WORTH_CHECKING * steepness)
+
+
+def _total(phi: Any, terms: str, v: Array) -> Array:
+    """The sum of the terms of all parts of φ."""
+    return jnp.sum(phi.each(lambda part, own: jnp.sum(getattr(part, terms)(own))[None], v))
 
 
 def _relative(errors: Array, sizes: Array) -> Array:

@@ -14,7 +14,6 @@ from dapd.certificate.certify import Certificate, Look, objective
 from dapd.engines.jax import certificate as formulas
 from dapd.engines.jax.certificate import Measured
 from dapd.engines.jax.layout import layout, put
-from dapd.engines.jax.phi import PhiOf
 from dapd.engines.jax.program import report
 from dapd.engines.jax.runner import Placed, place
 from dapd.operators.base import Operator
@@ -54,7 +53,7 @@ class Device(Operator):
     @property
     def can_certify(self) -> bool:
         """Whether φ's values and projections are known on the device."""
-        return isinstance(self.placed.phi, PhiOf)
+        return bool(self.placed.phi.anywhere)
 
     def forward(self, x: Array) -> Array:
         """Mx, to and from NumPy."""

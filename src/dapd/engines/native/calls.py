@@ -25,7 +25,7 @@ class PythonRows:
 
 def prox_rows(phi: Phi) -> PythonRows:
     """The prox of φ."""
-    return PythonRows(f"φ = {type(phi).__name__}", lambda u, step: ask.prox(phi, u, step))
+    return PythonRows(f"φ = {phi.kind}", lambda u, step: ask.prox(phi, u, step))
 
 
 def slope_rows(terms: Terms) -> PythonRows:

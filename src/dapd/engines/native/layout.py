@@ -13,10 +13,9 @@ from dapd.engines.native.maps import FEW, converted, laid_out, matrix, rows_of_m
 from dapd.engines.protocol import NotNative
 from dapd.functions.native import CALLED, LOGISTIC
 from dapd.functions.terms import Terms
-from dapd.kinds import lowered
-from dapd.kinds.base import Phi
-from dapd.kinds.composed import Stack
-from dapd.kinds.lowered import BALL, SHRINK_BALL, Piece, Pieces, UnitTable, pieces_of, tabulate
+from dapd.kinds import native
+from dapd.kinds.base import Phi, kinds_of
+from dapd.kinds.native import BALL, SHRINK_BALL, Numbers, UnitTable, tabulate
 from dapd.operators.explicit import as_entries, csr_record
 from dapd.problem.problem import Problem
 
@@ -33,22 +32,14 @@ def coupling(problem: Problem, threads: int, most: int = FEW) -> tuple[tuple[Any
 
 def table_of(phi: Phi, rows: int, dtype: Any) -> UnitTable:
     """φ unit by unit, with calls of Python for the parts that the core does not know."""
-    pieces, calls, end = Pieces(), [], 0
-    for part, size in _parts(phi, rows):
-        known, start, end = pieces_of(part, size), end, end + size
+    found, calls, end = [], [], 0
+    for kind, size in kinds_of(phi, rows):
+        known, start, end = kind.native(size), end, end + size
         if known is None:
-            known = [(Piece(lowered.CALLED), size)]
-            calls.append((start, end, prox_rows(part)))
-        pieces += known
-    return tabulate(pieces, dtype)._replace(calls=tuple(calls))
-
-
-def _parts(phi: Phi, rows: int) -> list[tuple[Phi, int]]:
-    """The parts of φ with their rows, as small as they need be for each to be known or not."""
-    if type(phi) is not Stack or pieces_of(phi, rows) is not None:
-        return [(phi, rows)]
-    sizes = (where.stop - where.start for where in phi.places)
-    return [own for part, size in zip(phi.parts, sizes, strict=True) for own in _parts(part, size)]
+            known = Numbers(native.CALLED)
+            calls.append((start, end, prox_rows(kind)))
+        found.append((known, size))
+    return tabulate(found, dtype)._replace(calls=tuple(calls))
 
 
 def cut_between(table: UnitTable, ends: Array) -> UnitTable:

@@ -9,7 +9,6 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.engines.protocol import NotNative
-from dapd.kinds.lowered import has_valid_lowering
 from dapd.operators.base import Operator, describes, stored
 from dapd.operators.explicit import as_entries, short_indices
 from dapd.operators.scaled import ScaledMap
@@ -37,7 +36,7 @@ def matrix(M: Operator, dtype: Any, name: str, most: int = FEW) -> tuple[Any, ..
 
     Parts of a map that have no record, or one that does not fit there, become matrices of at most `most` entries.
     """
-    record = M.lowered() if has_valid_lowering(M, "forward", "adjoint") else None
+    record = M.lowered() if describes(M, "lowered", "forward", "adjoint") else None
     bands = [part for part, _ in M.bands()] if describes(M, "bands", "forward", "adjoint") else [M]
     if record is None and len(bands) > 1:
         parts = [_as_rows(part, most) for part in bands]
@@ -60,7 +59,7 @@ def rows_of_matrix(M: Operator, dtype: Any, name: str, most: int) -> tuple[Any, 
 
 def _as_rows(part: Operator, most: int) -> tuple[Any, ...] | None:
     """A record of rows that others can stand on; None if there is none."""
-    record = part.lowered() if has_valid_lowering(part, "forward", "adjoint") else None
+    record = part.lowered() if describes(part, "lowered", "forward", "adjoint") else None
     if record is not None and record[0] in ("dense", "csr", "identity"):
         return record
     made = part.memory.once(stored, most, lambda: stored(part, most))

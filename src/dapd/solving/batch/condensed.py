@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from dapd.arrays import Array, namespace
 from dapd.blas import MANY, single_blas
 from dapd.functions.terms import Terms
-from dapd.kinds.lowered import SHRINK_BALL
-from dapd.presolve.row_table import PhiTable
+from dapd.kinds.table import Table
+from dapd.presolve.tables import table_of
 from dapd.presolve.terms import parts_of
 from dapd.problem.problem import Problem
 from dapd.solving.batch.family import Family
@@ -33,7 +33,7 @@ class Condensed(NamedTuple):
     """The family in the new variables, and the way back."""
 
     M: Array  # D·M_I·W
-    rows: PhiTable  # φ of these rows
+    rows: Table  # φ of these rows
     b: Array  # (problems, rows)
     lower: Array  # (problems, rows) or (rows,)
     upper: Array
@@ -61,7 +61,7 @@ class Basis(NamedTuple):
     """What all problems of a family share of `Condensed`: the factorisations, and what is made of them."""
 
     M: Array  # D·M_I·W
-    rows: PhiTable
+    rows: Table
     s_max: float
     W: Array
     D: Array
@@ -85,7 +85,7 @@ def condensed(family: Family, xp: Any = np) -> Condensed | None:
 
 def _condensed(family: Family, xp: Any) -> Condensed | None:
     first = family.first.stacked
-    parts, table = parts_of(first), PhiTable.of(first)
+    parts, table = parts_of(first), table_of(first)
     if parts is None or len(parts) > 1 or table is None or first.M.probes:
         return None
     terms = parts[0].terms
@@ -121,18 +121,18 @@ def _condensed(family: Family, xp: Any) -> Condensed | None:
     )
 
 
-def _equations(table: PhiTable, rows: StackedRows) -> Array:
+def _equations(table: Table, rows: StackedRows) -> Array:
     """Which rows are equations of every problem."""
     equal = rows.lower == rows.upper
     return table.interval & np.asarray(equal if equal.ndim == 1 else equal.all(axis=0))
 
 
-def _basis(first: Problem, terms: Terms, table: PhiTable, equation: Array) -> Basis | None:
+def _basis(first: Problem, terms: Terms, table: Table, equation: Array) -> Basis | None:
     """The factorisations, kept with the problem for later batches."""
     return first.memory.once(_basis, equation.tobytes(), lambda: _factorised(first, terms, table, equation))
 
 
-def _factorised(first: Problem, terms: Terms, table: PhiTable, equation: Array) -> Basis | None:
+def _factorised(first: Problem, terms: Terms, table: Table, equation: Array) -> Basis | None:
     n = first.columns
     equations, others = np.flatnonzero(equation), np.flatnonzero(~equation)
     if len(equations) > WIDEST or len(others) == 0:
@@ -165,7 +165,7 @@ def _factorised(first: Problem, terms: Terms, table: PhiTable, equation: Array) 
         s_max=_norm(scaled) * (1 + 1e-10) or 1.0,
         W=W,
         D=D,
-        factor=np.where(rest.interval | (rest.code == SHRINK_BALL), D, 1 / D),
+        factor=rest.factors(D),
         H=H,
         M_I=M_I,
         inverse=inverse,
@@ -201,7 +201,7 @@ class StackedRows(NamedTuple):
     upper: Array
 
 
-def stacked_rows(family: Family, table: PhiTable, xp: Any = np) -> StackedRows:
+def stacked_rows(family: Family, table: Table, xp: Any = np) -> StackedRows:
     """The rows of the stacked problems, as arrays of `xp`; bounds that all share are vectors."""
     first = family.first
     b = xp.atleast_2d(xp.asarray(first.b if family.b is None else family.b, np.float64))

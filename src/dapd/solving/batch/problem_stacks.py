@@ -6,11 +6,13 @@ import numpy as np
 
 from dapd.arguments import SAFE
 from dapd.arrays import Array
-from dapd.engines.jax.batch.problem_tree import F64, RowIntervals, Stacked, stacked_like
+from dapd.engines.jax.batch.problem_tree import F64, Stacked, stacked_like
 from dapd.functions import Quadratic
 from dapd.kinds.base import least_positive
+from dapd.kinds.by_rows import Rows
+from dapd.kinds.table import Table
 from dapd.operators.base import Operator
-from dapd.presolve.row_table import PhiTable
+from dapd.presolve.tables import table_of
 from dapd.problem.problem import Problem
 from dapd.problem.sizes import limits_of, sizes_of
 from dapd.problem.units import Data, Units, natural_units
@@ -24,14 +26,14 @@ def stacked_condensed(form: Condensed) -> Stacked:
     zero, curvature = np.zeros(first.columns), np.ones(first.columns)
     data = _data(form.rows, form.b, form.lower, form.upper)._replace(slopes=zero, primal=zero, curvature=curvature)
     sizes = _sizes(_units(data, first.M, len(form.b)), data, form.b, (zero, zero))
-    return stacked_like(first, RowIntervals(form.rows.code, form.lower, form.upper), form.b, None, sizes, None)
+    return stacked_like(first, Rows.between(form.lower, form.upper, form.rows.of_y), form.b, None, sizes, None)
 
 
 def stacked_family(family: Family) -> Stacked | None:
     """The family as it is given; None if groups of rows stand in the way."""
     first, count = family.first, len(family)
-    table = PhiTable.of(first)
-    if table is None or table.balls.any() or (family.c is not None and first.terms is None):
+    table = table_of(first)
+    if table is None or table.grouped.any() or (family.c is not None and first.terms is None):
         return None
     b = np.broadcast_to(first.b if family.b is None else family.b, (count, first.rows)).astype(F64)
     own_bounds = family.lower is not None and family.upper is not None
@@ -43,11 +45,11 @@ def stacked_family(family: Family) -> Stacked | None:
     )
     units = _units(data, first.M, count)
     limits = None if first.lower is None else limits_of(lower, upper, units, first.dtype)
-    rows = RowIntervals(table.code, table.lower, table.upper)
+    rows = Rows.between(table.lower, table.upper, table.of_y)
     return stacked_like(first, rows, b, family.c, _sizes(units, data, b, (lower, upper)), limits)
 
 
-def _data(table: PhiTable, b: Array, lower: Array, upper: Array) -> Data:
+def _data(table: Table, b: Array, lower: Array, upper: Array) -> Data:
     """What the rows are compared with, a row per problem."""
     b, lower, upper = (np.asarray(v) for v in np.broadcast_arrays(b, lower, upper))
     none = np.zeros(b.shape)

@@ -17,7 +17,7 @@ from dapd.arrays import Array
 from dapd.functions import Quadratic
 from dapd.kinds.composed import Stack
 from dapd.kinds.groups import GroupBall
-from dapd.kinds.lowered import BALL, CLIP, KEEP, SHRINK, SHRINK_BALL, Pieces, pieces_of
+from dapd.kinds.table import Table
 from dapd.newton.matrices import csr_of, stack_rows
 from dapd.newton.quadratic_form import QuadraticForm, quadratic
 from dapd.operators.stacked import RowBlocks
@@ -99,21 +99,24 @@ class _Balls(NamedTuple):
         return numbers, right, heights
 
 
+NO_BALLS = _Balls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0, bool))
+
+
 def entries_of(problem: Problem) -> int | None:
     """How many entries the matrices of the problem have; None if it has no conic form."""
     known = problem.M.entry_count
-    return None if known is None or _pieces(problem) is None else known + problem.f.work
+    return None if known is None or _table(problem) is None else known + problem.f.work
 
 
 def conic(problem: Problem) -> Conic | None:
     """The conic form; None if f is not quadratic, a piece of φ is of another kind, or M is matrix-free."""
-    pieces = _pieces(problem)
-    if pieces is None or problem.M.entry_count is None:
+    table = _table(problem)
+    if table is None or problem.M.entry_count is None:
         return None
     f = quadratic(problem)
     if f is None:
         return _of_norms(problem)
-    return _assembled(problem, f, _rows(pieces, problem.rows), _balls(pieces))
+    return _assembled(problem, f, _rows(table), _balls(table))
 
 
 def _of_norms(problem: Problem) -> Conic | None:
@@ -146,45 +149,29 @@ def _of_norms(problem: Problem) -> Conic | None:
     return form._replace(offset=form.offset[:m], rows=own, bounded=form.bounded[:m])
 
 
-def _pieces(problem: Problem) -> Pieces | None:
-    """The pieces of φ if all of them are rows, boxes and balls."""
-    if problem.lower is not None:
-        return None
-    pieces = pieces_of(problem.phi, problem.rows)
-    fit = pieces is not None and all(p.code in (KEEP, CLIP, SHRINK, BALL, SHRINK_BALL) for p, _ in pieces)
-    return pieces if fit else None
+def _table(problem: Problem) -> Table | None:
+    """φ by rows; None if some are neither intervals nor groups, or x has bounds that are not stacked."""
+    return None if problem.lower is not None else problem.phi_table
 
 
-def _rows(pieces: Pieces, count: int) -> _Rows:
-    free = np.full(count, np.inf)
-    rows = _Rows(-free, free, np.zeros(count), np.zeros(count), np.zeros(count, bool))
-    for (piece, _), at in zip(pieces, consecutive(length for _, length in pieces), strict=True):
-        lower, upper = np.asarray(piece.lower, np.float64), np.asarray(piece.upper, np.float64)
-        if piece.code == KEEP:
-            rows.lower[at] = rows.upper[at] = 0.0
-        elif piece.code == SHRINK:
-            rows.lower[at], rows.upper[at] = lower, upper
-        elif piece.code == CLIP:
-            # w ≤ 0 if y may grow without end, w ≥ 0 if it may fall
-            rows.upper[at] = np.where(upper == np.inf, 0.0, np.inf)
-            rows.lower[at] = np.where(lower == -np.inf, 0.0, -np.inf)
-            finite = np.where(upper < np.inf, upper, 0.0)
-            rows.offset[at] = np.where(lower > -np.inf, lower, finite)
-            rows.bounded[at] = (lower > -np.inf) & (upper < np.inf)
-            rows.width[at] = np.where(rows.bounded[at], finite - rows.offset[at], 0.0)
-        else:
-            rows.bounded[at] = piece.code == BALL
-    return rows
+def _rows(table: Table) -> _Rows:
+    (lower, upper), (least, most) = table.of_residual, table.of_dual
+    boxed, low, high = table.boxed, least > -np.inf, most < np.inf
+    offset = np.where(low, least, np.where(high, most, 0.0))
+    # w ≤ 0 if y may grow without end, w ≥ 0 if it may fall
+    return _Rows(
+        lower=np.where(table.grouped | (boxed & low), -np.inf, lower),
+        upper=np.where(table.grouped | (boxed & high), np.inf, upper),
+        offset=offset,
+        width=np.where(low & high, most, offset) - offset,
+        bounded=np.where(table.grouped, table.of_y, low & high),
+    )
 
 
-def _balls(pieces: Pieces) -> _Balls:
-    found = [_Balls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0, bool))]
-    for (piece, _), at in zip(pieces, consecutive(length for _, length in pieces), strict=True):
-        if piece.code in (BALL, SHRINK_BALL):
-            sizes = np.asarray(piece.sizes, np.int64)
-            radii = np.broadcast_to(np.asarray(piece.lower, np.float64), sizes.shape)
-            found.append(_Balls(np.arange(at.start, at.stop), sizes, radii, np.full(sizes.shape, piece.code == BALL)))
-    return _Balls(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+def _balls(table: Table) -> _Balls:
+    if not table.members.size:
+        return NO_BALLS
+    return _Balls(table.members, np.bincount(table.owner, minlength=table.starts.size), table.radii, table.inside)
 
 
 def _assembled(problem: Problem, f: QuadraticForm, rows: _Rows, balls: _Balls) -> Conic:

@@ -15,8 +15,8 @@ from dapd.certificate.certify import Certificate
 from dapd.engines.jax.batch.lockstep import Axes, Constants, Lockstep
 from dapd.engines.jax.certificate import Measured, certificate_of, multipliers, within_bounds
 from dapd.engines.jax.judge import measured_of
-from dapd.engines.jax.phi import PhiOf, RowsOf
 from dapd.engines.jax.runner import Placed, place
+from dapd.kinds.by_rows import Rows
 from dapd.problem.problem import Problem
 from dapd.problem.sizes import Limits
 from dapd.spectrum.deadline import check_deadline
@@ -59,16 +59,8 @@ def _certify(axes: Axes) -> Any:
     return jax.jit(jax.vmap(found, in_axes=(axes.tree, 0, 0)))
 
 
-class RowIntervals(NamedTuple):
-    """φ by rows, with ends that all problems share, or with a row per problem."""
-
-    code: Array
-    lower: Array
-    upper: Array
-
-
 def stacked_like(
-    first: Problem, rows: RowIntervals, b: Array, c: Array | None, sizes: Sequence[Array], limits: Limits | None
+    first: Problem, rows: Rows, b: Array, c: Array | None, sizes: Sequence[Array], limits: Limits | None
 ) -> Stacked:
     """Problems that differ from the first in φ's ends, b, perhaps c and the bounds.
 
@@ -91,11 +83,10 @@ def _shared(tree: Any) -> Any:
     return jax.tree.map(lambda _: None, tree)
 
 
-def _rows_of(rows: RowIntervals) -> tuple[PhiOf, Any]:
-    lower, upper = jnp.asarray(rows.lower), jnp.asarray(rows.upper)
-    phi = PhiOf((RowsOf(None, len(rows.code), jnp.asarray(rows.code), lower, upper),))
-    ends = (None, None) if lower.ndim == 1 else (0, 0)
-    return phi, PhiOf((RowsOf(None, len(rows.code), None, *ends),))
+def _rows_of(rows: Rows) -> tuple[Rows, Any]:
+    """φ on the device, and which of its arrays have a row per problem."""
+    phi = rows.with_parameters({name: jnp.asarray(value) for name, value in rows.parameters().items()})
+    return phi, jax.tree.map(lambda leaf: None if leaf.ndim == 1 else 0, phi)
 
 
 def _measured(placed: Placed, sizes: Iterable[Any], limits: Limits | None) -> Measured:
@@ -112,7 +103,7 @@ def stacked_list(problems: Sequence[Problem], deadline: float) -> Stacked | None
             trees.append(measured_of(problem))
         structures = {jax.tree.structure(tree) for tree in trees}
         shapes = {tuple(jnp.shape(leaf) for leaf in jax.tree.leaves(tree)) for tree in trees}
-        if len(structures) > 1 or len(shapes) > 1 or not isinstance(trees[0].placed.phi, PhiOf):
+        if len(structures) > 1 or len(shapes) > 1 or not trees[0].placed.phi.anywhere:
             return None
         columns = list(zip(*(jax.tree.leaves(tree) for tree in trees), strict=True))
         same = [all(leaf is column[0] for leaf in column) for column in columns]

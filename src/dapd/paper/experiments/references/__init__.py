@@ -6,7 +6,6 @@ from pathlib import Path
 
 from dapd.arguments import named, number
 from dapd.certificate.certify import certify
-from dapd.kinds.by_rows import L1, GroupBall
 from dapd.paper.experiments.references import store
 from dapd.paper.experiments.references.bounded_residual import bounded_residual
 from dapd.paper.experiments.references.equality import newton
@@ -56,9 +55,10 @@ def reference(problem: Problem, *, tol: float = 1e-10, cache: Path | None = None
 def _solve(problem: Problem, tol: float) -> Problem:
     if problem.phi.is_zero:
         return newton(problem, tol=tol)
-    if isinstance(problem.phi, GroupBall):
+    rows = problem.phi_table
+    if rows is not None and rows.grouped.all():
         return problem.with_solution(*group_norms(problem, tol=tol))
-    if isinstance(problem.phi, L1):
+    if rows is not None and rows.interval.all():
         return problem.with_solution(*bounded_residual(problem, tol=tol))
     raise ValueError(f"there is no independent reference for {problem!r}; give the problem x_star and y_star")
 

@@ -8,7 +8,6 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.certificate.certify import certify
-from dapd.kinds.by_rows import L1
 from dapd.paper.experiments.references.interior_point import interior_point
 from dapd.problem.problem import Problem
 
@@ -17,14 +16,14 @@ ROUNDS = 20  # limit on the changes of the active set
 
 def bounded_residual(problem: Problem, *, tol: float = 1e-10) -> tuple[Array, Array]:
     """Return x and y of min ½xᵀHx − cᵀx subject to |Mx − b| ≤ ν, with KKT residuals of at most `tol` if possible."""
-    f, phi = problem.f.known_terms(), problem.phi
+    f, rows = problem.f.known_terms(), problem.phi_table
     dense = f is not None and not f.ridge and f.loss is None and isinstance(f.H, np.ndarray) and f.H.ndim == 2
-    if f is None or f.c is None or not (dense and isinstance(phi, L1)):
+    weights = None if rows is None or not rows.interval.all() or np.any(rows.lower != -rows.upper) else rows.upper
+    if f is None or f.c is None or not dense or weights is None:
         raise ValueError(f"bounded_residual solves a dense Quadratic with phi = L1(nu), found {problem!r}")
     M, b, n = problem.M.dense(), problem.b, problem.rows
-    nu = np.broadcast_to(phi.nu, n)
-    rows, right = np.concatenate([M, -M]), np.concatenate([b + nu, nu - b])
-    _, z = interior_point(sp.csc_array(f.H), -f.c, rows, right, nonnegative=2 * n)
+    nu, both, right = weights, np.concatenate([M, -M]), np.concatenate([b + weights, weights - b])
+    _, z = interior_point(sp.csc_array(f.H), -f.c, both, right, nonnegative=2 * n)
     y = z[:n] - z[n:]
     # rows whose multiplier is too close to zero to decide start as inactive; the loop corrects them
     active = np.abs(y) > 1e-6 * np.max(np.abs(y))

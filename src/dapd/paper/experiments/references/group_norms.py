@@ -13,7 +13,6 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.certificate.certify import certify
-from dapd.kinds.by_rows import GroupBall
 from dapd.operators.structured import Kronecker
 from dapd.paper.experiments.references.interior_point import interior_point
 from dapd.problem.problem import Problem
@@ -28,22 +27,25 @@ class GroupNorms:
     """
 
     def __init__(self, problem: Problem) -> None:
-        terms, M, phi = problem.f.known_terms(), problem.M, problem.phi
+        terms, M, rows = problem.f.known_terms(), problem.M, problem.phi_table
         e = None if terms is None or terms.loss is None else terms.loss.norm_with()
         if (
             terms is None
             or e is None
+            or rows is None
             or not (
                 terms.is_by_entry
                 and isinstance(M, Kronecker)
                 and M.B is None
-                and isinstance(phi, GroupBall)
-                and phi.groups == M.shape[0] // M.A.shape[0]
-                and isinstance(phi.radius, float)
+                and rows.grouped.all()
+                and rows.inside.all()
+                and np.array_equal(rows.members[rows.starts], np.arange(0, M.shape[0], M.shape[0] // M.A.shape[0]))
+                and np.all(rows.radii == rows.radii[0])
             )
         ):
             raise ValueError(f"group_norms solves PseudoHuber with A ⊗ I and one ball per row of A, found {problem!r}")
-        self.problem, self.terms, self.e, self.A, self.radius = problem, terms, e, M.A, phi.radius
+        radius = float(rows.radii[0])
+        self.problem, self.terms, self.e, self.A, self.radius = problem, terms, e, M.A, radius
         self.T, self.p = M.A.shape
         self.q = M.shape[1] // self.p
         self.b = problem.b.reshape(self.T, self.q)

@@ -1,0 +1,74 @@
+"""φ in numbers that the native core reads: what becomes of u = base + Mv in a row, or in a group of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dapd.arguments import consecutive
+from dapd.arrays import Array
+
+# src/core/phi.hpp has the same numbers
+KEEP, CLIP, SHRINK, BALL, SHRINK_BALL, CALLED = range(6)
+
+HEIGHT = 12  # rows of a group that has no reason to be longer
+NO_GROUPS = np.zeros(0, np.int64)
+
+
+class Numbers(NamedTuple):
+    """A kind of φ on some consecutive rows."""
+
+    code: Any  # one for all rows, or one each
+    lower: Any = 0.0  # number or vector; the radius of a ball
+    upper: Any = 0.0
+    sizes: Any = None  # of the groups, if rows belong together
+
+
+class UnitTable(NamedTuple):
+    """φ unit by unit; a unit is a row, or a group of rows if some belong together."""
+
+    first: Array  # group k has the rows first[k] … first[k + 1] − 1; empty if units are rows
+    code: Array  # one per unit, or one for all rows
+    lower: Array  # one per row, or one for all; a radius stands at its group's first row
+    upper: Array
+    calls: tuple[tuple[int, int, Callable[[Array, float], None]], ...] = ()  # for the rows that are CALLED, in order
+
+
+def tabulate(kinds: list[tuple[Numbers, int]], dtype: Any) -> UnitTable:
+    """One table of all kinds, each with its number of rows."""
+    if len(kinds) == 1 and kinds[0][0].sizes is None:
+        own = kinds[0][0]
+        lower, upper = np.asarray(own.lower, dtype, order="C"), np.asarray(own.upper, dtype, order="C")
+        code = np.atleast_1d(np.asarray(own.code, np.uint8))
+        return UnitTable(NO_GROUPS, code, np.atleast_1d(lower), np.atleast_1d(upper))
+    rows = sum(length for _, length in kinds)
+    if all(own.sizes is None for own, _ in kinds):
+        return _by_rows(kinds, rows, dtype)
+    sizes = [_heights(own.code, length) if own.sizes is None else own.sizes for own, length in kinds]
+    first = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
+    codes = [
+        np.broadcast_to(np.asarray(own.code, np.uint8), len(some)) for (own, _), some in zip(kinds, sizes, strict=True)
+    ]
+    lower, upper = np.zeros(rows, dtype), np.zeros(rows, dtype)
+    for (own, _), where in zip(kinds, consecutive(length for _, length in kinds), strict=True):
+        at = first[(first >= where.start) & (first < where.stop)] if own.sizes is not None else where
+        lower[at], upper[at] = own.lower, own.upper
+    return UnitTable(first, np.concatenate(codes), lower, upper)
+
+
+def _heights(code: Any, length: int) -> Array:
+    """The sizes of units for rows without groups, which are single rows if their codes differ."""
+    if np.ndim(code):
+        return np.ones(length, np.int64)
+    whole, rest = divmod(length, HEIGHT)
+    return np.array([HEIGHT] * whole + [rest] * (rest > 0), np.int64)
+
+
+def _by_rows(kinds: list[tuple[Numbers, int]], rows: int, dtype: Any) -> UnitTable:
+    table = UnitTable(NO_GROUPS, np.empty(rows, np.uint8), np.empty(rows, dtype), np.empty(rows, dtype))
+    for (own, _), where in zip(kinds, consecutive(length for _, length in kinds), strict=True):
+        for column, value in zip(table[1:4], own[:3], strict=True):
+            column[where] = value
+    return table
