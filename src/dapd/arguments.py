@@ -25,7 +25,7 @@ R = TypeVar("R")
 LARGEST = 1e150  # beyond this, and below its inverse, squares leave the range of float64
 NO_BOUND = 1e20 * (1 - 1e-12)  # magnitude of a bound that means none, as in HiGHS, OSQP and Gurobi; it may be computed
 FAR = 1e15  # from this magnitude on, a bound that counts may have been meant as none
-SAFE = 1e13  # and from this one on it is probably there for safety: it says nothing about the size of x
+SAFE = 1e13  # from this magnitude on, a bound is probably there for safety and says nothing about the size of x
 
 _known_as: ContextVar[Callable[[str], str]] = ContextVar("_known_as", default=str)  # see `renamed`
 

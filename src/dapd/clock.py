@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-PULSE = 0.1  # seconds
+PULSE = 0.1  # seconds of native code between two looks at the deadline
 
 
 class Cancellation:

@@ -10,7 +10,7 @@ from scipy.linalg.blas import dnrm2
 
 from dapd.arrays import Array
 
-PIECE = 1 << 16  # coordinates at a time
+PIECE = 1 << 16  # coordinates that are converted at a time
 
 
 def norm_of_sum(v: Array, w: Array) -> float:

@@ -24,13 +24,13 @@ from dapd.problem import ask
 from dapd.problem.problem import Problem
 from dapd.problem.usual import usual
 
-OUTWARD = 1e6  # a proof holds for every point up to this many times farther out than is usual
+OUTWARD = 1e6  # factor of the usual distances up to which a proof of infeasibility holds for every point
 SLIGHT = 1e-9  # part of the size of its terms that a sum must exceed to count as more than rounding
-FARTHEST = 1e3  # times what is usual: more of x does not count as the size of a term
-NEARLY = 1e-6  # part of the usual terms of a row by which a point may miss it that shows that some point is feasible
-WORTH_CHECKING = 0.1  # part of the sizes of their terms up to which products may be left for a direction to be checked
-ROUGH = 0.01  # part of their terms up to which products may be left for a correction to be tried
-DOUBT = 10  # times what the products that do not cancel yet can explain, that the gain must be for a correction to pay
+FARTHEST = 1e3  # ratio to the usual size up to which an entry of x counts in the size of a term
+NEARLY = 1e-6  # violation of a row, relative to its usual terms, up to which a point shows that some point is feasible
+WORTH_CHECKING = 0.1  # products of a direction, relative to their terms, up to which it is checked
+ROUGH = 0.01  # products of a direction, relative to their terms, up to which a correction is tried
+DOUBT = 10  # ratio of the gain of a direction and what its products may explain, from which a correction is tried
 CUTS = (0.0, 1e-9, 1e-6, 1e-3)  # parts of the longest entry below which entries of a direction are set to zero
 CORRECTION = 0.1  # how far a correction may move a direction whose longest entry is 1
 PASSES, LONGER_PASSES = 4, 6  # checks of a direction, each but the last followed by a correction

@@ -19,7 +19,7 @@ from dapd.newton.matrices import NotExplicit, explicit
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
 
-MOST_ENTRIES = 10_000_000  # of a structured map that is written out
+MOST_ENTRIES = 10_000_000  # most entries of a structured map that is written out
 INDICES = 99  # stands for the rank of an array of whole numbers
 # of arrays that are no vectors; a vector may be a number
 RANKS = {"M": 2, "H": 2, "A": 2, "ridge": 0, "e": 0, "rows": INDICES, "columns": INDICES}

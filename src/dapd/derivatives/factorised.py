@@ -15,9 +15,9 @@ from dapd.newton.matrices import Matrix
 from dapd.newton.symbolic import cost
 from dapd.rates import FACTORISATION
 
-SHIFT = 1e-9  # of the eigenvalues of the scaled system, which may be singular
+SHIFT = 1e-9  # shift of the eigenvalues of the scaled system, which may be singular
 REFINEMENTS = 20
-ACCURATE, INCONSISTENT = 1e-15, 1e-7  # relative residuals, at which to stop, and which mean that there is no solution
+ACCURATE, INCONSISTENT = 1e-15, 1e-7  # relative residuals at which refinement ends, and from which there is no solution
 DENSE_SIZE = 100  # systems up to this size are factorised as dense ones
 
 

@@ -21,10 +21,10 @@ from dapd.solving.batch import solve_batch
 from dapd.solving.result import Result
 from dapd.solving.solve import solve
 
-FROM_ZERO, POLISHES = 12, 4  # Newton steps at most
+FROM_ZERO, POLISHES = 12, 4  # most Newton steps from zero, and from a solution
 NEWTON_SIZE = 400  # variables and rows up to which Newton steps from zero are tried
 TOGETHER = {"tol", "tol_absolute", "max_iterations", "time_limit", "engine", "direct"}  # options of `solve_batch`
-CONVERGED, NEARLY = 1e-13, 1e-8  # sizes of the last of them, relative to the point
+CONVERGED, NEARLY = 1e-13, 1e-8  # lengths of the last Newton step, relative to the point: converged, and nearly so
 
 
 def problem_of(data: Data) -> Problem:

@@ -10,11 +10,11 @@ from scipy.sparse.linalg import LinearOperator, lsmr, minres
 from dapd.arrays import Array
 from dapd.derivatives.options import NotSolved
 
-INNER = 1e-10  # tolerance of each run
-RUNS = 8  # each but the first one corrects the solution by what is left of the right-hand side
-RESIDUAL = 1e-10  # what may be left, relative to the right-hand side,
-CHANGE = 1e-8  # and the last correction, relative to the solution: what the error was before it
-LIMIT = 20_000  # products of each solver
+INNER = 1e-10  # tolerance of each run of a solver
+RUNS = 8  # most runs, of which each but the first corrects the solution by what is left of the right-hand side
+RESIDUAL = 1e-10  # greatest residual, relative to the right-hand side
+CHANGE = 1e-8  # greatest last correction, relative to the solution
+LIMIT = 20_000  # most products of each run
 SINGULAR = 1e12  # condition number at which LSMR stops
 
 

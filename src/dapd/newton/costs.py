@@ -18,9 +18,9 @@ from dapd.newton.weights import Groups
 from dapd.problem.problem import Problem
 from dapd.rates import FACTORISATION, NEWTON
 
-MEMORY = 2e8  # entries of a dense matrix
-NEARBY = 0.1  # of all columns: rows that reach less far, on average, fill in little; and of all rows: a narrow band
-GROWTH = 4  # times as many entries, at most, if the rows of groups get a common pattern
+MEMORY = 2e8  # entries of the largest dense matrix that is stored
+NEARBY = 0.1  # mean reach of rows, as a part of all columns, or width of a band, below which there is little fill-in
+GROWTH = 4  # most times the entries that rows of groups may have if they get a common pattern
 
 
 def overhead(sparse: float, dense: float, unknowns: float) -> float:

@@ -14,11 +14,11 @@ from dapd.newton.pattern import Mixed, Pattern
 from dapd.newton.slacks import no_slacks, slacks_of
 from dapd.newton.weights import Groups, Weights
 
-CORRECTIONS = 2  # of a solution by its residual, at most
-SMALL = 1 << 16  # entries, zeros included, up to which a sparse matrix is made dense,
-LARGE = 1 << 24  # and up to which it may be if its products are faster then
-SLOWER = 50  # times: a multiplication of a sparse BᵀB against one of a dense BᵀB
-ACCURATE = 1e-12  # residual, relative to the right-hand side, that needs no correction
+CORRECTIONS = 2  # most corrections of a solution by its residual
+SMALL = 1 << 16  # entries, zeros included, up to which a sparse matrix is made dense
+LARGE = 1 << 24  # entries, zeros included, up to which a sparse matrix is made dense if its products are faster then
+SLOWER = 50  # ratio of the times of a multiplication in a sparse and in a dense BᵀB
+ACCURATE = 1e-12  # residual relative to the right-hand side up to which there is no correction
 
 
 class Singular(Exception):

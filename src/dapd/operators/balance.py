@@ -7,8 +7,8 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.operators.base import Operator
 
-SWEEPS = 10  # each of which leaves the root of how uneven rows and columns are
-EVEN = 2.0  # ratio of the sums of rows, and of columns, up to which no other sweep is worth its time
+SWEEPS = 10  # most sweeps, of which each leaves the root of how uneven rows and columns are
+EVEN = 2.0  # ratio of the sums of rows, and of columns, up to which they count as alike
 
 
 def balancing(M: Operator) -> tuple[Array, Array]:

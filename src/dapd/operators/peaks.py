@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from dapd.arrays import Array
 from dapd.operators.sizes import sheets
 
-RANGE = 1e4  # of the factors of one round
+RANGE = 1e4  # greatest factor of one round
 
 
 class Entries:

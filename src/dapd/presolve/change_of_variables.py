@@ -18,8 +18,8 @@ from dapd.presolve.terms import parts_of
 from dapd.presolve.transform import FLOPS, rebuilt_problem
 from dapd.problem.problem import Problem
 
-DENSER = 4  # times the entries that M may take as a dense array
-REACH = 1e-7  # least R_kk relative to its row's norm: the condition of H is at most about the inverse square
+DENSER = 4  # greatest ratio of the entries of M as a dense array and those that are stored
+REACH = 1e-7  # least R_kk relative to its row's norm; the condition of H is at most about its inverse square
 
 
 class ChangeOfVariables:

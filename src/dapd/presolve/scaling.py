@@ -19,7 +19,7 @@ from dapd.problem.problem import Problem
 from dapd.problem.way_back import WayBack
 
 ROUND = 1 + 1e-9  # L/μ of an f that is as round as can be
-CONDITION = 1e14  # of a diagonal H from which its inverse square root is not trusted
+CONDITION = 1e14  # condition of a diagonal H from which its inverse square root is not trusted
 
 
 class _Factors:

@@ -21,8 +21,8 @@ from dapd.presolve.transform import rebuilt_problem
 from dapd.problem.problem import Problem
 from dapd.problem.way_back import WayBack
 
-MANY = 1 << 20  # columns from which it pays off: a shorter x stays in the cache of a GPU
-UNSORTED = 0.25  # part of the columns that start above the one before them; half of them do in a random order
+MANY = 1 << 20  # columns from which sorting pays off, since a shorter x stays in the cache of a GPU
+UNSORTED = 0.25  # part of the columns that start above the one before them; it is half in a random order
 
 
 class SortedColumns:

@@ -11,7 +11,7 @@ from dapd.problem.problem import Problem
 from dapd.problem.way_back import WayBack
 from dapd.spectrum.estimate import Spectrum
 
-FLOPS = 2e11  # of a factorisation and of what it changes, at most
+FLOPS = 2e11  # most operations of a factorisation and of what it changes
 
 
 class Transform(Protocol):

@@ -12,9 +12,9 @@ import numpy as np
 from dapd.arrays import Array, namespace
 from dapd.problem.units import Units, ratio
 
-THETA = 1e-3  # part of what is typical that counts in a size beside the terms themselves
-FARTHEST = 30.0  # times what the data say that the terms of the objective are in all
-NEXT = 1e-3  # part of what is typical of x_j, or of a bound, that is next to the bound
+THETA = 1e-3  # part of the typical size that is added to the terms of a row or a column
+FARTHEST = 30.0  # greatest ratio of the terms of the objective and what the data say of them
+NEXT = 1e-3  # distance from a bound, relative to the typical size of x_j, up to which x_j is next to it
 
 
 class Sizes(NamedTuple):

@@ -24,15 +24,15 @@ from dapd.operators.base import Operator
 from dapd.operators.explicit import record_of, to_power
 from dapd.operators.sizes import SHEET, raised
 
-ROUNDING = 2.0**-49  # part of the greatest number up to which one may be what is left where such numbers cancel
-REST = 1e-13  # the same of the greatest number of its kind in its part of M, where sums of many terms cancel
-DIGITS = 20  # binary ones of what is left, fewer than those of data in float32
-SPREAD = 1e-9  # least part of the greatest number from which none needs that comparison
-SWEEPS = 40  # over rows and columns, at most, to make their entries alike
-SETTLED = 0.1  # change of the binary logarithms of their factors from which on there are no more
-HOPS = 10  # rows and columns that a unit travels to where there are no data
-FEW = 1 << 16  # entries of a sparse matrix
-POWER = 0.25  # of the mean of what several numbers say: near the geometric one, and needs no logarithms of M
+ROUNDING = 2.0**-49  # ratio to the greatest number up to which another may be what is left of such numbers that cancel
+REST = 1e-13  # ratio to the greatest number of its kind up to which a number may be what is left of a long sum
+DIGITS = 20  # binary digits of a number that may be left of others, fewer than those of data in float32
+SPREAD = 1e-9  # ratio to the greatest number from which no number is what others left
+SWEEPS = 40  # most sweeps over rows and columns that make their entries alike
+SETTLED = 0.1  # change of the binary logarithms of the factors at which the sweeps end
+HOPS = 10  # most rows and columns that a unit travels to where there are no data
+FEW = 1 << 16  # entries up to which sums over a sparse matrix are made from lists of them
+POWER = 0.25  # power of the mean of several numbers, near the geometric one and without logarithms of M
 
 
 class Units(NamedTuple):

@@ -22,7 +22,7 @@ from dapd.ways.search import Info
 EVERY = 5.0  # seconds between two checkpoints
 PRODUCTS = 3  # products by which problems are told apart
 GROUPS = 1 << 16  # numbers that are kept of a vector, each a sum of its entries if there are more
-INACCURATE, TINY = 1e4, 1e2  # roundings by which entries may change relative to themselves, and to the largest one
+INACCURATE, TINY = 1e4, 1e2  # roundings by which entries may change: of themselves, and of the largest one
 SEAL = 32  # bytes at the end of a file, a digest of all others
 BLOCK = 1 << 20  # bytes that are read at once
 

@@ -21,9 +21,9 @@ from dapd.ways.named import STALLED
 from dapd.ways.newton import SecondOrder
 from dapd.ways.search import Search
 
-TRIAL = 0.1  # seconds that estimates may take; if they would take longer and fill-in is likely, first-order steps begin
-FORESIGHT = 5.0  # seconds of Clarabel that are estimated closely: to count the entries of a factor takes time too
-NO_BETTER = 60  # points that may be no better than the best, beside as many as it took to get there
+TRIAL = 0.1  # seconds of estimates above which first-order steps begin without them, if fill-in is likely
+FORESIGHT = 5.0  # seconds of Clarabel up to which its time is estimated closely, since to count entries takes time too
+NO_BETTER = 60  # points without a better one, beside as many as it took to get there, after which a solve has stalled
 
 
 class Several(Choice):

@@ -15,7 +15,7 @@ from dapd.problem.problem import Problem
 from dapd.problem.usual import usual
 from dapd.rates import LINEAR_PROGRAM
 
-MOST_ENTRIES, PROBED_ENTRIES = 1 << 22, 1 << 19  # of a matrix, and of one that is found by products
+MOST_ENTRIES, PROBED_ENTRIES = 1 << 22, 1 << 19  # most entries of a matrix, and of one that is found by products
 PRODUCT_SECONDS = 0.1  # seconds that products may take, if they are needed to find the entries of M
 EXACT = 1e-9  # violation of a row in its usual terms up to which it counts as satisfied
 

@@ -25,13 +25,13 @@ from dapd.solving.race import Settled
 from dapd.ways.base import Moved
 from dapd.ways.search import Search
 
-SLOW = 4  # pieces of progress that do not halve the error, before anything is asked
-AFTER = 0.1  # seconds after which to ask what takes a solve of its own
-SHARE, LATER = 0.25, 4  # of the time so far: what an answer may take, and when to ask again if it took longer
-WAIT = 0.3  # seconds after which to ask what usually takes much less
-ACCURACY = 1e-6  # relative error of the answers
-WIDEST = 1e30  # ratio of weights, which float32 can hold
-FEASIBILITY = 0.1 * NEARLY  # and of a point that is to be feasible
+SLOW = 4  # pieces of progress that do not halve the error before an infeasibility test
+AFTER = 0.1  # seconds after which a test that takes a solve of its own may begin
+SHARE, LATER = 0.25, 4  # part of the time so far that such a test may take, and factor of the time to the next one
+WAIT = 0.3  # seconds after which a test that usually takes much less may begin
+ACCURACY = 1e-6  # relative error of the solves of tests
+WIDEST = 1e30  # greatest ratio of weights, which float32 can hold
+FEASIBILITY = 0.1 * NEARLY  # violation of a row, relative to its usual terms, of a point that is to be feasible
 
 RunSearch = Callable[[Search, tuple[Array, Array]], Array | None]  # runs a search; a Farkas ray if that is how it ends
 

@@ -18,7 +18,7 @@ from dapd.spectrum.record import Estimate, Spectrum
 
 SMALL_BLOCK = 300  # rows or columns up to which the Gram matrices of blocks are decomposed together
 STACK = 4_000_000  # entries of blocks that are decomposed together
-ERROR = 4 * SMALL_BLOCK * EPSILON  # relative, of the square
+ERROR = 4 * SMALL_BLOCK * EPSILON  # relative error of the square of a norm
 
 
 def block_norm(

@@ -38,7 +38,7 @@ __all__ = [
 T = TypeVar("T")
 
 EXACT = 3_000  # rows (or columns, if fewer) of a dense M up to which all its singular values are computed
-EXACT_SPARSE = 400  # the same for a sparse M
+EXACT_SPARSE = 400  # rows (or columns, if fewer) of a sparse M up to which all its singular values are computed
 FULL_ROWS = 6_000  # rows of a dense M up to which MMᵀ is formed if Lanczos does not resolve s_min
 PROBE_ENTRIES = 4_000_000  # entries of a matrix-free M up to which its matrix is computed
 
@@ -126,7 +126,7 @@ def singular_range(operator: Operator, *, name: str, deadline: float = math.inf)
     return found.s_min if found.resolved else 0.0, found.s_max
 
 
-LANCZOS_STEPS = 100  # of Lanczos, about, for a sparse matrix
+LANCZOS_STEPS = 100  # steps of Lanczos that a sparse matrix usually takes
 
 
 def _multiplications(operator: Operator) -> float:

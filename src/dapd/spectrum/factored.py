@@ -18,9 +18,9 @@ from dapd.spectrum.deadline import check_deadline
 from dapd.spectrum.iterative import MARGIN
 from dapd.spectrum.lanczos import random_start
 
-INVERSE_STEPS = 40  # of the inverse process
-STEPS_POSITIVE = 100  # if it has to skip the eigenvalues that count as zero, which rounding has separated
-CONVERGED = 1e-3  # relative error of an inverse eigenvalue at which it stops
+INVERSE_STEPS = 40  # most steps of the inverse process
+STEPS_POSITIVE = 100  # most steps if it skips eigenvalues that count as zero, which rounding has separated
+CONVERGED = 1e-3  # relative error of an inverse eigenvalue at which the process ends
 FOLD = 4  # an eigenvalue below this multiple of the rounding error counts as zero
 
 Inverse = Callable[[Array], Array]

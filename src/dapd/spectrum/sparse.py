@@ -19,12 +19,12 @@ from dapd.spectrum.record import Estimate, Spectrum, zero_spectrum
 SAMPLE = 200  # rows of MMᵀ that are computed to predict its number of entries
 GRAM_ENTRIES = 2  # MMᵀ is formed if it has at most this many entries per entry of M
 BAND_ENTRIES = 64  # a banded factor is formed if it has at most this many entries per entry of MMᵀ
-BAND_SECONDS = 2.0  # time limit for its factorisation
+BAND_SECONDS = 2.0  # most seconds of the factorisation of a band
 FEW = 1_000_000  # a matrix of any kind may have this many entries
 ORTHOGONAL = 1e-8  # the rest of a row of MMᵀ is neglected up to this fraction of its diagonal entry
 FULL_GRAM_ROWS = 3_000  # rows up to which MMᵀ may become dense if Lanczos does not resolve s_min
 STEPS_BEFORE_FACTOR = 100  # steps of Lanczos before a factorisation, which costs no more than they do
-STEPS_BEFORE_FULL = 300  # the same before a sparse MMᵀ becomes dense
+STEPS_BEFORE_FULL = 300  # steps of Lanczos before a sparse MMᵀ becomes dense
 
 
 class Gram(NamedTuple):

@@ -12,9 +12,9 @@ from dapd.operators.base import Operator
 from dapd.spectrum.lanczos import LanczosSearch, extremes, random_start
 from dapd.spectrum.record import Spectrum
 
-STEPS = 40  # of Lanczos, each two products
-EXCESS = 1.05  # times that a bound must be exceeded
-FAR = 10.0  # times the norm of M from which an s_max is of little use
+STEPS = 40  # steps of Lanczos, of two products each
+EXCESS = 1.05  # ratio from which a bound counts as exceeded
+FAR = 10.0  # ratio to the norm of M from which an s_max is of little use
 
 
 def doubt_about(M: Operator, spectrum: Spectrum, deadline: float = math.inf) -> str:

@@ -17,9 +17,9 @@ from dapd.ways.search import Info, Search
 
 AT_ONCE = 0.02  # seconds that a candidate may take in any case
 SOON = 0.3  # seconds until which the work of a candidate counts as estimated, and then as measured
-OVERRUN = 2.0  # times another candidate's estimate: what a candidate may take before the other has its turn
-STUCK = 8.0  # times the time spent: what is left of a candidate whose error does not fall
-CAUTION = 2.0  # times what is left as progress says: most errors fall more slowly later on
+OVERRUN = 2.0  # ratio to another candidate's estimate up to which a candidate may run before the other has its turn
+STUCK = 8.0  # ratio of the time that is left and the time spent, for a candidate whose error does not fall
+CAUTION = 2.0  # factor of the time that progress suggests is left, since most errors fall more slowly later on
 
 
 class Moved(NamedTuple):

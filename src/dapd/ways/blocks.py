@@ -19,8 +19,8 @@ from dapd.operators.base import Operator
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum, estimate_range, with_block_norm
 
-REPEATS, SECONDS = 3, 0.05  # a measurement is repeated so often, and for so long; the least counts
-MARGIN = 1.2  # a gain below this is within what a measurement may err by
+REPEATS, SECONDS = 3, 0.05  # repetitions of a measurement, of which the least counts, and seconds of each
+MARGIN = 1.2  # ratio of two times up to which they count as equal
 
 
 class BlockComparison(NamedTuple):

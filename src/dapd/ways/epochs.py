@@ -25,13 +25,13 @@ from dapd.problem.units import SPREAD
 
 ENDLESS = 1e100  # entries of a point from which its method has diverged, since they will soon be too large to square
 PROBES = 3  # gradients for a first estimate of an unknown L
-SHORTER = 16  # times that a probe which leaves the domain of f is made shorter, each time by the next number
-LEAP = 8.0  # factor of such an L
-BLOWN_UP = 1e3  # growth of the error in an epoch from which an L that is not known is called too small
-STRAIGHT = 0.05  # relative difference of two moves that go straight on
-HARDLY = 1e-4  # part of the length of a point that is no move
-ROUNDINGS = 64.0  # of an entry that are no move
-FAST = 0.1  # of the fastest such move: slower ones stay where they are
+SHORTER = 16  # most times that a probe which leaves the domain of f is made shorter
+LEAP = 8.0  # factor by which a probe is made shorter, and by which an L that was too small is raised
+BLOWN_UP = 1e3  # growth of the error in an epoch from which an estimated L counts as too small
+STRAIGHT = 0.05  # relative difference of two consecutive moves up to which an entry goes straight on
+HARDLY = 1e-4  # part of the length of a point that is added to that of a move
+ROUNDINGS = 64.0  # roundings of an entry up to which it did not move
+FAST = 0.1  # part of the fastest straight move from which another entry takes part in a leap
 
 
 class Judged(NamedTuple):

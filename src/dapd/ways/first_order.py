@@ -24,9 +24,9 @@ from dapd.ways.judge import Judge, judge_of, on_the_device
 from dapd.ways.restarts import restarts
 from dapd.ways.search import Search
 
-DIGITS = 6.0  # times Π: the iterations to a usual accuracy
-EPOCHS, EQUATIONS = 5_000, 2_000  # iterations that a problem usually takes, and one with equations only
-VARIED = 1.5  # times the usual iterations: what restarts may take, whose number varies
+DIGITS = 6.0  # iterations, in Π, to a usual accuracy
+EPOCHS, EQUATIONS = 5_000, 2_000  # iterations that restarts usually take, and that they take under equations only
+VARIED = 1.5  # ratio of the iterations that restarts may take and those that are usual
 TRANSFORMS = CLEANING + CONDITIONING
 
 

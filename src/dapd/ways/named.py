@@ -24,12 +24,14 @@ FIRST = 20  # passes over M before the second convergence check; later ones come
 RECORDED = 20  # checks come every twentieth of the way if there is a history
 PULSE = 0.05  # seconds of steps between two readings of the clock
 RUNAWAY = 1e10  # growth of a residual since the start from which it may be divergence
-STEEP, STEEP_CHECKS = 8, 3  # power of the iteration that it must outgrow, and for how many checks in a row
-STALLED = 1e4  # roundings within which an error that no longer falls is called stalled
-THOROUGH = 4  # times the logarithm of a rounding that the distance to the solution must have fallen by, in theory
-PATIENCE = 1_000  # passes over M that such an error may stand still
-STRAIGHT, STEADY = 0.9, 0.7  # cosine and ratio of two velocities from which they may be those of a run along a ray
-LATER = 1.25  # times the iterations at which a direction was no ray, until the next one is checked
+STEEP, STEEP_CHECKS = 8, 3  # power of the iteration that a diverging residual outgrows, and checks in a row
+STALLED = 1e4  # roundings up to which an error that no longer falls is that of the arithmetic
+THOROUGH = (
+    4  # roundings by which the theorem's distance must have fallen, as logarithms, before an error counts as stalled
+)
+PATIENCE = 1_000  # passes over M without progress after which an error counts as stalled
+STRAIGHT, STEADY = 0.9, 0.7  # cosine and ratio of two velocities from which iterates may run along a ray
+LATER = 1.25  # ratio of the iterations at two checks of a direction, if the first one was no ray
 
 
 class Drift:

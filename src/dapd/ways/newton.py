@@ -19,17 +19,17 @@ from dapd.rates import FACTORISATION, NEWTON
 from dapd.ways.base import AT_ONCE, OVERRUN, SOON, Candidate, Moved, Piece, entries_are_scattered
 from dapd.ways.search import Search
 
-FACTORISATIONS, FEW = 40, 10  # that it usually takes, and near a solution
-ON_PATH = 20  # and if rows couple neighbours
-AGAIN, ONCE = 3, 1.2  # and from the solution of nearly the same problem, and of a quadratic one under equations only
-AT_LEAST = 0.5  # of what a factorisation is predicted to take: what it counts in the first 0.3 s
-NEAR = 1e-6  # relative error from which a point is near
-BRIEFLY = 4  # times the prediction: what steps may take that start anew from a better point
-SLOWEST = 3.0  # times: how much slower than predictions they may prove this machine to be
-LITTLE = 0.2  # of the time spent, if it was long: what a better answer than asked for may take
-RETRY = 8  # times the seconds that a factorisation may take, after it turned out too expensive
-COMPARED = 0.5  # seconds of the others from which it pays off to find out what a factorisation costs
-UNCERTAIN = 2.5  # times the usual number of factorisations: what they may take, since it varies
+FACTORISATIONS, FEW = 40, 10  # factorisations that second-order steps usually take, and that they take near a solution
+ON_PATH = 20  # factorisations that an interior-point path usually takes
+AGAIN, ONCE = 3, 1.2  # factorisations from the solution of a similar problem, and of a quadratic f under equations
+AT_LEAST = 0.5  # part of its estimate that a factorisation counts for while little time was spent
+NEAR = 1e-6  # relative error below which a point is near a solution
+BRIEFLY = 4  # ratio to the estimate up to which steps may take that start anew from a better point
+SLOWEST = 3.0  # greatest factor by which this machine is believed to be slower than the rates say
+LITTLE = 0.2  # part of the time of a long solve that a better answer than asked for may take
+RETRY = 8  # factor by which the allowed time of a factorisation rises after it turned out too expensive
+COMPARED = 0.5  # seconds of the other candidates from which it pays off to find out what a factorisation costs
+UNCERTAIN = 2.5  # ratio of the factorisations that a solve may take and those that are usual
 IN_NUMPY = "second-order steps run in NumPy, SciPy and qdldl"
 
 

@@ -37,32 +37,32 @@ from dapd.problem.problem import Problem
 from dapd.ways.epochs import Bench, EpochProgress, Judged, lengths, moved, straight_moves
 from dapd.ways.proximal_accuracy import accuracy
 
-LONG, LONGER = 1000, 4  # iterations that an epoch may last in any case, and relative to those so far
-LOOKS = 3  # at the point of such an epoch
-BETTER = 1.2  # times the rate from which another guess replaces one that is good
-FARTHER = 10.0  # times the best error at which a guess goes back to the best point
-CONSTANT, STILL = 1e-3, 0.02  # change of the error, as a logarithm, that starts a leap, and that does not end it
-LEAP_NEAR = 0.1  # errors up to which a leap may start; larger ones may stay constant because they are relative
-LEAPS = 8  # without a better point, after which there are no more until there is one
-FEWEST_MOVES, FARTHEST = 8, 2.0**20  # such moves in one leap
+LONG, LONGER = 1000, 4  # iterations that any epoch may last, and how many times all iterations so far it may last
+LOOKS = 3  # convergence checks in an epoch of a guess
+BETTER = 1.2  # ratio of rates from which another guess replaces a good one
+FARTHER = 10.0  # ratio to the best error at which a guess goes back to the best point
+CONSTANT, STILL = 1e-3, 0.02  # changes of the error, as logarithms: one that starts a leap, and one that ends it
+LEAP_NEAR = 0.1  # greatest error at which a leap may start; larger relative errors may stay constant without a reason
+LEAPS = 8  # leaps without a better point after which no other is tried until there is one
+FEWEST_MOVES, FARTHEST = 8, 2.0**20  # moves of the shortest leap that counts, and of the longest one
 LONGEST_WAIT = 8  # good epochs between two trials of other guesses
 
-GROWTH = 4  # a piece of an anchored epoch is as long as this part of what came before
-RARELY, OFTEN = 60, 10  # iterations between two looks at anchored steps at least, and the part of all that they are
-BALANCE = 0.8  # power of the change that an epoch suggests for the weight
-FALLEN_FAR, FALLEN = 0.2, 0.8  # parts of the first residual at which an epoch ends, and if it rises again
-MOST_CHANGE = 1e4  # of what the weight should be, in one epoch
-FARTHEST_WEIGHT = 1e8  # times the first one or less: where x or y is zero in the end, its moves say nothing
-LONGEST_PART = 0.36  # of all anchored iterations that an epoch may last
+GROWTH = 4  # a piece of an anchored epoch is one in so many of its iterations so far
+RARELY, OFTEN = 60, 10  # iterations between two checks of anchored steps: so many at least, and one in so many of all
+BALANCE = 0.8  # power of the change of the weight that an epoch suggests
+FALLEN_FAR, FALLEN = 0.2, 0.8  # parts of the first residual at which an anchored epoch ends: now, and if it rises
+MOST_CHANGE = 1e4  # greatest factor by which an epoch may suggest to change the weight
+FARTHEST_WEIGHT = 1e8  # greatest ratio of a weight and the first one; where x or y ends at zero, its moves say nothing
+LONGEST_PART = 0.36  # longest anchored epoch as a part of all anchored iterations
 
-LATE = 4.0  # Π of the theorem's constants before they take part
-TURN = 4  # then their part of the work is one in so many
-FRUITLESS = 12  # epochs without a reduction by e before proximal epochs take part
-LOOSENESS = 0.5  # of the first proximal epoch
-SUMMABLE = 1.1  # power of the epoch's number by which that falls
-WEAKENING = 4.0  # of the proximal terms after an epoch that reduced the error by less than e
-MODERATE = Guess(math.log(1e-3), math.log(1e-2))  # the least guess that the first proximal terms are made of
-WEAKEST = 1e-8  # proximal terms, relative to the first
+LATE = 4.0  # iterations, in Π of the constants of the theorem, before these take part
+TURN = 4  # the theorem's constants, and proximal epochs, get one in so many iterations
+FRUITLESS = 12  # epochs that did not reduce the error by e, after which proximal epochs take part
+LOOSENESS = 0.5  # error of the first proximal step, as a part of its length
+SUMMABLE = 1.1  # power of the number of the proximal step by which this part falls
+WEAKENING = 4.0  # factor by which the proximal terms fall after a step that was no shorter by e than the one before
+MODERATE = Guess(math.log(1e-3), math.log(1e-2))  # least guess of which the first proximal terms are made
+WEAKEST = 1e-8  # least proximal terms relative to the first ones
 
 
 class Epoch(NamedTuple):

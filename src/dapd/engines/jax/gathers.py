@@ -13,9 +13,9 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.engines.jax.pytree import pytree
 
-WASTE = 1.5  # times their entries that rows padded to one length may take
-SMALL = 1 << 12  # entries of rows padded to one length that cost no more than the launch of a second kernel,
-SMALL_ON_GPU = 1 << 20  # and as many on a GPU
+WASTE = 1.5  # greatest ratio of the entries of padded rows and the given ones
+SMALL = 1 << 12  # entries of padded rows that cost no more than the launch of a second kernel
+SMALL_ON_GPU = 1 << 20  # entries of padded rows that cost no more than the launch of a second kernel on a GPU
 LONGEST_ROW = 256  # entries of a row that is padded; longer ones are summed as segments
 UNROLLED = 8  # entries of a row whose sum is written out
 

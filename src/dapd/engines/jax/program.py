@@ -15,8 +15,11 @@ from dapd.arrays import Array
 from dapd.engines.jax.pytree import pytree
 
 FLAG = "xla_gpu_enable_command_buffer"
-KERNELS, NO_KERNELS = "FUSION,CUBLAS,CUSTOM_CALL,WHILE,CONDITIONAL", ""  # in graphs
-PROGRAMS = 128  # that are kept for problems to come; those of a problem are kept with it
+KERNELS, NO_KERNELS = (
+    "FUSION,CUBLAS,CUSTOM_CALL,WHILE,CONDITIONAL",
+    "",
+)  # operations of XLA that become nodes of a CUDA graph
+PROGRAMS = 128  # compiled programs that are kept for other problems
 
 plain = functools.cache(jax.jit)
 

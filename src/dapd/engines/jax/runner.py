@@ -31,7 +31,7 @@ from dapd.methods.base import Method
 from dapd.problem.problem import Problem
 
 PULSE = 0.1  # seconds of steps between two looks at the clock
-SHORT, SHORT_ON_GPU = 32.0, 128.0  # steps of the first pulse
+SHORT, SHORT_ON_GPU = 32.0, 128.0  # iterations before the first reading of the clock, on a CPU and on a GPU
 LARGE = 1 << 20  # multiplications of a step from which points stay on the device
 LONG_VECTORS = 1 << 20  # entries of x and y from which it pays off to compile steps for vectors of one number
 STEPS_PER_TURN = (8, 1)  # steps per turn of the loops that take all steps on a GPU, one loop after the other

@@ -15,20 +15,20 @@ from dapd.operators.scaled import ScaledMap
 
 FEW = 1 << 15  # entries of a map with structure up to which the core is faster with its matrix than Python without
 OWN = 1 << 20  # bytes of M that a core's own cache keeps from one step to the next
-PANEL_BYTES, PANEL_ROWS = 1 << 19, 64  # bytes of a panel of columns that stay near, and rows that it must have
+PANEL_BYTES, PANEL_ROWS = 1 << 19, 64  # bytes of a panel of columns that stays in the cache, and least rows of one
 LARGE_SPARSE = 1 << 18  # entries of a sparse matrix that are worth another copy
-SHORT_ROW = 8  # entries per row: the processor mispredicts where a row of CSR ends
-WORTH_TILES = 1 << 16  # entries of a wide sparse matrix that is cut into tiles
-THIN, TILED_ROW = 4, 16  # if it has fewer of them per column, and per row
-PATTERN, SAMPLED_ROWS = 1 << 12, 64  # entries from which runs are looked for, in so many rows first
-RUN_LENGTH = 16  # entries of such a run
-NEAR_VECTOR = 100_000  # entries of x and y up to which they stay near: then rows are sorted by their length instead
-LONGEST_SORTED = 64  # entries of such a row
-SORTED_ROWS = 2048  # rows of a panel, as in src/core/sorted_rows.hpp
-AT_ONCE = 8  # rows that a vector has lanes for; its number varies, and this is the usual one
-PADDING = 1.5  # times the entries that may be stored to fill vectors
-SIDE = 1 << 15  # rows of a tile, and of a group that fits into one
-FAR_APART = 1 << 13  # columns from one entry to the next, on average: x is read from far places
+SHORT_ROW = 8  # entries per row below which CSR is slow, since the processor mispredicts where a row ends
+WORTH_TILES = 1 << 16  # entries from which a wide sparse matrix may be cut into tiles
+THIN, TILED_ROW = 4, 16  # entries per column, and per row, below which a wide sparse matrix is cut into tiles
+PATTERN, SAMPLED_ROWS = 1 << 12, 64  # entries from which a matrix is searched for runs, and rows that are sampled first
+RUN_LENGTH = 16  # entries of a run, on average, from which runs are faster
+NEAR_VECTOR = 100_000  # entries of x and y up to which they stay in the cache, so rows are sorted by their length
+LONGEST_SORTED = 64  # entries of the longest row that is sorted by its length
+SORTED_ROWS = 2048  # rows of a panel of sorted rows, as in src/core/sorted_rows.hpp
+AT_ONCE = 8  # lanes of a vector, usually
+PADDING = 1.5  # greatest ratio of the entries that are stored to fill vectors and the given ones
+SIDE = 1 << 15  # rows of a tile, and of the tallest group that fits into one
+FAR_APART = 1 << 13  # mean distance, in columns, of consecutive entries from which x is read from far places
 
 
 def matrix(M: Operator, dtype: Any, name: str, most: int = FEW) -> tuple[Any, ...]:

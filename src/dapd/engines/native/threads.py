@@ -7,10 +7,10 @@ import os
 import threading
 from statistics import median
 
-TRIAL, CALLS = 0.002, 3  # seconds of steps, and calls, at least, that measure how fast a number of threads is
-SOON, LATE = 0.01, 0.32  # seconds of solving between two trials: soon after a change, later if nothing changes
-OFTEN, RARELY = 8, 60  # steps, at least, from a trial to one of more threads, and to one of fewer
-WARM, FIRST = 2, 16  # steps that start the threads, and steps of a trial's first call, at most
+TRIAL, CALLS = 0.002, 3  # seconds and calls, at least, in which the speed of a number of threads is measured
+SOON, LATE = 0.01, 0.32  # seconds between two trials of the number of threads: after a change, and at most
+OFTEN, RARELY = 8, 60  # steps, at least, until a trial of more threads, and until one of fewer
+WARM, FIRST = 2, 16  # steps that start the threads, and most steps of a trial's first call
 
 
 def cores() -> int:

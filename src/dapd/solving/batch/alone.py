@@ -33,7 +33,7 @@ from dapd.ways.search import Info
 CHANGED = "Chose restarted DAPD in variables without equations that all problems of the batch share."
 SolveSome = Callable[[Sequence[int]], "list[Result | None]"]
 NATIVE = 0.05  # seconds from which a solve is mostly native code
-ROUND, PAYS = 4, 1.2  # problems per thread before more threads are tried, and how much faster these must be
+ROUND, PAYS = 4, 1.2  # problems per thread before more threads are tried, and ratio of speeds from which these stay
 CLOSER = (0.3, 0.03, 0.003)  # parts of the tolerance to which a problem in other variables is solved, one by one
 
 

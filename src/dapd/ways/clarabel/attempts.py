@@ -27,15 +27,15 @@ STATUSES: dict[str, DirectStatus] = {
 }
 
 FRACTION = 0.1  # Clarabel gets a tenth of the tolerance, since it measures other norms than the certificate
-GAP_MARGIN = 1e-6  # and less of the gap, of which errors are roots if rows are nearly active or cones are curved
-FURTHER = 1  # iterations of the first attempt from there on, since another attempt takes many
-FINEST = 1e-15  # below this, rounding decides
-RAY = 1e-12  # what Clarabel takes for a ray; its own 1e-8 calls feasible problems infeasible
+GAP_MARGIN = 1e-6  # Clarabel's gap relative to the tolerance; the error of a degenerate x is a root of the gap
+FURTHER = 1  # iterations of the first attempt after its answer is good enough, since another attempt takes many
+FINEST = 1e-15  # tolerance below which rounding decides
+RAY = 1e-12  # tolerance of a ray; with 1e-8, its default, Clarabel calls feasible problems infeasible
 
 DENSE_ROW = 15.0  # entries of a row, as a part of √n, from which Clarabel does not order it with the others
 PANELS = 200  # flops per entry of L from which Clarabel's other factorisation, by dense panels, is faster
-ITERATIONS, MOST_ITERATIONS = 20, 100  # usually, and at most in one attempt
-MOST_ENTRIES = 1 << 26  # data beyond this are not even converted
+ITERATIONS, MOST_ITERATIONS = 20, 100  # iterations that Clarabel usually takes, and the most in one attempt
+MOST_ENTRIES = 1 << 26  # entries of the data above which they are not converted
 
 # Settings tried in turn until the answer is good. Steps that solve their equations as a regularised factorisation does,
 # without refinement, take a sixth less time, and longer steps are fewer; where there is one step only, it is refined.

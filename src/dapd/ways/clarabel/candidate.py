@@ -15,8 +15,8 @@ from dapd.ways.clarabel.conic import Conic, conic, entries_of
 from dapd.ways.search import Search
 
 TRIVIAL = 5e-3  # seconds that are not worth a closer prediction
-UNKNOWN = 10  # times the limit: what a way is thought to take that was not examined because it would take longer
-AHEAD, FAR_AHEAD = 8, 1e5  # times the limit that is looked ahead before such a way begins, and the most seconds
+UNKNOWN = 10  # ratio to the limit of an estimate that was given up
+AHEAD, FAR_AHEAD = 8, 1e5  # factor by which the limit of an estimate rises at last, and its greatest value in seconds
 
 
 class Clarabel(Candidate):
