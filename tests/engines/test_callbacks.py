@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from dual_steps import FusedDualStep
 from instances import matrix
 from native_steps import STRUCTURED, check
+from scipy.sparse.linalg import aslinearoperator
 from zipped_programs import forms, zipped
 
 import dapd
@@ -186,6 +187,21 @@ def test_a_loss_that_only_python_knows(A, name):
     dapd.testing.check_gradient(f, np.zeros(COLUMNS))
     zipped(problem_with(dapd.L1(0.3), f=f), name, threads=(2, 3))
     zipped(problem_with(stack(), f=f), name, threads=(2, 3))
+
+
+@pytest.mark.parametrize("name", ["x-dapd", "y-dapd"])
+def test_a_gradient_that_only_python_knows(name):
+    rng = np.random.default_rng(0)
+    A, d = rng.standard_normal((9, COLUMNS)), np.linspace(1, 3, COLUMNS)
+    for f in (
+        dapd.Smooth(lambda x: 0.5 * x @ (d * x), lambda x: d * x, 1.0, 3.0),
+        dapd.LeastSquares(aslinearoperator(A), np.ones(9), 0.5),
+        dapd.Quadratic(aslinearoperator(np.diag(d)), np.ones(COLUMNS), mu=1.0, L=3.0),
+    ):
+        problem = problem_with(stack(), f=f)
+        zipped(problem, name, steps=100, threads=(2, 3))
+        result = dapd.solve(problem, name, max_iterations=5)
+        assert f"f = {type(f).__name__}" in result.engine.reason
 
 
 def test_a_loss_of_one_block():

@@ -68,10 +68,16 @@ class FunctionRecord(NamedTuple):
 
 
 def function(problem: Problem, most: int = FEW) -> FunctionRecord | list[FunctionRecord]:
-    """The record of f as the core reads it: one, or a list with one per block; see `matrix`."""
-    if problem.terms is None:
+    """The record of f as the core reads it: one, or a list with one per block; see `matrix`.
+
+    If f is not made of terms, or its A or H only has products, Python is called for its gradient.
+    """
+    try:
+        found = [_record(part.terms, part.size, problem.dtype, most) for part in problem.terms or []]
+    except NotNative:
+        found = []
+    if not found:
         return _of_identity(FunctionRecord(problem.columns, (CALLED, gradient_rows(problem.f))), problem.dtype)
-    found = [_record(part.terms, part.size, problem.dtype, most) for part in problem.terms]
     return found if len(found) > 1 else found[0]
 
 
