@@ -13,8 +13,8 @@ struct Csr {
   const I* indices;
   const S* values;
 
-  // out = base + Mv in the rows start … stop − 1; base may be null.
-  void times(const T* v, const T* base, T* out, Index start, Index stop) const {
+  // out = base + Mv in the rows start … stop − 1; base may be null. As a part of its callers it would be short of registers.
+  [[gnu::noinline]] void times(const T* v, const T* base, T* out, Index start, Index stop) const {
     if (start == stop) return;
     Index i = start;
     I end = indptr[start + 1];

@@ -79,7 +79,7 @@ class ThreadChoice:
         """Take note of what steps took."""
         if self.most == 1 or steps == 0:
             return
-        if self.trial is None:  # one step, such as a dual step that Python calls, says less than many
+        if self.trial is None:  # a few steps say less than many
             self.cost[threads] += min(1.0, steps / FIRST) * (seconds / steps - self.cost[threads])
             self.since += seconds
         elif self.warm:
