@@ -121,13 +121,13 @@ def test_every_explicit_coupling_is_converted(coupling):
     np.testing.assert_allclose(answer.x, x, atol=1e-6)
 
 
-def test_bounds_are_solved_as_rows():
+def test_bounds_are_solved_as_bounds_and_as_rows():
     given = dapd.Problem(
         dapd.Quadratic(DENSE, np.ones(COLUMNS)), M, M @ np.full(COLUMNS, 0.05), bounds=(0.0, [0.1] * 9 + [np.inf])
     )
-    assert conic(given) is None
-    answer = solved(given.stacked)
-    assert certify(given, answer.x, answer.y).error < 1e-8
+    for form in (given, given.stacked):
+        answer = solved(form)
+        assert certify(given, answer.x, answer.y).error < 1e-8
 
 
 def test_no_rows_leave_a_minimum_of_f():

@@ -16,7 +16,7 @@ from dapd.problem.problem import Problem
 class QuadraticForm(NamedTuple):
     """f(x) = ½xᵀPx + qᵀx + ½‖Bx − d‖² + a constant."""
 
-    P: Any  # CSC
+    P: Any  # a vector (the diagonal), an array, or CSC
     q: Array
     B: Any  # CSR, or None if there is no such term
     d: Array
@@ -34,8 +34,8 @@ def quadratic(problem: Problem) -> QuadraticForm | None:
         return known[0] if known else None
     P, q, B, d = zip(*known, strict=True)
     rows = [sp.csr_array((0, p.shape[0])) if own is None else own for own, p in zip(B, P, strict=True)]
-    whole = sp.block_diag(P, format="csc"), np.concatenate(q), sp.block_diag(rows, format="csr"), np.concatenate(d)
-    return QuadraticForm(*whole)
+    whole_P = sp.block_diag([_matrix(own) for own in P], format="csc")
+    return QuadraticForm(whole_P, np.concatenate(q), sp.block_diag(rows, format="csr"), np.concatenate(d))
 
 
 def _of_terms(part: Part) -> QuadraticForm | None:
@@ -46,11 +46,12 @@ def _of_terms(part: Part) -> QuadraticForm | None:
         return None
     q = np.zeros(n) if terms.c is None else -terms.c.astype(np.float64)
     ridge = terms.ridge + (terms.loss is not None and terms.A is None)
-    if terms.H is None or terms.H.ndim == 1:
-        P = sp.diags_array(np.full(n, ridge) if terms.H is None else terms.H.astype(np.float64) + ridge).tocsc()
+    H = terms.H
+    if H is None or H.ndim == 1:
+        P = np.full(n, float(ridge)) if H is None else H.astype(np.float64) + ridge
     else:
-        P = _symmetric(terms.H)
-        P = P + ridge * sp.eye_array(n, format="csc") if ridge else P
+        P = _symmetric(H)
+        P = P + ridge * (np.eye(n) if isinstance(P, np.ndarray) else sp.eye_array(n, format="csc")) if ridge else P
     if terms.A is None:
         q = q - terms.d if terms.loss is not None and terms.d is not None else q
         return QuadraticForm(P, q, None, np.zeros(0))
@@ -59,12 +60,19 @@ def _of_terms(part: Part) -> QuadraticForm | None:
     if min(squares, float(n) ** 2) <= 2 * A.nnz + 4 * len(d):  # AᵀA has fewer entries than A and the residuals
         dense = isinstance(terms.A.stored_matrix, np.ndarray)
         product = terms.A.dense().T @ terms.A.dense() if dense else A.T @ A
-        return QuadraticForm(P + sp.csc_array(product), q - A.T @ d, None, np.zeros(0))
+        return QuadraticForm(_matrix(P) + sp.csc_array(product), q - A.T @ d, None, np.zeros(0))
     return QuadraticForm(P, q, A, d)
 
 
+def _matrix(P: Any) -> Any:
+    """A sparse matrix, also of a vector that is a diagonal."""
+    return sp.csc_array(P) if np.ndim(P) != 1 else sp.diags_array(P).tocsc()
+
+
 def _symmetric(H: Any) -> Any:
-    """A symmetric matrix in CSC: its rows are its columns."""
-    if sp.issparse(H) and H.format == "csr":
+    """A symmetric matrix, in CSC if it is sparse: its rows are its columns."""
+    if not sp.issparse(H):
+        return np.asarray(H, np.float64)
+    if H.format == "csr":
         return sp.csc_array((H.data.astype(np.float64, copy=False), H.indices, H.indptr), shape=H.shape)
     return sp.csc_array(H, dtype=np.float64)

@@ -58,7 +58,7 @@ class Candidate:
     per_iteration = math.nan  # seconds, as estimated
 
     def __init__(self, search: Search) -> None:
-        self.search, self.problem = search, search.problem.stacked  # bounds as rows, as candidates take them
+        self.search, self.problem = search, search.problem
         self.counted, self.measured = 0.0, 0.0  # seconds of what was done, as estimated and as measured
         self.patience = SOON  # seconds that may be spent in any case
         self.left_at = math.inf  # the error when another candidate took over

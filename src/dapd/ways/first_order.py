@@ -39,7 +39,7 @@ class FirstOrder(Candidate):
         super().__init__(search)
         self.engine, self.spectrum = engine, spectrum
         self.used: Engine | None = None
-        problem = self.problem
+        problem = self.problem = search.problem.stacked  # its steps take bounds as rows
         native = engine != "python" and load() is not None and problem.terms is not None
         native = native and is_own(problem.phi, "prox")
         products = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work

@@ -40,6 +40,7 @@ class SecondOrder(Candidate):
 
     def __init__(self, search: Search, limit: float) -> None:
         super().__init__(search)
+        self.problem = search.problem.stacked  # its systems take bounds as rows
         self.limit = limit
         self.impossible = False
         known = search.kept.newton

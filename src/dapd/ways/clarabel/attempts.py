@@ -68,13 +68,15 @@ def is_installed() -> bool:
 
 def least_seconds(problem: Problem, entries: int) -> float:
     """Seconds that `solve` takes at least, if the factor has no more entries than the matrices."""
-    once = CLARABEL.unknown * (problem.columns + 2 * problem.rows) + CLARABEL.entry * entries
+    rows = problem.rows if problem.lower is None else problem.rows + problem.columns
+    once = CLARABEL.unknown * (problem.columns + 2 * rows) + CLARABEL.entry * entries
     return CLARABEL.call + _usual_iterations(problem) * once
 
 
 def _usual_iterations(problem: Problem) -> int:
     """One for a quadratic f under equations: the first system that Clarabel solves is the whole problem."""
-    return 1 if problem.phi.is_linear and problem.f.is_quadratic else ITERATIONS
+    linear = problem.lower is None and problem.phi.is_linear
+    return 1 if linear and problem.f.is_quadratic else ITERATIONS
 
 
 class Forecast(NamedTuple):
@@ -129,7 +131,7 @@ def attempts(
     Parameters
     ----------
     problem : Problem
-        Without bounds (`problem.stacked`), with a conic form.
+        With a conic form.
     tol, tol_absolute : float
         What the certificate should meet, relative and absolute; 0 is no tolerance.
     time_limit : float
@@ -190,9 +192,18 @@ def _attempt(
     v, u = np.array(found.x), np.array(found.z)
     if status in ("infeasible", "unbounded"):
         ray = form.dual_ray(u) if status == "infeasible" else v[: problem.columns]
-        return Answer(np.zeros(problem.columns), np.zeros(problem.rows), status, int(found.iterations), said, ray)
-    y = problem.phi.project(form.y(u))
+        return Answer(np.zeros(problem.columns), np.zeros(len(form.offset)), status, int(found.iterations), said, ray)
+    y = _in_domain(problem, form.y(u))
     return Answer(v[: problem.columns], y, status, int(found.iterations), said, None)
+
+
+def _in_domain(problem: Problem, dual: Array) -> Array:
+    """The nearest multipliers of rows at which φ is finite, and of bounds that are there."""
+    y = problem.phi.project(dual[: problem.rows])
+    if problem.lower is None or problem.upper is None:
+        return y
+    low, high = np.where(np.isinf(problem.lower), 0.0, -np.inf), np.where(np.isinf(problem.upper), 0.0, np.inf)
+    return np.concatenate([y, np.clip(dual[problem.rows :], low, high)])
 
 
 class _Enough:

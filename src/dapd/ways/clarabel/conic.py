@@ -2,7 +2,7 @@
 
 v holds x, then residuals r = Bx − d of least squares, then the heights of epigraphs, max(w, 0) ≤ t and ‖w‖ ≤ t, with
 w = Mx − b. K is a product of zeros, half-lines and second-order cones. Its multipliers u ∈ K* satisfy Pv + q + Gᵀu = 0,
-and y is affine in them.
+and y, with the multipliers of the bounds on x after it, is affine in them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.functions import Quadratic
 from dapd.kinds.composed import Stack
@@ -23,15 +22,34 @@ from dapd.newton.quadratic_form import QuadraticForm, quadratic
 from dapd.operators.stacked import RowBlocks
 from dapd.problem.problem import Problem
 
+SMALL = 1 << 14  # entries of rows up to which they are chosen from an array
 SMALL_CONE = 4  # Clarabel keeps the scaling of a second-order cone with so many rows as a dense block
+
+
+class Columns(NamedTuple):
+    """A matrix by columns, as Clarabel reads it: for a small one, SciPy's checks take longer than its solve."""
+
+    data: Array
+    indices: Array
+    indptr: Array
+    shape: tuple[int, int]
+    has_canonical_format: bool = True
+
+    @classmethod
+    def of(cls, matrix: Array) -> Columns:
+        """The entries of an array that are not zero."""
+        by_columns = matrix.T
+        columns, rows = np.nonzero(by_columns)
+        ends = np.bincount(columns + 1, minlength=len(by_columns) + 1).cumsum(dtype=np.int32)
+        return cls(by_columns[columns, rows], rows.astype(np.int32), ends, matrix.shape)
 
 
 class Conic(NamedTuple):
     """The conic form, and how y is read from its multipliers."""
 
-    P: Any  # CSC, the upper triangle
+    P: Any  # by columns, the upper triangle
     q: Array
-    G: Any  # CSC
+    G: Any  # by columns
     h: Array
     zeros: int  # the first rows are equations,
     nonnegative: int  # the next inequalities,
@@ -105,18 +123,20 @@ NO_BALLS = _Balls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.
 def entries_of(problem: Problem) -> int | None:
     """How many entries the matrices of the problem have; None if it has no conic form."""
     known = problem.M.entry_count
-    return None if known is None or _table(problem) is None else known + problem.f.work
+    if known is None or problem.phi_table is None:
+        return None
+    return known + problem.f.work + (0 if problem.lower is None else problem.columns)
 
 
 def conic(problem: Problem) -> Conic | None:
-    """The conic form; None if f is not quadratic, a piece of φ is of another kind, or M is matrix-free."""
-    table = _table(problem)
+    """The conic form; None if f is not quadratic, a part of φ is of another kind, or M is matrix-free."""
+    table = problem.phi_table
     if table is None or problem.M.entry_count is None:
         return None
     f = quadratic(problem)
     if f is None:
         return _of_norms(problem)
-    return _assembled(problem, f, _rows(table), _balls(table))
+    return _assembled(problem, f, _rows(table, problem), _balls(table))
 
 
 def _of_norms(problem: Problem) -> Conic | None:
@@ -140,32 +160,34 @@ def _of_norms(problem: Problem) -> Conic | None:
         RowBlocks([problem.M, norms] if problem.rows else [norms]),
         np.concatenate([problem.b, b]),
         Stack([problem.phi, GroupBall(1.0, 2)], sizes=[problem.rows, 2 * count]) if problem.rows else GroupBall(1.0, 2),
+        bounds=None if problem.lower is None else problem.bounds,
     )
     form = conic(whole)
-    m = problem.rows
     if form is None:
         return None
-    own = np.where(form.rows < m, form.rows, -1)
-    return form._replace(offset=form.offset[:m], rows=own, bounded=form.bounded[:m])
+    m, added = problem.rows, slice(problem.rows, problem.rows + 2 * count)  # rows of y that the given problem lacks
+    own = np.where(form.rows < m, form.rows, np.where(form.rows < added.stop, -1, form.rows - 2 * count))
+    offset, bounded = (np.delete(v, added) for v in (form.offset, form.bounded))
+    return form._replace(offset=offset, rows=own, bounded=bounded)
 
 
-def _table(problem: Problem) -> Table | None:
-    """φ by rows; None if some are neither intervals nor groups, or x has bounds that are not stacked."""
-    return None if problem.lower is not None else problem.phi_table
-
-
-def _rows(table: Table) -> _Rows:
+def _rows(table: Table, problem: Problem) -> _Rows:
     (lower, upper), (least, most) = table.of_residual, table.of_dual
     boxed, low, high = table.boxed, least > -np.inf, most < np.inf
     offset = np.where(low, least, np.where(high, most, 0.0))
     # w ≤ 0 if y may grow without end, w ≥ 0 if it may fall
-    return _Rows(
+    rows = _Rows(
         lower=np.where(table.grouped | (boxed & low), -np.inf, lower),
         upper=np.where(table.grouped | (boxed & high), np.inf, upper),
         offset=offset,
         width=np.where(low & high, most, offset) - offset,
         bounded=np.where(table.grouped, table.of_y, low & high),
     )
+    if problem.lower is None:
+        return rows
+    zero = np.zeros(problem.columns)
+    of_bounds = _Rows(*problem.bounds, zero, zero, zero.astype(bool))
+    return _Rows(*map(np.concatenate, zip(rows, of_bounds, strict=True)))
 
 
 def _balls(table: Table) -> _Balls:
@@ -175,11 +197,15 @@ def _balls(table: Table) -> _Balls:
 
 
 def _assembled(problem: Problem, f: QuadraticForm, rows: _Rows, balls: _Balls) -> Conic:
-    M, b = csr_of(problem.M), problem.b.astype(np.float64)
-    m, n = M.shape
-    residuals, empty = len(f.d), m + len(f.d)  # numbers: the rows of M, then those of B, then one without entries
+    n, m, b = problem.columns, problem.rows, problem.b.astype(np.float64)
+    if problem.lower is not None:
+        m, b = m + n, np.concatenate([b, np.zeros(n)])
+    M = _stacked(problem, f)
+    residuals, empty = len(f.d), m + len(f.d)  # numbers: the rows of M, bounds, those of B, then one without entries
+    filled = (M != 0).any(axis=1) if isinstance(M, np.ndarray) else np.diff(M.indptr) > 0
     equation = rows.lower == rows.upper
-    says_something = (np.diff(M.indptr) > 0) | (rows.lower > -b) | (-b > rows.upper)  # else any multiplier would do
+    # else any multiplier would do
+    says_something = filled[:m] | (rows.lower > -b) | (-b > rows.upper)
     equal = np.flatnonzero(equation & says_something)
     below = np.flatnonzero((rows.upper < np.inf) & ~equation & says_something)
     above = np.flatnonzero((rows.lower > -np.inf) & ~equation & says_something)
@@ -194,22 +220,26 @@ def _assembled(problem: Problem, f: QuadraticForm, rows: _Rows, balls: _Balls) -
         (np.full(len(hinge), empty), 1.0, np.zeros(len(hinge))),
         (in_cones, -1.0, cones_h),
     ]
-    places = consecutive(len(numbers) for numbers, _, _ in parts)
-    numbers = np.concatenate([numbers for numbers, _, _ in parts])
-    signs = np.repeat([sign for _, sign, _ in parts], [len(numbers) for numbers, _, _ in parts])
+    every, sides, right = zip(*parts, strict=True)
+    lengths = [*map(len, every)]
+    ends = np.cumsum(lengths)
+    numbers, signs = np.concatenate(every), np.repeat(sides, lengths)
     # a residual or a height has −1 in its rows: one, or both of a hinge
-    at = np.r_[places[1], places[4], places[5], places[6].start + heights[balls.added]].astype(np.intp)
     others = residuals + len(hinge) + int(balls.added.sum())
     own = n + np.arange(others)
-    column = np.concatenate([own[: residuals + len(hinge)], own[residuals:]])
-    slope = f.q + M.T @ rows.offset if rows.offset.any() else f.q
+    at, column = np.zeros(0, np.intp), own
+    if others:
+        spans = [np.arange(ends[k] - lengths[k], ends[k]) for k in (1, 4, 5)]
+        at = np.concatenate([*spans, ends[5] + heights[balls.added]]).astype(np.intp)
+        column = np.concatenate([own[: residuals + len(hinge)], own[residuals:]])
+    slope = f.q + M[: len(rows.offset)].T @ rows.offset if rows.offset.any() else f.q
     return Conic(
         P=_upper(f.P, residuals, n + others),
         q=np.concatenate([slope, np.zeros(residuals), rows.width[hinge], balls.radii[balls.added]]),
-        G=_chosen_rows(M if f.B is None else stack_rows([M, f.B], n), numbers, signs, at, column, n + others),
-        h=np.concatenate([right for _, _, right in parts]),
-        zeros=places[1].stop,
-        nonnegative=places[5].stop - places[1].stop,
+        G=_chosen_rows(M, numbers, signs, at, column, n + others),
+        h=np.concatenate(right),
+        zeros=int(ends[1]),
+        nonnegative=int(ends[5] - ends[1]),
         cones=balls.sizes + 1,
         offset=rows.offset,
         rows=np.where(numbers < m, numbers, -1),
@@ -218,11 +248,30 @@ def _assembled(problem: Problem, f: QuadraticForm, rows: _Rows, balls: _Balls) -
     )
 
 
+def _stacked(problem: Problem, f: QuadraticForm) -> Any:
+    """The rows of M, of the identity if x has bounds, and of B: an array if they are few and dense, else in CSR."""
+    n, matrix, has_bounds = problem.columns, problem.M.stored_matrix, problem.lower is not None
+    if f.B is None and isinstance(matrix, np.ndarray) and (matrix.shape[0] + n) * n <= SMALL:
+        matrix = matrix.astype(np.float64, copy=False)
+        return np.concatenate([matrix, np.eye(n)]) if has_bounds else matrix
+    parts = [csr_of(problem.M)]
+    if has_bounds:
+        parts.append(sp.eye_array(n, format="csr"))
+    if f.B is not None:
+        parts.append(f.B)
+    return parts[0] if len(parts) == 1 else stack_rows(parts, n)
+
+
 def _chosen_rows(matrix: Any, numbers: Array, signs: Array, at: Array, column: Array, width: int) -> Any:
-    """Some rows of a CSR matrix with signs, and −1 in a further column of the rows `at`; in CSC.
+    """Some rows of a matrix with signs, and −1 in a further column of the rows `at`, by columns.
 
     A number beyond the last row stands for a row without entries.
     """
+    if isinstance(matrix, np.ndarray):
+        full, inside = np.zeros((len(numbers), width)), numbers < len(matrix)
+        full[inside, : matrix.shape[1]] = signs[inside, None] * matrix[numbers[inside]]
+        full[at, column] = -1.0
+        return Columns.of(full)
     length = np.append(np.diff(matrix.indptr), 0)[numbers]
     more = np.zeros(len(numbers), np.int32)
     more[at] = 1
@@ -239,17 +288,28 @@ def _chosen_rows(matrix: Any, numbers: Array, signs: Array, at: Array, column: A
 
 
 def _column_of(matrix: Any) -> Array:
-    """The column of each entry of a CSC matrix."""
+    """The column of each entry of a matrix by columns."""
     return np.repeat(np.arange(matrix.shape[1], dtype=np.int32), np.diff(matrix.indptr))
 
 
-def _upper(P: Any, ones: int, size: int) -> Any:
-    """The upper triangle of P, then a diagonal of ones, then of zeros up to the size, in CSC."""
-    P = P if P.has_sorted_indices else P.sorted_indices()
-    above = P.indices <= _column_of(P)
-    lengths = np.concatenate([np.diff(np.append(0, np.cumsum(above))[P.indptr]), np.ones(ones, int)])
+def _upper(P: Any, ones: int, size: int) -> Columns:
+    """The upper triangle of P, then a diagonal of ones, then of zeros up to the size."""
+    if isinstance(P, np.ndarray):
+        n = len(P)
+        if P.ndim == 1:
+            indices = np.flatnonzero(P).astype(np.int32)
+            data, counts = P[indices], P != 0
+        else:
+            data, indices, ends, _ = Columns.of(np.triu(P))[:4]
+            counts = np.diff(ends)
+    else:
+        P, n = P if P.has_sorted_indices else P.sorted_indices(), P.shape[0]
+        above = P.indices <= _column_of(P)
+        data, indices = P.data[above], P.indices[above]
+        counts = np.diff(np.append(0, np.cumsum(above))[P.indptr])
     indptr = np.zeros(size + 1, np.int32)
-    np.cumsum(lengths, out=indptr[1 : 1 + len(lengths)])
-    indptr[1 + len(lengths) :] = indptr[len(lengths)]
-    indices = np.append(P.indices[above], np.arange(P.shape[0], P.shape[0] + ones, dtype=np.int32))
-    return sp.csc_array((np.append(P.data[above], np.ones(ones)), indices, indptr), shape=(size, size))
+    np.cumsum(np.concatenate([counts, np.ones(ones, int), np.zeros(size - n - ones, int)]), out=indptr[1:])
+    if ones:
+        data = np.append(data, np.ones(ones))
+        indices = np.append(indices, np.arange(n, n + ones, dtype=np.int32))
+    return Columns(data, indices, indptr, (size, size))
