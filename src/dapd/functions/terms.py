@@ -66,6 +66,8 @@ class Terms(NamedTuple):
 
     def curved(self, x: Array) -> Array:
         """Hx."""
+        if isinstance(self.H, np.ndarray):
+            return self.H * x if self.H.ndim < 2 else self.H @ x
         if self.has_products_only:
             return asked("H.matvec", self.H.matvec, x) if isinstance(x, np.ndarray) else self.H.matvec(x)
         if hasattr(self.H, "forward"):

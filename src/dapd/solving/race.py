@@ -97,7 +97,7 @@ class Race:
         search = self.search
         problem, piece = search.problem, self.choice.begin(start)
         point = search.point
-        if not math.isfinite(point.certificate.error):
+        if math.isinf(search.error):
             blame(problem, *start)
         known = problem.terms is not None and is_own(problem.phi, "prox", "conjugate")
         if not (known or search.kept.candidate):

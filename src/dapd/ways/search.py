@@ -52,6 +52,7 @@ class Search:
         self.kept = Kept() if kept is None else kept
         self.began = perf_counter()
         self.best: Info | None = None
+        self.excess = math.inf  # how many times too large the error of the best point is
         self.last: Certificate  # of the last point
         self.error = self.much_better = math.inf  # of the best point, and when it last fell by more than rounding may
         self.slowdown = 1.0  # how much slower this machine is at the moment than estimates assume
@@ -77,14 +78,13 @@ class Search:
     def note(self, look: Info) -> float:
         """Keep a point if it is the best, and return its error as `judge` does."""
         certificate = look.certificate
-        own = certificate.solution_error
-        error = self._outside(certificate, own)
+        own, excess = certificate.solution_error, certificate.excess(*self.tolerances)
+        error = self._outside(excess, own)
         self.judged += 1
         self.last = certificate
         best = self.best
         if best is None or error < self.error or (error == 0.0 and own < best.certificate.solution_error):
-            self.best = look
-            self.error = error
+            self.best, self.error, self.excess = look, error, excess
             if not error > (1 - ROUNDED) * self.much_better:  # less may be rounding
                 self.much_better, self.judged_at_best = error, self.judged
         return error
@@ -95,11 +95,12 @@ class Search:
 
     def typical(self, certificate: Certificate) -> float:
         """The typical error of a point that is finite, or 0 if it meets a tolerance."""
-        return self._outside(certificate, certificate.typical_error)
+        return self._outside(certificate.excess(*self.tolerances), certificate.typical_error)
 
-    def _outside(self, certificate: Certificate, error: float) -> float:
+    @staticmethod
+    def _outside(excess: float, error: float) -> float:
         """An error that is 0 only if a tolerance is met, and inf instead of NaN."""
-        if certificate.meets(*self.tolerances):
+        if excess <= 1:
             return 0.0
         return math.inf if math.isnan(error) else max(error, TINY)
 
@@ -128,8 +129,3 @@ class Search:
     def done(self) -> bool:
         """Whether the best point meets a tolerance."""
         return self.error == 0.0
-
-    @property
-    def excess(self) -> float:
-        """How many times too large the error of the best point is."""
-        return self.point.certificate.excess(*self.tolerances)
