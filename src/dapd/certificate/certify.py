@@ -25,7 +25,7 @@ from dapd.problem.sizes import multipliers_of_bounds
 from dapd.spectrum.estimate import Spectrum
 
 GUARD = 8 * EPSILON  # part of its terms, those of f included, that rounding may add to the gap
-SOLUTION, OBJECTIVE = "solution", "objective"  # what an accuracy may be of
+SOLUTION, OBJECTIVE = "solution", "objective"  # what the accuracy of a solve may be measured by
 
 
 class Certificate(NamedTuple):

@@ -13,7 +13,7 @@ from dapd.arrays import Array
 # src/core/phi.hpp has the same numbers
 KEEP, CLIP, SHRINK, BALL, SHRINK_BALL, CALLED = range(6)
 
-HEIGHT = 12  # rows of a group that has no reason to be longer
+HEIGHT = 12  # rows of a group of a table, if φ has no groups
 NO_GROUPS = np.zeros(0, np.int64)
 
 

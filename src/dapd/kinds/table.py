@@ -16,7 +16,7 @@ from dapd.kinds.by_rows import Box, Interval, NonNegative, Rows, Zero
 from dapd.kinds.composed import Conjugate, Stack
 from dapd.kinds.groups import Balls, GroupBall
 
-PARTS = 8  # of a Stack; with more, rows of several kinds share a part
+PARTS = 8  # most parts of a Stack; with more, rows of several kinds share a part
 NONE = np.zeros(0)
 
 

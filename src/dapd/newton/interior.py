@@ -18,16 +18,16 @@ from dapd.arrays import Array
 from dapd.kinds.table import Table
 from dapd.newton.systems import Singular
 
-STEPS = 80  # at most
-BACK = 0.995  # of the way to the nearest bound
+STEPS = 80  # most steps
+BACK = 0.995  # part of the way to the nearest bound that a step may take
 FAR = 1e10  # bounds beyond this are none
 HELD = 1e4  # weight with which the start holds bounded w at their bounds, so y gets the size it will have
-INSIDE = 0.25  # of the distance between two bounds: how far from both the start is, or 1 if that is less
-LEAST = 1e-2  # the mean of ap and cq at the start, at least
-FLOORS = (1e-11, 1e-9, 1e-7, 1e-5)  # added to P and to the inverse of weights; the next one if a system breaks down
-IDLE = 15  # and so do so many without a point that lacks less
-NEAREST = 1e-30  # the least distance to a bound
-SHORT, SHORTS = 1e-3, 6  # steps as short as that lead nowhere if there are so many
+INSIDE = 0.25  # part of the distance between two bounds that the start keeps from each, at most 1
+LEAST = 1e-2  # least mean of ap and cq at the start
+FLOORS = (1e-11, 1e-9, 1e-7, 1e-5)  # numbers added to P and to inverse weights, the next one if a system breaks down
+IDLE = 15  # steps without a point that lacks less after which a path has failed
+NEAREST = 1e-30  # least distance to a bound
+SHORT, SHORTS = 1e-3, 6  # length of a short step, and short steps after which a path has failed
 
 Solve = Callable[[Array, Array], tuple[Array, Array]]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-TRIALS = 40  # at most
-AT_ONCE, EXACT = 1e-3, 1e-10  # of the slope at 0: what may be left at t = 1, and at any other t
+TRIALS = 40  # most trials of a step length
+AT_ONCE, EXACT = 1e-3, 1e-10  # slopes relative to that at 0 which are small enough: at t = 1, and at any other t
 
 
 def least_along(slopes: Callable[[float], tuple[float, float]], start: float) -> float:

@@ -34,24 +34,27 @@ from dapd.newton.weights import Groups, Weights, weigh
 from dapd.problem.problem import Problem
 
 LEAST_DELTA = 1e-9  # the least proximal weight δ of a scaled problem
-FIRST_STEP, STEP_RANGE = 20.0, (1e-4, 1e4)  # the first σ times what it is relative to, and its range
-MOST_STEP = 1e7
+FIRST_STEP, STEP_RANGE = 20.0, (1e-4, 1e4)  # first σ relative to the size of the problem, and its range
+MOST_STEP = 1e7  # greatest σ
 DECREASE = 0.25  # σ is raised in rows whose residual fell by less
-BOLD, CAREFUL = (1e-6, 100.0), (1e-2, 10.0)  # δ at first, and by how much σ is raised at most
-INCOMPLETE = 2  # proximal steps that Newton could not complete before the other of the two is tried
-PROBING = 10  # factorisations that the products to find the entries of a matrix-free M may take as long as
+BOLD, CAREFUL = (1e-6, 100.0), (1e-2, 10.0)  # δ at first and the greatest factor of σ, in bold and in careful steps
+INCOMPLETE = 2  # proximal steps that Newton could not complete before bold and careful steps change places
+PROBING = 10  # seconds, in factorisations, that products may take to find the entries of a matrix-free M
 FRUITLESS = 12  # proximal steps that did not halve the error, after which a path is tried
 INNER = 60  # Newton steps per proximal step
 FEW = 8  # Newton steps of a warm start before a path is the faster way
-LOST = 0.5  # of the first gradient of a proximal step that could not be reduced any further
+LOST = 0.5  # part of the first gradient of a proximal step that is left if Newton has failed
 PULSE = 0.1  # seconds after which a proximal step lets the caller look
-SHARPER = 0.1  # the accuracy of a proximal step relative to the one before
-WARM = 1e-4  # the accuracy of the first one, if the active rows of an earlier solve are nearly right
-FIRM, FIRMLY = 1e6, 100.0  # σ of equations near a solution, and the factor of other rows
-POLISHES, POLISHED = 8, 0.1  # at most, and the error at which they should end
-NEXT, OFTEN = 0.03, 10  # points on a path are judged if so little is left of the last one's residuals, and so often
-ROUNDING = 1e-13
-FIRMER = (1.0, 1e2, 1e4, 1e6)  # times δ, tried in turn until a factorisation succeeds
+SHARPER = 0.1  # ratio of the accuracies of a proximal step and of the one before
+WARM = 1e-4  # accuracy of the first proximal step if the active rows of an earlier solve are nearly right
+FIRM, FIRMLY = 1e6, 100.0  # σ of equations near a solution, and the greatest factor by which it rises there
+POLISHES, POLISHED = 8, 0.1  # most steps that polish a point, and the part of the tolerance at which they end
+NEXT, OFTEN = (
+    0.03,
+    10,
+)  # part of the last residuals at which a point on a path is checked, and most steps between checks
+ROUNDING = 1e-13  # relative size of a residual that rounding explains
+FIRMER = (1.0, 1e2, 1e4, 1e6)  # factors of δ, tried in turn until a factorisation succeeds
 
 
 class Reached(NamedTuple):

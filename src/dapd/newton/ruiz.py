@@ -12,7 +12,7 @@ from dapd.kinds.table import Table
 from dapd.newton.curvature import Curvature
 from dapd.operators.peaks import Entries, damped
 
-ROUNDS, FEW_ROUNDS = 10, 3  # of sparse matrices, and if one is dense
+ROUNDS, FEW_ROUNDS = 10, 3  # rounds of scaling for sparse matrices, and if one is dense
 
 
 class Factors(NamedTuple):

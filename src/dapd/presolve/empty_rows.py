@@ -13,8 +13,8 @@ from dapd.presolve.tables import table_of
 from dapd.presolve.transform import rebuilt_problem
 from dapd.problem.problem import Problem
 
-FREE_PART = 0.5  # of the rows of an identity that must be free for it to be divided
-ROUNDINGS = 4  # of b within which a bound counts as met
+FREE_PART = 0.5  # part of the rows of an identity that must be free for it to be divided
+ROUNDINGS = 4  # roundings of b within which a bound counts as met
 
 
 class EmptyRows:

@@ -14,7 +14,7 @@ from dapd.presolve.transform import rebuilt_problem
 from dapd.problem.problem import Problem
 from dapd.problem.way_back import WayBack
 
-ROUNDINGS = 4  # of b within which b + l counts as zero
+ROUNDINGS = 4  # roundings of b within which b + l counts as zero
 
 
 class Equations:

@@ -16,9 +16,9 @@ from dapd.operators.base import Operator
 from dapd.operators.peaks import Entries, damped
 from dapd.operators.structured import Kronecker
 
-LARGEST = 2.0**60  # factor that is not exceeded
+LARGEST = 2.0**60  # greatest factor
 UNEVEN = 8.0  # ratio of column factors from which columns are scaled
-ROUNDS = 10  # of Ruiz scaling
+ROUNDS = 10  # rounds of Ruiz scaling
 
 
 def identity_columns(M: Operator) -> Array:

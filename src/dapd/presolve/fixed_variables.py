@@ -15,7 +15,7 @@ from dapd.presolve.tables import table_of
 from dapd.presolve.terms import parts_of, restricted_function
 from dapd.problem.problem import Problem
 
-CLOSE = 1e-12  # relative distance from another bound on a fixed variable that counts as rounding
+CLOSE = 1e-12  # relative distance of two bounds on a fixed variable that counts as rounding
 
 
 class FixedVariables:

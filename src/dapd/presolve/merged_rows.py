@@ -23,7 +23,7 @@ from dapd.problem.problem import Problem
 
 SAME = 4e-15  # relative difference up to which two rows count as multiples of each other
 SAME_EQUATION = 1e-12  # relative distance up to which two equations count as the same
-SHARE = 0.25  # rows with one entry per column that make an identity for their bounds worthwhile
+SHARE = 0.25  # rows with one entry, per column, from which an identity for their bounds is worth it
 
 
 class Multiples(NamedTuple):

@@ -23,7 +23,7 @@ from dapd.presolve.transform import FLOPS, rebuilt_problem
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum
 
-DENSER_PART = 8  # times the entries that a sparse part may take as a dense one
+DENSER_PART = 8  # greatest ratio of the entries of a sparse part as a dense array and those that are stored
 SQUARABLE = 1e-5  # R_kk relative to its row's norm from which MMᵀ has enough digits
 RANK = 1e-11  # R_kk relative to its row's norm up to which the row depends on others
 SATISFIED = 1e-9  # relative residual up to which a dependent equation counts as satisfied

@@ -18,7 +18,7 @@ from dapd.presolve.transform import rebuilt_problem
 from dapd.problem.problem import Problem
 from dapd.problem.way_back import WayBack
 
-ROUND = 1 + 1e-9  # L/μ of an f that is as round as can be
+ROUND = 1 + 1e-9  # L/μ up to which f counts as perfectly conditioned
 CONDITION = 1e14  # condition of a diagonal H from which its inverse square root is not trusted
 
 
