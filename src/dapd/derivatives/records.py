@@ -16,7 +16,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from dapd import functions
 from dapd.arguments import consecutive
-from dapd.arrays import Array
+from dapd.arrays import Array, sums
 from dapd.functions import Function
 from dapd.functions.terms import Terms
 from dapd.operators.base import Operator
@@ -115,13 +115,6 @@ def products_of(M: Any) -> Any:
 
 def _product(operator: Operator, v: Any) -> Any:
     return PRODUCTS["torch" if hasattr(v, "new_zeros") else "jax"](operator, v)
-
-
-def sums(v: Array, owner: Any, count: int) -> Array:
-    """The sum of the entries of v that belong to each of `count` owners."""
-    if hasattr(v, "new_zeros"):  # torch
-        return v.new_zeros(count).index_add(0, owner, v)
-    return v.__array_namespace__().zeros(count, v.dtype).at[owner].add(v)
 
 
 def matrix_of(M: Any) -> Any:

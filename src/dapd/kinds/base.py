@@ -35,6 +35,7 @@ class Phi:
 
     size: int | None = None
     arguments: ClassVar[tuple[str, ...]] = ()  # of a constructor that checks them; attributes have the same names
+    leaves: ClassVar[tuple[str, ...] | None] = None  # names of the parameters; None: see `parameters`
     anywhere = False  # whether `terms` and projections are known, and take arrays of any library as `prox` does
 
     @property
@@ -60,7 +61,9 @@ class Phi:
 
     def parameters(self) -> dict[str, Any]:
         """The arrays, or lists of φ, that φ may be differentiated by: of a φ of your own, those of JAX and PyTorch."""
-        return {name: value for name, value in self._own().items() if is_foreign(value)}
+        if self.leaves is None:
+            return {name: value for name, value in self._own().items() if is_foreign(value)}
+        return {name: getattr(self, name) for name in self.leaves}
 
     def with_parameters(self, given: Mapping[str, Any]) -> Self:
         """The same φ with other parameters, which are not checked."""

@@ -9,9 +9,10 @@ import numpy as np
 
 from dapd.arguments import SAFE, interval, named, numbers, open_ended
 from dapd.arrays import Array, is_foreign, namespace
-from dapd.kinds.base import Phi, common_size, indicator, is_own, least_positive, length, like, within
+from dapd.kinds.base import Phi, common_size, indicator, least_positive, like, within
 from dapd.kinds.groups import GroupBall
 from dapd.kinds.native import CLIP, KEEP, SHRINK, Numbers
+from dapd.kinds.sets import OfSet, either, other
 
 __all__ = ["L1", "Box", "ByRows", "GroupBall", "Interval", "NonNegative", "Phi", "Rows", "Zero", "support"]
 
@@ -23,23 +24,12 @@ def support(z: Array, lower: Any, upper: Any) -> float:
     return float(_support_ends(z, lower, upper) @ z)
 
 
-class ByRows(Phi):
-    """A φ with an interval in each row: its indicator, or its support function, which is positively homogeneous.
-
-    φ* is the other of the two. A subclass has `_ends`, the lower and the upper ends, and `of_y`.
-    """
-
-    anywhere = True
-    of_y: Any = False  # whether φ is the indicator, so y lies in the interval, else Mx − b; for all rows, or one each
+class ByRows(OfSet):
+    """A φ with an interval in each row. A subclass has `_ends`, the lower and the upper ones, and `of_y`."""
 
     @property
     def _ends(self) -> tuple[Any, Any]:
         raise NotImplementedError
-
-    @property
-    def row_steps(self) -> bool:
-        """True, unless a subclass overrides the prox."""
-        return is_own(self, "prox")
 
     @property
     def is_linear(self) -> bool:
@@ -66,14 +56,6 @@ class ByRows(Phi):
         shrunk = _shrunk(v, step * lower, step * upper)
         return shrunk if self.of_y is False else namespace(v).where(self.of_y, _clipped(v, lower, upper), shrunk)
 
-    def value(self, y: Array) -> float:
-        """0 in the interval, or sup{zᵀy : lower ≤ z ≤ upper}."""
-        return self._value(y, self.of_y)
-
-    def conjugate(self, z: Array) -> float:
-        """The other one."""
-        return self._value(z, _other(self.of_y))
-
     def _value(self, v: Array, inside: Any) -> float:
         """The indicator in some rows, the support function in others."""
         lower, upper = self._ends
@@ -83,21 +65,8 @@ class ByRows(Phi):
         low, high = np.where(inside, lower, -np.inf), np.where(inside, upper, np.inf)
         return indicator(within(v, low, high)) + support(v, np.where(outside, lower, 0), np.where(outside, upper, 0))
 
-    def terms(self, y: Array) -> Array:
-        """0, or sup{zᵢyᵢ}."""
-        return _either(self.of_y, 0 * y, _support_ends(y, *self._ends) * y)
-
-    def conjugate_terms(self, z: Array) -> Array:
-        """The other one."""
-        return _either(self.of_y, _support_ends(z, *self._ends) * z, 0 * z)
-
-    def recession(self, d: Array) -> float:
-        """φ itself, or the indicator of the directions in which the interval is unbounded."""
-        return self._slope(d, self.of_y)
-
-    def conjugate_recession(self, w: Array) -> float:
-        """The other one."""
-        return self._slope(w, _other(self.of_y))
+    def _terms(self, v: Array, inside: Any) -> Array:
+        return either(inside, 0 * v, _support_ends(v, *self._ends) * v)
 
     def _slope(self, d: Array, inside: Any) -> float:
         lower, upper = self._ends
@@ -107,18 +76,10 @@ class ByRows(Phi):
         fits = np.all((d >= low) & (d <= high) | ~inside)
         return indicator(fits) + support(d, np.where(inside, 0, lower), np.where(inside, 0, upper))
 
-    def ends(self, rows: int) -> tuple[Array, Array]:
-        """Those of the intervals."""
-        least, none = _least_end(rows, *self._ends), np.zeros(rows)
-        return _either(self.of_y, none, least), _either(self.of_y, least, none)
-
-    def reach(self, rows: int) -> float:
-        """The norm of the farthest ends of indicators."""
-        return length(_farthest(*self._ends), rows) if np.all(self.of_y) else np.inf
-
-    def steepness(self, rows: int) -> float:
-        """The norm of the farthest ends of support functions."""
-        return np.inf if np.any(self.of_y) else length(_farthest(*self._ends), rows)
+    def _sizes(self, rows: int) -> tuple[Array, Any]:
+        lower, upper = self._ends
+        least = least_positive(np.broadcast_to(lower, rows), np.broadcast_to(upper, rows), most=SAFE)
+        return np.array(least), np.maximum(np.abs(lower), np.abs(upper))
 
     @cached_property
     def _directions(self) -> tuple[Any, Any]:
@@ -126,34 +87,15 @@ class ByRows(Phi):
         return _bounds_by(self._ends, (-np.inf, np.inf), (0.0, 0.0))
 
     @cached_property
-    def _domain(self) -> tuple[Any, Any]:
-        """The bounds of dom φ: the interval, or the directions in which it is bounded."""
-        return self._bounded(self.of_y, *self._ends)
+    def _bounded(self) -> tuple[Any, Any]:
+        """Those in which they are bounded."""
+        return _bounds_by(self._ends, (0.0, 0.0), (-np.inf, np.inf))
 
-    @cached_property
-    def _conjugate_domain(self) -> tuple[Any, Any]:
-        return self._bounded(_other(self.of_y), *self._ends)
+    def _nearest(self, v: Array, inside: Any) -> Array:
+        return _clipped(v, *map(either, (inside, inside), self._ends, self._bounded))
 
-    def _bounded(self, inside: Any, lower: Any, upper: Any) -> tuple[Any, Any]:
-        """(lower, upper) where `inside`, else the directions in which the intervals are bounded."""
-        low, high = _bounds_by(self._ends, (0.0, 0.0), (-np.inf, np.inf))
-        return _either(inside, lower, low), _either(inside, upper, high)
-
-    def project(self, y: Array) -> Array:
-        """Clip y to the interval, or to the directions in which it is bounded."""
-        return _clipped(y, *self._domain)
-
-    def project_conjugate(self, z: Array) -> Array:
-        """Clip z to the other one."""
-        return _clipped(z, *self._conjugate_domain)
-
-    def project_recession(self, d: Array) -> Array:
-        """Clip d to the directions in which the interval is unbounded, or in which it is bounded."""
-        return _clipped(d, *self._bounded(self.of_y, *self._directions))
-
-    def project_conjugate_recession(self, w: Array) -> Array:
-        """Clip w to the other ones."""
-        return _clipped(w, *self._bounded(_other(self.of_y), *self._directions))
+    def _nearest_direction(self, d: Array, inside: Any) -> Array:
+        return _clipped(d, *map(either, (inside, inside), self._directions, self._bounded))
 
 
 class Rows(ByRows):
@@ -183,7 +125,7 @@ class Rows(ByRows):
 
     def conjugated(self) -> Phi:
         """The same intervals, of the other vector."""
-        return Rows.between(self.lower, self.upper, _other(self.of_y))
+        return Rows.between(self.lower, self.upper, other(self.of_y))
 
     def part(self, at: slice, rows: int) -> Phi:
         """The intervals of these rows."""
@@ -202,6 +144,8 @@ class Rows(ByRows):
 class Zero(ByRows):
     """φ ≡ 0: the constraint Mx = b."""
 
+    leaves = ()
+
     @property
     def is_zero(self) -> bool:
         """Always true."""
@@ -215,14 +159,11 @@ class Zero(ByRows):
         """0."""
         return 0.0
 
-    def parameters(self) -> dict[str, Any]:
-        """None."""
-        return {}
-
 
 class NonNegative(ByRows):
     """Indicator of y ≥ 0: the constraint Mx ≤ b."""
 
+    leaves = ()
     of_y = True
 
     @property
@@ -240,10 +181,6 @@ class NonNegative(ByRows):
     def conjugate_recession(self, w: Array) -> float:
         """φ* itself."""
         return self.conjugate(w)
-
-    def parameters(self) -> dict[str, Any]:
-        """None."""
-        return {}
 
 
 class Box(Rows):
@@ -276,7 +213,7 @@ class Interval(Rows):
 class L1(ByRows):
     """φ(y) = Σ nuᵢ|yᵢ|: the constraint |Mx − b| ≤ nu < 1e20, row by row."""
 
-    arguments = ("nu",)
+    arguments = leaves = ("nu",)
 
     @named
     def __init__(self, nu: Any) -> None:
@@ -295,10 +232,6 @@ class L1(ByRows):
     @property
     def _ends(self) -> tuple[Any, Any]:
         return -self.nu, self.nu
-
-    def parameters(self) -> dict[str, Any]:
-        """The weights."""
-        return {"nu": self.nu}
 
 
 def merged(kinds: list[tuple[Phi, int]]) -> list[tuple[Phi, int]]:
@@ -325,17 +258,6 @@ def _joined(values: Any, sizes: list[int]) -> Array:
 def _checked_unless_foreign(lower: Any, upper: Any) -> tuple[Any, Any]:
     """The ends of intervals; arrays that may be traced are checked when a problem is made of them."""
     return (lower, upper) if is_foreign(lower) or is_foreign(upper) else interval(lower, upper)
-
-
-def _either(inside: Any, first: Any, second: Any) -> Any:
-    """The first in some rows, the second in the others."""
-    if isinstance(inside, bool):
-        return first if inside else second
-    return namespace(inside).where(inside, first, second)
-
-
-def _other(inside: Any) -> Any:
-    return not inside if isinstance(inside, bool) else ~inside
 
 
 def _is_zero(lower: Any, upper: Any) -> bool:
@@ -366,21 +288,12 @@ def _support_ends(z: Array, lower: Any, upper: Any) -> Array:
 def _bounds_by(ends: tuple[Any, Any], endless: tuple[float, float], ended: tuple[float, float]) -> tuple[Any, Any]:
     """Bounds that depend on which ends are infinite; numbers if all rows have the same."""
     found = []
-    for end, one, other in zip(ends, endless, ended, strict=True):
+    for end, one, two in zip(ends, endless, ended, strict=True):
         if is_foreign(end):
             xp = namespace(end)
-            found.append(xp.where(xp.isinf(end), one, other))
+            found.append(xp.where(xp.isinf(end), one, two))
         else:
             infinite = np.isinf(end)
             same = np.ndim(infinite) == 0 or np.all(infinite) or not np.any(infinite)
-            found.append((one if np.any(infinite) else other) if same else np.where(infinite, one, other))
+            found.append((one if np.any(infinite) else two) if same else np.where(infinite, one, two))
     return found[0], found[1]
-
-
-def _farthest(lower: Any, upper: Any) -> Any:
-    return np.maximum(np.abs(lower), np.abs(upper))
-
-
-def _least_end(rows: int, lower: Any, upper: Any) -> Array:
-    """The least magnitude of the finite ends of each row that are not zero; 0 if there is none."""
-    return np.array(least_positive(np.broadcast_to(lower, rows), np.broadcast_to(upper, rows), most=SAFE))

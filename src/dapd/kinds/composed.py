@@ -172,7 +172,7 @@ class Stack(Phi):
         Rows of each part; None for a part with a fixed size, or for the one part that takes what is left.
     """
 
-    arguments = ("parts", "sizes")
+    arguments, leaves = ("parts", "sizes"), ("parts",)
 
     @named
     def __init__(self, parts: Sequence[Phi], sizes: Sequence[int | None] | None = None) -> None:
@@ -330,10 +330,6 @@ class Stack(Phi):
         own = ([v[at] if np.ndim(v) else v for v in vectors] for at in self.places)
         joined = [part.each(call, *some) for part, some in zip(self.parts, own, strict=True)]
         return namespace(joined[0]).concat(joined)
-
-    def parameters(self) -> dict[str, Any]:
-        """The parts."""
-        return {"parts": self.parts}
 
     def checked(self) -> Phi:
         """With checked parts."""

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dapd.arguments import named, numbers, partition, whole
 from dapd.arrays import Array, is_foreign, namespace, sums
-from dapd.kinds.base import Phi, common_size, indicator, is_own, length, like, within
+from dapd.kinds.base import Phi, common_size, indicator, like, within
 from dapd.kinds.native import BALL, SHRINK_BALL, Numbers
+from dapd.kinds.sets import OfSet
 
 
-class Balls(Phi):
+class Balls(OfSet):
     """The indicator of ‖y_t‖₂ ≤ radius for each group t of rows; or its conjugate, Σ_t radius‖y_t‖₂."""
 
-    anywhere = True
-    of_y: bool = True  # whether φ is the indicator
+    of_y: bool = True
+    leaves: ClassVar[tuple[str, ...]] = ("radius", "owner")
     radius: Any  # one for all groups, or one each
     height: int  # rows of each group, if all have the same number, else 0
     owner: Array | None = None  # else the group of each row,
     count: int = 0  # and how many groups there are
-
-    @property
-    def row_steps(self) -> bool:
-        """Yes: a group takes the steps of its rows, which are equal; unless a subclass overrides the prox."""
-        return is_own(self, "prox")
 
     def canonical(self, rows: int) -> list[tuple[Phi, int]]:
         """The groups."""
@@ -62,11 +58,6 @@ class Balls(Phi):
             return None
         radius = np.broadcast_to(self.radius, len(heights))[first:last] if np.ndim(self.radius) else self.radius
         return Balls.of(radius, heights[first:last], of_y=self.of_y)
-
-    def parameters(self) -> dict[str, Any]:
-        """The radii, and what is as long as y."""
-        found = {"radius": self.radius}
-        return found if self.owner is None else found | {"owner": self.owner}
 
     def heights(self, rows: int) -> Array:
         """The rows of each group."""
@@ -127,62 +118,25 @@ class Balls(Phi):
         some = squares > 0
         return xp.sqrt(xp.where(some, squares, 1.0)), some
 
-    def value(self, y: Array) -> float:
-        """0 if every group lies in its ball, up to the rounding of its norm; or Σ_t radius‖y_t‖₂."""
-        return self._value(y, self.of_y)
-
-    def conjugate(self, z: Array) -> float:
-        """The other one."""
-        return self._value(z, not self.of_y)
-
     def _value(self, v: Array, inside: bool) -> float:
         norms = self._norms(v)
         return indicator(within(norms, 0, self.radius)) if inside else float(np.sum(self.radius * norms))
 
-    def terms(self, y: Array) -> Array:
-        """0, or radius‖y_t‖₂."""
-        return 0 * y if self.of_y else self.radius * self._norms(y)
+    def _terms(self, v: Array, inside: bool) -> Array:
+        return 0 * v if inside else self.radius * self._norms(v)
 
-    def conjugate_terms(self, z: Array) -> Array:
-        """The other one."""
-        return self.radius * self._norms(z) if self.of_y else 0 * z
+    def _slope(self, d: Array, inside: bool) -> float:
+        return indicator(not np.any(d)) if inside else self._value(d, inside)
 
-    def recession(self, d: Array) -> float:
-        """The indicator of zero, since balls are bounded; or φ itself."""
-        return indicator(not np.any(d)) if self.of_y else self._value(d, inside=False)
+    def _nearest(self, v: Array, inside: bool) -> Array:
+        return self._inside(v) if inside else v
 
-    def conjugate_recession(self, w: Array) -> float:
-        """The other one."""
-        return self._value(w, inside=False) if self.of_y else indicator(not np.any(w))
+    def _nearest_direction(self, d: Array, inside: bool) -> Array:
+        return 0 * d if inside else d
 
-    def ends(self, rows: int) -> tuple[Array, Array]:
-        """The radii are compared with y, or with Mx − b."""
-        radii = np.array(self._spread(np.broadcast_to(self.radius, len(self.heights(rows)))))
-        return (np.zeros(rows), radii) if self.of_y else (radii, np.zeros(rows))
-
-    def reach(self, rows: int) -> float:
-        """The norm of the radii of balls."""
-        return length(self.radius, len(self.heights(rows))) if self.of_y else np.inf
-
-    def steepness(self, rows: int) -> float:
-        """The norm of the radii of norms."""
-        return np.inf if self.of_y else length(self.radius, len(self.heights(rows)))
-
-    def project(self, y: Array) -> Array:
-        """Onto the balls; norms are finite everywhere."""
-        return self._inside(y) if self.of_y else y
-
-    def project_conjugate(self, z: Array) -> Array:
-        """The other one."""
-        return z if self.of_y else self._inside(z)
-
-    def project_recession(self, d: Array) -> Array:
-        """0, or any direction."""
-        return 0 * d if self.of_y else d
-
-    def project_conjugate_recession(self, w: Array) -> Array:
-        """The other one."""
-        return w if self.of_y else 0 * w
+    def _sizes(self, rows: int) -> tuple[Array, Any]:
+        radii = np.broadcast_to(self.radius, len(self.heights(rows)))
+        return np.array(self._spread(radii)), radii
 
 
 class GroupBall(Balls):
@@ -197,6 +151,7 @@ class GroupBall(Balls):
     """
 
     arguments = ("radius", "groups")
+    leaves = ("radius",)
 
     @named
     def __init__(self, radius: Any, groups: int | list[slice]) -> None:
@@ -222,7 +177,3 @@ class GroupBall(Balls):
         if not isinstance(self.groups, list) and rows % self.groups:
             raise ValueError(f"phi has groups of {self.groups} rows, which do not divide the {rows} rows of M")
         return super().sized(rows)
-
-    def parameters(self) -> dict[str, Any]:
-        """The radii."""
-        return {"radius": self.radius}

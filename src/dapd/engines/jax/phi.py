@@ -113,4 +113,4 @@ def _placed(kind: Phi, rows: int, dtype: Any, place: Callable[[Array], Array]) -
         vector = vector if vector.dtype.kind in "biu" else vector.astype(dtype)
         return place(vector) if vector.shape == (rows,) and vector.dtype != np.int32 else jnp.asarray(vector)
 
-    return kind.with_parameters({name: there(value) for name, value in kind.parameters().items()})
+    return kind.with_parameters({name: there(value) for name, value in kind.parameters().items() if value is not None})
