@@ -1,8 +1,10 @@
 """A φ or a loss that the core does not know runs in the core all the same, which calls Python for its rows only."""
 
 import _thread
+import gc
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -427,6 +429,16 @@ def test_a_method_bound_anew_goes_on_calling():
     plain.advance(20, FOREVER)
     for a, b in zip(runner.state, plain.state, strict=True):
         assert np.array_equal(a, b)
+
+
+def test_a_runner_that_its_own_function_refers_to_is_freed():
+    phi = Pinball()
+    phi.runner = started(phi)
+    phi.runner.advance(3, FOREVER)
+    seen = weakref.ref(phi.runner)
+    del phi
+    gc.collect()
+    assert seen() is None
 
 
 # tables

@@ -30,7 +30,7 @@ class Runner(Protocol):
 
     @property
     def reason(self) -> str:
-        """Why it is not a faster one; empty if there is none."""
+        """Why it is not a faster one, or what it calls Python for; empty if there is nothing to say."""
 
     def start(self) -> None:
         """Set the state to the method's first."""
@@ -77,7 +77,7 @@ class OracleCounts(Protocol):
 
 
 class Engine(str):
-    """The name of the engine that ran, with the reason why no faster one did; equal to the name itself."""
+    """The name of the engine that ran, with the reason why no faster one did, or what it called; equal to the name."""
 
     name: str
     reason: str
