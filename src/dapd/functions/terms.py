@@ -14,7 +14,7 @@ from dapd.arrays import Array
 from dapd.functions.losses import Loss
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
-from dapd.operators.stacked import Identity
+from dapd.operators.identity import Identity
 
 
 def _symmetric(H: Any) -> Operator:

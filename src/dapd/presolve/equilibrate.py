@@ -13,8 +13,8 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.kinds.table import Table
 from dapd.operators.base import Operator
-from dapd.operators.peaks import Entries, damped
-from dapd.operators.structured import Kronecker
+from dapd.operators.greatest_entries import Entries, damped
+from dapd.operators.kronecker import Kronecker
 
 LARGEST = 2.0**60  # greatest factor
 UNEVEN = 8.0  # ratio of column factors from which columns are scaled

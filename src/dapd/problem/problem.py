@@ -20,8 +20,9 @@ from dapd.kinds.native import UnitTable, tabulate
 from dapd.kinds.table import Table
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
+from dapd.operators.identity import Identity
 from dapd.operators.memory import Memory
-from dapd.operators.stacked import Identity, RowBlocks
+from dapd.operators.row_blocks import RowBlocks
 from dapd.problem import ask
 from dapd.problem.sizes import Limits, Sizes, limits_of, sizes_of, within_bounds
 from dapd.problem.units import Data, Units, natural_units

@@ -17,11 +17,13 @@ from dapd.engines.jax.gathers import Gathered, gathered
 from dapd.engines.jax.pytree import pytree
 from dapd.engines.protocol import NotNative
 from dapd.operators.base import Operator
-from dapd.operators.columns import ColumnBlocks
+from dapd.operators.block_diagonal import BlockDiagonal
+from dapd.operators.column_blocks import ColumnBlocks
 from dapd.operators.explicit import Dense, Sparse
+from dapd.operators.identity import Identity
+from dapd.operators.kronecker import Kronecker
+from dapd.operators.row_blocks import RowBlocks
 from dapd.operators.scaled import ScaledMap
-from dapd.operators.stacked import Identity, RowBlocks
-from dapd.operators.structured import BlockDiagonal, Kronecker
 
 
 def product(a: Array, b: Array) -> Array:
