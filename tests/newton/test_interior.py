@@ -114,13 +114,13 @@ def test_banded_systems_solve_their_equations(width, corrections):
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_path_ends_at_the_solution(name):
     problem = PROBLEMS[name]()
-    newton = Newton(problem.stacked)
+    newton = Newton(problem)
     assert newton.follows_path
     found = dapd.solve(problem, direct=False, tol=0.0, tol_absolute=1e-8)
     assert (found.status, found.method) == ("optimal", "newton")
     assert found.iterations < 40
     pytest.importorskip("clarabel")
-    other = next(direct.attempts(problem.stacked, tol=1e-10))
+    other = next(direct.attempts(problem, tol=1e-10))
     assert other.status == "optimal"
     assert np.linalg.norm(found.x - other.x) < 1e-3  # the root of what is left, at most
 
@@ -152,7 +152,7 @@ def test_a_contradiction_between_neighbours_is_told():
 
 
 def test_weights_are_lowered_if_systems_break_down():
-    newton = Newton(PROBLEMS["slopes and bounds"]().stacked)
+    newton = Newton(PROBLEMS["slopes and bounds"]())
     weighted, floors = newton.weighted, []
 
     def fragile(weights, delta):
@@ -162,7 +162,7 @@ def test_weights_are_lowered_if_systems_break_down():
         return weighted(weights, delta)
 
     newton.weighted = fragile
-    points = list(Path(newton).run(np.zeros(N), np.zeros(newton.problem.rows)))
+    points = list(Path(newton).run(np.zeros(N), np.zeros(newton.problem.multipliers)))
     assert floors[0] == FLOORS[0]
     assert max(floors) in FLOORS[1:]
     d, e, cost = newton.factors
@@ -171,7 +171,7 @@ def test_weights_are_lowered_if_systems_break_down():
 
 
 def test_a_path_that_breaks_down_for_good_ends():
-    newton = Newton(PROBLEMS["slopes"]().stacked)
+    newton = Newton(PROBLEMS["slopes"]())
     weighted, calls = newton.weighted, []
 
     def broken(weights, delta):

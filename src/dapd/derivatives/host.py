@@ -149,8 +149,8 @@ def _alone(conditions: Conditions, options: dict[str, Any]) -> Point:
     """
     problem = conditions.given
     tolerances = options.get("tol") or 0.0, options.get("tol_absolute") or 0.0
-    if options.keys() <= {"tol", "tol_absolute"} and problem.columns + problem.stacked.rows <= NEWTON_SIZE:
-        found = _newton(conditions, np.zeros(problem.columns), np.zeros(problem.stacked.rows), FROM_ZERO)
+    if options.keys() <= {"tol", "tol_absolute"} and problem.columns + problem.multipliers <= NEWTON_SIZE:
+        found = _newton(conditions, np.zeros(problem.columns), np.zeros(problem.multipliers), FROM_ZERO)
         if found is not None and _certificate(problem, *found).meets(*tolerances):
             return found
     return _closer(conditions, solve(problem, **options))

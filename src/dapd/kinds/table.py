@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,7 +74,7 @@ class Table:
         return table
 
     @classmethod
-    def intervals(cls, rows: int, lower: float, upper: float) -> Table:
+    def intervals(cls, rows: int, lower: Any, upper: Any) -> Table:
         """Rows with lower ≤ Mx − b ≤ upper."""
         none = np.zeros(rows, bool)
         return cls(none, np.full(rows, lower), np.full(rows, upper), none.copy(), np.arange(rows))

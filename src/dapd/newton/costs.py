@@ -39,21 +39,22 @@ def dense_multiplications(problem: Problem) -> float:
 
 def dense_seconds(problem: Problem, *, scattered: bool) -> float:
     """Seconds of a step with a dense factorisation; whether the entries of M are scattered."""
-    stacked = problem.stacked
-    sparse = stacked.M.work if scattered else 0.0
-    dense = stacked.M.work + problem.f.work - sparse
-    beside = overhead(sparse, dense, stacked.rows + problem.columns)
+    bounds = problem.multipliers - problem.rows
+    sparse = problem.M.work + bounds if scattered else 0.0
+    dense = problem.M.work + bounds + problem.f.work - sparse
+    beside = overhead(sparse, dense, problem.multipliers + problem.columns)
     return beside + dense_multiplications(problem) / FACTORISATION.dense
 
 
 def banded_step_seconds(problem: Problem) -> float:
     """Seconds of a step with a banded factorisation of M's rows; inf if it is impossible, or the band not narrow."""
     M, parts = problem.M.sparse(), problem.terms or []
-    if M is None or len(parts) != 1 or not _bends_by_variable(parts[0].terms) or problem.stacked.phi.is_linear:
+    only_equations = problem.phi.is_linear and problem.lower is None
+    if M is None or len(parts) != 1 or not _bends_by_variable(parts[0].terms) or only_equations:
         return np.inf
     once, places = banded_seconds(M)
     narrow = places <= min(MEMORY, NEARBY * M.shape[0] ** 2)
-    return overhead(M.nnz, 0.0, problem.stacked.rows + problem.columns) + once if narrow else np.inf
+    return overhead(M.nnz, 0.0, problem.multipliers + problem.columns) + once if narrow else np.inf
 
 
 def _bends_by_variable(f: Terms) -> bool:

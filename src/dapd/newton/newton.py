@@ -27,7 +27,7 @@ from dapd.newton.curvature import Curvature, linear_part
 from dapd.newton.interior import Path, Solve
 from dapd.newton.line_search import least_along
 from dapd.newton.matrices import Matrix, probes, same_pattern, scaled, split, stack
-from dapd.newton.parts import explicit_parts, rows_of, same_matrices, terms_of
+from dapd.newton.parts import explicit_parts, right_of, rows_of, same_matrices, terms_of
 from dapd.newton.ruiz import ruiz
 from dapd.newton.systems import CORRECTIONS, Singular, System
 from dapd.newton.weights import Groups, Weights, weigh
@@ -80,7 +80,7 @@ class Newton:
         self.products = probes(problem.M) - known  # made for the entries of M
         self.problem = problem
         self.groups = Groups(curvature.rows + rows.members, rows.starts, rows.owner)
-        self.keep = np.zeros(curvature.rows + problem.rows, bool)
+        self.keep = np.zeros(curvature.rows + problem.multipliers, bool)
         self.keep[self.groups.rows] = True
         stacked = stack([curvature.A, M] if curvature.rows else [M], problem.columns)
         chosen = choose_system(curvature.P, split(stacked, self.keep), self.groups, seconds)
@@ -103,7 +103,7 @@ class Newton:
         d, e, cost = self.factors
         self.rows, self.f, self.M = rows.scaled(e, cost), curvature.scaled(d, cost), scaled(M, e, d)
         self.Mt = self.M.T.tocsr() if sp.issparse(self.M) else self.M.T
-        self.b = e * self.problem.b.astype(np.float64)
+        self.b = e * right_of(self.problem)
 
     def _assembled(self) -> System:
         matrix = stack([self.f.A, self.M] if self.f.rows else [self.M], self.f.size)
@@ -130,14 +130,14 @@ class Newton:
             self.system, self.factored = system, None
             return True
         d, e, cost = self.factors
-        if problem.phi is not before.phi:
+        if any(getattr(problem, name) is not getattr(before, name) for name in ("phi", "lower", "upper")):
             rows = rows_of(problem)
             if not rows.same_groups(self.rows):
                 return False
             self.rows = rows.scaled(e, cost)
         if new_f:
             self.f = self.f.with_c(cost * d * linear_part(terms_of(problem)))
-        self.problem, self.b = problem, e * problem.b.astype(np.float64)
+        self.problem, self.b = problem, e * right_of(problem)
         return True
 
     def forget(self) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
+from dapd.arrays import Array
 from dapd.functions.terms import Part
 from dapd.kinds.table import Table
 from dapd.newton.curvature import Curvature
-from dapd.newton.matrices import Matrix, NotExplicit, explicit
+from dapd.newton.matrices import Matrix, NotExplicit, explicit, stack
 from dapd.problem.problem import Problem
 
 
@@ -16,11 +18,20 @@ class Unsuitable(Exception):
 
 
 def rows_of(problem: Problem) -> Table:
-    """The rows of φ."""
+    """The rows of φ, and below them the bounds on x."""
     table = problem.phi_table
     if table is None:
         raise Unsuitable(f"{problem.phi.kind} has rows that are neither intervals nor groups")
-    return table
+    if problem.lower is None or problem.upper is None:
+        return table
+    return table.joined(Table.intervals(problem.columns, problem.lower, problem.upper))
+
+
+def right_of(problem: Problem) -> Array:
+    """b, and zeros for the bounds."""
+    b = np.zeros(problem.multipliers)
+    b[: problem.rows] = problem.b
+    return b
 
 
 def terms_of(problem: Problem) -> list[Part]:
@@ -34,9 +45,17 @@ def explicit_parts(problem: Problem, seconds: float = np.inf) -> tuple[Table, Cu
     """φ, f and M with all their entries, for which products with M may take so many seconds."""
     terms = terms_of(problem)
     try:
-        return rows_of(problem), Curvature(terms), explicit(problem.M, seconds)
+        return rows_of(problem), Curvature(terms), _with_bounds(problem, explicit(problem.M, seconds))
     except (NotExplicit, TypeError, ValueError) as error:
         raise Unsuitable(str(error)) from None
+
+
+def _with_bounds(problem: Problem, M: Matrix) -> Matrix:
+    """M above an identity if x has bounds."""
+    if problem.lower is None:
+        return M
+    identity = sp.eye_array(problem.columns, format="csr")
+    return stack([M, identity], problem.columns) if problem.rows else identity
 
 
 def same_matrices(first: Problem, second: Problem) -> bool:

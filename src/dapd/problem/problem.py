@@ -212,6 +212,11 @@ class Problem:
             return np.full(self.columns, -np.inf), np.full(self.columns, np.inf)
         return self.lower, self.upper
 
+    @property
+    def multipliers(self) -> int:
+        """How many multipliers there are: of the rows, and of the bounds if x has some."""
+        return self.rows if self.lower is None else self.rows + self.columns
+
     @cached_property
     def stacked(self) -> Problem:
         """The same problem with its bounds as rows of M, so its dual is (y, z): itself if there are no bounds."""

@@ -78,7 +78,7 @@ class SideQuestions:
             self.descent_at = np.inf
             return None
         other = self._search(problem)
-        self._run(other, (np.zeros(problem.columns), np.zeros(problem.stacked.rows)))
+        self._run(other, (np.zeros(problem.columns), np.zeros(problem.multipliers)))
         if other.done:
             self.descent_at = np.inf
         return usual(self.search.problem).columns * on_host(other.point.x)

@@ -310,7 +310,7 @@ def _ray_of(search: Search, start: tuple[Array, Array], engine: str, use_direct:
 
 def first_point(problem: Problem, x: Array | None, y: Array | None) -> tuple[Array, Array]:
     """Where to start if nothing is given."""
-    return problem.start() if x is None else x, np.zeros(problem.stacked.rows, problem.dtype) if y is None else y
+    return problem.start() if x is None else x, np.zeros(problem.multipliers, problem.dtype) if y is None else y
 
 
 def implied_multipliers(problem: Problem, x: Array, y: Array) -> Array:

@@ -40,7 +40,6 @@ class SecondOrder(Candidate):
 
     def __init__(self, search: Search, limit: float) -> None:
         super().__init__(search)
-        self.problem = search.problem.stacked  # its systems take bounds as rows
         self.limit = limit
         self.impossible = False
         known = search.kept.newton
@@ -58,10 +57,15 @@ class SecondOrder(Candidate):
 
     def insist(self, *, first: bool = False) -> None:
         """Hope that a factor has no more entries than the matrices: only a set-up tells what it costs."""
-        problem = self.problem
-        entries = problem.M.work + problem.f.work
-        hoped = 0.0 if first else overhead(0.0, entries, problem.rows + problem.columns) + FACTORISATION.entry * entries
+        entries, unknowns = self._sizes()
+        hoped = 0.0 if first else overhead(0.0, entries, unknowns) + FACTORISATION.entry * entries
         self.guess = min(self.guess, hoped)
+
+    def _sizes(self) -> tuple[int, int]:
+        """The entries of all matrices, and how many rows and columns there are, bounds counted as rows."""
+        problem = self.problem
+        entries = problem.M.work + problem.f.work + problem.multipliers - problem.rows
+        return entries, problem.multipliers + problem.columns
 
     def _cost(self) -> str:
         assert self.newton is not None
@@ -116,14 +120,11 @@ class SecondOrder(Candidate):
         once = self.guess if self.newton is None else self.newton.cost
         if self.search.repeated:  # later solves are what counts
             return AGAIN * once
-        problem = self.problem
-        before = 0.0
+        problem, before = self.problem, 0.0
         if self.newton is None:
-            entries = problem.M.work + problem.f.work
-            before = (
-                NEWTON.set_up + NEWTON.set_up_entry * entries + NEWTON.set_up_unknown * (problem.rows + problem.columns)
-            )
-        if problem.phi.is_linear and problem.f.is_quadratic:
+            entries, unknowns = self._sizes()
+            before = NEWTON.set_up + NEWTON.set_up_entry * entries + NEWTON.set_up_unknown * unknowns
+        if problem.phi.is_linear and problem.lower is None and problem.f.is_quadratic:
             return before + ONCE * once
         best = self.search.best
         if self.newton is None or best is None:
@@ -151,8 +152,7 @@ class SecondOrder(Candidate):
 
     def _analysis(self) -> float:
         """Seconds that a set-up takes at most."""
-        problem = self.problem
-        whole = (problem.rows + problem.columns) ** 2 / 2
+        whole = self._sizes()[1] ** 2 / 2
         return FACTORISATION.counting * min(whole, self.limit / FACTORISATION.entry)
 
     def compare(self, steady: float, best: float) -> None:
