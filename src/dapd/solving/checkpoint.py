@@ -172,7 +172,7 @@ def _at_hand(problem: Problem) -> list[Any]:
 
 def mark_of(problem: Problem) -> Mark:
     """The numbers of a problem that are at hand, and products with M and gradients at fixed random points."""
-    stacked, phi, rng = problem.stacked, problem.phi, np.random.default_rng(0)
+    phi, rng = problem.phi, np.random.default_rng(0)
     vectors = [(value, None) for value in _at_hand(problem)]  # each with the sizes of what was added up
     with np.errstate(all="ignore"):
         for _ in range(PRODUCTS):
@@ -181,7 +181,8 @@ def mark_of(problem: Problem) -> Mark:
             terms = problem.M.row_sizes(x)
             vectors += [(image, np.max(abs(image), initial=0.0) if terms is None else terms)]
             vectors += [(value, np.max(abs(value), initial=0.0)) for value in (slope, np.asarray(phi.prox(image, 1.0)))]
-    digest = hashlib.sha256(repr((stacked.M.shape, str(problem.dtype), type(phi).__name__)).encode())
+    sizes = problem.multipliers, problem.columns
+    digest = hashlib.sha256(repr((sizes, str(problem.dtype), type(phi).__name__)).encode())
     eps = float(np.finfo(problem.dtype).eps)
     sums: list[Array] = []
     noise: list[Array] = []

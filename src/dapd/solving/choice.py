@@ -34,9 +34,10 @@ class Several(Choice):
         self.engine = engine
         self.active: list[Candidate] = []
         self.waiting: dict[str, Callable[[], Candidate]] = {FirstOrder.name: lambda: self.first_order}
-        M = search.problem.stacked.M
+        problem = search.problem
+        M, unknowns = problem.M, problem.multipliers + problem.columns
         scattered = entries_are_scattered(M)
-        self.examining = FACTORISATION.examining * (M.work + sum(M.shape)) if scattered else 0.0  # seconds
+        self.examining = FACTORISATION.examining * (M.work + unknowns) if scattered else 0.0  # seconds
         self.on_trial = False  # whether first-order steps began because it would take long to examine the others
         if engine == "auto" and self.examining < seconds_left(search.deadline):
             self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.1, self._limit() / 10))
@@ -79,7 +80,7 @@ class Several(Choice):
 
     def would_fill_in(self) -> bool:
         """Whether it would take long to find out what factorisations cost, which is probably too much."""
-        M = self.search.problem.stacked.M.sparse() if self.examining > TRIAL and len(self.waiting) > 1 else None
+        M = self.search.problem.M.sparse() if self.examining > TRIAL and len(self.waiting) > 1 else None
         return M is not None and filled_seconds(M) > self.examining
 
     def are_due(self) -> bool:
@@ -134,9 +135,9 @@ class Several(Choice):
 
     def with_threads(self) -> AbstractContextManager[Any]:
         """The threads of BLAS: as many as pay off for the heaviest operation."""
-        problem = self.search.problem.stacked
+        problem = self.search.problem
         # long vectors count too: several threads gain nothing on them, and wait for each other on a busy machine
-        heaviest = max([one.work for one in self.active] + [8.0 * (problem.rows + problem.columns)])
+        heaviest = max([one.work for one in self.active] + [8.0 * (problem.multipliers + problem.columns)])
         return single_blas(heaviest, MANY)
 
     def remember(self, solved: Candidate | None) -> None:

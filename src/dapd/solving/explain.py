@@ -82,9 +82,7 @@ def explain(
         tol=tol, tol_absolute=tol_absolute, time_limit=time_limit, spectrum=spectrum, engine=engine, direct=direct
     ).fitting(problem)
     deadline = math.inf if settings.time_limit is None else perf_counter() + settings.time_limit
-    stacked = problem.stacked
-    spectrum = None if spectrum is None else problem.stacked_spectrum(spectrum)
-    blocks = compare_blocks(stacked, spectrum, engine, math.inf)
+    blocks = compare_blocks(problem, spectrum, engine, math.inf)
     search = Search(problem, settings.tolerances, 1, deadline, blocks.spectrum)
     with np.errstate(all="ignore"):
         choice = Several(search, engine, direct)
@@ -101,7 +99,7 @@ def explain(
     return Explanation(
         repr(problem),
         tuple(sorted(prospects, key=lambda one: math.inf if math.isnan(one.seconds) else one.seconds)),
-        _transforms(stacked),
+        _transforms(problem.stacked),
         chosen.name if blocks.winner is None else blocks.winner.name,
         _sentence(chosen, blocks),
     )
@@ -146,6 +144,7 @@ def _of_theorems(problem: Problem, spectrum: Spectrum | None, tol: float, first_
         why = "f is not strongly convex" if not f.mu else "L is not known"
         return [Prospect(name, math.inf, why) for name in names]
     stacked = problem.stacked
+    spectrum = None if spectrum is None else problem.stacked_spectrum(spectrum)
     M, positive = stacked.M, stacked.phi.is_linear
     spectrum = spectrum or stacked.spectrum or known_range(M, positive=positive)
     if spectrum is None and not M.probes and min(M.shape) ** 2 * max(M.shape) <= CHEAP:

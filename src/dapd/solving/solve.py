@@ -171,10 +171,7 @@ class Solve:
 
     def _by_auto(self) -> Result:
         """Whatever is fastest."""
-        problem, settings = self.problem.stacked, self.settings
-        spectrum = settings.spectrum
-        if spectrum is not None:
-            spectrum = self.problem.stacked_spectrum(spectrum)
+        problem, settings, spectrum = self.problem, self.settings, self.settings.spectrum
         blocks = self._compared_blocks(problem, spectrum)
         spectrum = blocks.spectrum
         if blocks.winner is not None:
@@ -243,7 +240,9 @@ class Solve:
         if ended.is_early:
             setup_time, seconds = setup_time + seconds, 0.0
         choice.remember(by if ended.cause is Cause.certificate else None)
-        spectrum = spectrum or self.problem.stacked.spectrum
+        if not choice.is_named:
+            spectrum = spectrum or self.problem.spectrum
+            spectrum = None if spectrum is None else self.problem.stacked_spectrum(spectrum)
         return answer(
             self.problem,
             point,

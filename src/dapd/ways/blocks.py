@@ -90,7 +90,7 @@ def _engine_of_blocks(engine: str) -> str:
 
 def _has_blocks(problem: Problem) -> bool:
     """Whether a block-coordinate method may run."""
-    if problem.blocks is None or len(problem.blocks) == 1 or not problem.phi.is_zero:
+    if problem.blocks is None or len(problem.blocks) == 1 or not problem.phi.is_zero or problem.lower is not None:
         return False
     return problem.M.divides(problem.blocks) and bool(_candidates(problem))
 

@@ -37,7 +37,8 @@ class FirstOrder(Candidate):
 
     def __init__(self, search: Search, engine: str, spectrum: Spectrum | None) -> None:
         super().__init__(search)
-        self.engine, self.spectrum = engine, spectrum
+        self.engine = engine
+        self.spectrum = None if spectrum is None else search.problem.stacked_spectrum(spectrum)
         self.used: Engine | None = None
         problem = self.problem = search.problem.stacked  # its steps take bounds as rows
         native = engine != "python" and load() is not None and problem.terms is not None

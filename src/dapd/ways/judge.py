@@ -116,4 +116,4 @@ def on_the_device(problem: Problem, engine: str) -> Device | None:
     from dapd.engines.jax.judge import Device  # jax is imported only if it is asked for
     from dapd.engines.jax.runner import is_large
 
-    return Device(problem) if is_large(problem.stacked) else None
+    return Device(problem) if is_large(problem) else None

@@ -122,7 +122,7 @@ def is_large(problem: Problem) -> bool:
     """Whether points should stay on the device, and be judged there."""
     if layout() is not None:
         return True
-    return problem.M.work + problem.f.work + ENTRY_WORK * (problem.rows + problem.columns) >= LARGE
+    return problem.M.work + problem.f.work + ENTRY_WORK * (problem.multipliers + problem.columns) >= LARGE
 
 
 class Oracle:
