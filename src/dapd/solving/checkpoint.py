@@ -181,8 +181,8 @@ def mark_of(problem: Problem) -> Mark:
             terms = problem.M.row_sizes(x)
             vectors += [(image, np.max(abs(image), initial=0.0) if terms is None else terms)]
             vectors += [(value, np.max(abs(value), initial=0.0)) for value in (slope, np.asarray(phi.prox(image, 1.0)))]
-    sizes = problem.multipliers, problem.columns
-    digest = hashlib.sha256(repr((sizes, str(problem.dtype), type(phi).__name__)).encode())
+    shape = problem.multipliers, problem.columns
+    digest = hashlib.sha256(repr((shape, str(problem.dtype), type(phi).__name__)).encode())
     eps = float(np.finfo(problem.dtype).eps)
     sums: list[Array] = []
     noise: list[Array] = []
