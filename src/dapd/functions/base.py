@@ -53,12 +53,6 @@ class Function:
         parts = self.parts(self.size or 0)
         return parts is not None and all(part.terms.is_quadratic for part in parts)
 
-    def _known(self, need: str) -> Terms:
-        terms = self.lowered()
-        if terms is None:
-            raise TypeError(f"{type(self).__name__} has no {need}")
-        return terms
-
     @property
     def work(self) -> int:
         """Multiplications with A and H in one gradient; 0 if unknown."""
@@ -72,11 +66,17 @@ class Function:
 
     def grad(self, x: Array) -> Array:
         """∇f(x)."""
-        return self._known("grad(x)").gradient(x)
+        terms = self.lowered()
+        if terms is None:
+            raise TypeError(f"{type(self).__name__} has no grad(x)")
+        return terms.gradient(x)
 
     def block_grad(self, x: Array, block: slice) -> Array:
         """The block's part of ∇f(x)."""
-        return self._known("block_grad(x, block); give Smooth one, or use a full method").block_gradient(x, block)
+        terms = self.lowered()
+        if terms is None:
+            raise TypeError(f"{type(self).__name__} has no block_grad(x, block); give Smooth one, or use a full method")
+        return terms.block_gradient(x, block)
 
     def recession(self, v: Array) -> float:
         """Lim f(x + tv)/t for t → ∞, inf if f curves along v; nan if it is not known."""

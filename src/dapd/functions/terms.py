@@ -66,22 +66,16 @@ class Terms(NamedTuple):
 
     def curved(self, x: Array) -> Array:
         """Hx."""
-        if isinstance(self.H, np.ndarray):
-            return self.H * x if self.H.ndim < 2 else self.H @ x
-        if self.has_products_only:
-            return asked("H.matvec", self.H.matvec, x) if isinstance(x, np.ndarray) else self.H.matvec(x)
-        if hasattr(self.H, "forward"):
-            return self.H.forward(x)
-        return self.H * x if self.H.ndim < 2 else self.H @ x
+        H = self.H
+        if isinstance(H, LinearOperator):
+            return asked("H.matvec", H.matvec, x) if isinstance(x, np.ndarray) else H.matvec(x)
+        if hasattr(H, "forward"):
+            return H.forward(x)
+        return H * x if H.ndim < 2 else H @ x
 
     @property
     def _target(self) -> Any:
         return 0.0 if self.d is None else self.d
-
-    @property
-    def _has_ridge(self) -> bool:
-        """Whether there is a ridge, as far as it is known: it may be a symbol for a number."""
-        return not isinstance(self.ridge, (int, float)) or self.ridge != 0
 
     def value(self, x: Array) -> Any:
         """f(x)."""
@@ -99,17 +93,16 @@ class Terms(NamedTuple):
 
     def gradient(self, x: Array) -> Array:
         """∇f(x)."""
-        parts = []
+        total = None
         if self.loss is not None:
             slopes = self.slopes(x)
-            parts.append(slopes if self.A is None else self.A.adjoint(slopes))
+            total = slopes if self.A is None else self.A.adjoint(slopes)
         if self.H is not None:
-            parts.append(self.curved(x))
-        if not parts:
+            total = self.curved(x) if total is None else total + self.curved(x)
+        if total is None:
             total = self.ridge * x
-        else:
-            total = sum(parts[1:], parts[0])
-            total = total + self.ridge * x if self._has_ridge else total
+        elif not isinstance(self.ridge, float) or self.ridge:  # it may be a symbol for a number
+            total = total + self.ridge * x
         return total if self.c is None else total - self.c
 
     def block_gradient(self, x: Array, block: slice) -> Array:
