@@ -138,7 +138,7 @@ class FunctionRecord(ParameterRecord, Function):
     def lowered(self) -> Any:
         """The terms, with products that any library can differentiate."""
         terms = super().lowered()
-        return None if terms is None else terms._replace(A=products_of(terms.A), H=_curvature_of(terms.H))
+        return None if terms is None else _traceable(terms)
 
     def checked(self) -> Function:
         """The same by the class of `dapd`, which checks the numbers, now that they are known."""
@@ -151,10 +151,11 @@ class FunctionRecord(ParameterRecord, Function):
         return self.checked().divided(blocks)
 
 
-def _curvature_of(H: Any) -> Any:
-    if H is None or isinstance(H, Products) or (not isinstance(H, Sparse) and H.ndim == 1):
-        return H
-    return Symmetric(products_of(H))
+def _traceable(terms: Terms) -> Terms:
+    H = terms.H
+    if not (H is None or isinstance(H, Products) or (not isinstance(H, Sparse) and H.ndim == 1)):
+        H = Symmetric(products_of(H))
+    return terms._replace(A=products_of(terms.A), H=H)
 
 
 def _number(value: Any) -> Any:
@@ -248,11 +249,12 @@ class Constant(FunctionRecord, functions.Composite):
         found = [cls(*part.terms, part.mu, part.L, part.size or None) for part in parts]
         return Separable(found, [part.size for part in parts]) if len(found) > 1 else found[0] if found else None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_terms", Terms(self.loss, self.A, self.d, self.ridge, self.H, self.c))
+    def lowered(self) -> Any:
+        """These."""
+        return _traceable(Terms(self.loss, self.A, self.d, self.ridge, self.H, self.c))
 
     def checked(self) -> Function:
         """With the constants that are known."""
         A = None if self.A is None else as_operator(matrix_of(self.A), name="A")
-        terms = self._terms._replace(A=A, ridge=float(self.ridge), H=_hessian_of(self.H))
+        terms = Terms(self.loss, A, self.d, float(self.ridge), _hessian_of(self.H), self.c)
         return functions.Composite(terms, self.size, self.mu, self.L)

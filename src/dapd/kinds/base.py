@@ -76,11 +76,6 @@ class Phi:
         kind = type(self)
         return {k: v for k, v in vars(self).items() if not isinstance(getattr(kind, k, None), cached_property)}
 
-    def constants(self) -> dict[str, Any]:
-        """The attributes that are no parameters."""
-        parameters = self.parameters()
-        return {name: value for name, value in self._own().items() if name not in parameters}
-
     def numbers(self) -> list[Any]:
         """All numbers that φ consists of, as far as they are attributes."""
         values = (value for _, value in sorted(self._own().items()))

@@ -15,6 +15,7 @@ from dapd.arrays import Array
 from dapd.derivatives import records
 from dapd.derivatives.hessian import Hessian
 from dapd.derivatives.records import FunctionRecord, ParameterRecord
+from dapd.engines.jax.pytree import register
 from dapd.newton.costs import MEMORY
 from dapd.newton.matrices import TooExpensive
 
@@ -98,22 +99,10 @@ def _second(fun: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
     return jax.jit(times), jax.jit(jax.hessian(fun))
 
 
-def _register(kind: Any) -> None:
-    """Let JAX look for arrays in the fields of a record.
-
-    Not by `register_dataclass`: in JAX 0.10 the trees of two dataclasses with as many fields count as equal.
-    """
-    arrays = [one.name for one in fields(kind) if one.name not in kind.fixed]
-
-    def flatten(record: Any) -> tuple[list[Any], tuple[Any, ...]]:
-        return [getattr(record, name) for name in arrays], tuple(getattr(record, name) for name in kind.fixed)
-
-    def unflatten(fixed: tuple[Any, ...], values: Any) -> Any:
-        return kind(**dict(zip(arrays, values, strict=True)), **dict(zip(kind.fixed, fixed, strict=True)))
-
-    jax.tree_util.register_pytree_node(kind, flatten, unflatten)
+def _arrays(record: Any) -> dict[str, Any]:
+    return {one.name: getattr(record, one.name) for one in fields(record) if one.name not in record.fixed}
 
 
 for _kind in (Smooth, *vars(records).values()):
     if isinstance(_kind, type) and issubclass(_kind, ParameterRecord):
-        _register(_kind)
+        register(_kind, _arrays)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.engines.jax.layout import put
 from dapd.engines.jax.maps import check_traced, place_map
-from dapd.engines.jax.pytree import pytree
+from dapd.engines.jax.pytree import pytree, register
 from dapd.functions import Function
 from dapd.functions.losses import Loss
 from dapd.functions.terms import Part, Terms
@@ -98,31 +99,12 @@ def _as_x(v: Array, dtype: Any) -> Array:
 
 def _loss(loss: Loss, dtype: Any) -> Loss:
     """The loss with its numbers as arguments of compiled programs."""
-    kind = type(loss)
-    if kind not in _NUMBERS:
-        _NUMBERS[kind] = [name for name, value in vars(loss).items() if isinstance(value, (float, np.ndarray))]
-        _register(kind, _NUMBERS[kind])
-    numbers = {name: jnp.asarray(vars(loss)[name], dtype) for name in _NUMBERS[kind]}
-    return _with_attributes(kind, {**vars(loss), **numbers})
+    numbers = (name for name, value in vars(loss).items() if isinstance(value, (int, float, np.ndarray)))
+    names = _NUMBERS.setdefault(type(loss), tuple(numbers))
+    register(type(loss), lambda placed: {name: vars(placed)[name] for name in names})
+    placed = copy(loss)
+    vars(placed).update({name: jnp.asarray(vars(loss)[name], dtype) for name in names})
+    return placed
 
 
-_NUMBERS: dict[type[Loss], list[str]] = {}  # of each class that JAX knows, the attributes that are arrays there
-
-
-def _register(kind: type[Loss], numbers: list[str]) -> None:
-    """Let JAX look for arrays in these attributes of a loss; the others are part of the compiled program."""
-
-    def flatten(loss: Loss) -> tuple[list[Any], tuple[tuple[str, Any], ...]]:
-        own = vars(loss)
-        return [own[name] for name in numbers], tuple((name, v) for name, v in own.items() if name not in numbers)
-
-    def unflatten(others: Iterable[tuple[str, Any]], values: Iterable[Any]) -> Loss:
-        return _with_attributes(kind, {**dict(others), **dict(zip(numbers, values, strict=True))})
-
-    jax.tree_util.register_pytree_node(kind, flatten, unflatten)
-
-
-def _with_attributes(kind: type[Loss], attributes: dict[str, Any]) -> Loss:
-    loss = kind.__new__(kind)
-    vars(loss).update(attributes)
-    return loss
+_NUMBERS: dict[type[Loss], tuple[str, ...]] = {}  # the attributes of a loss that are arrays on the device

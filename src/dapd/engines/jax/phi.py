@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from operator import methodcaller
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dapd.arrays import Array
 from dapd.engines.jax.layout import layout, put
 from dapd.engines.jax.maps import check_traced
+from dapd.engines.jax.pytree import register
 from dapd.kinds.base import Phi, kinds_of
 from dapd.kinds.by_rows import L1, Box, Interval, NonNegative, Rows, Zero, merged
 from dapd.kinds.composed import Conjugate, Stack
@@ -20,41 +21,6 @@ from dapd.problem.problem import Problem
 
 LARGE_PHI = 1 << 16  # rows from which each kind is evaluated by itself rather than by a table of rows
 FEW_KINDS = 8  # more of them are always in a table
-
-
-class Constant:
-    """A part of a compiled program, equal to others that look the same."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        arrays = isinstance(value, np.ndarray)
-        self.key: Any = (value.shape, value.dtype, value.tobytes()) if arrays else value
-        if isinstance(value, (list, slice, dict, set)):
-            self.key = repr(value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Constant) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-
-def register(kind: type[Phi]) -> None:
-    """Let JAX look for arrays in the parameters of a class of φ."""
-
-    def flatten(phi: Phi) -> tuple[list[Any], Any]:
-        parameters = phi.parameters()
-        constants = tuple((name, Constant(value)) for name, value in sorted(phi.constants().items()))
-        return list(parameters.values()), (tuple(parameters), constants)
-
-    def unflatten(own: Any, values: Iterable[Any]) -> Phi:
-        names, constants = own
-        phi: Phi = object.__new__(kind)
-        vars(phi).update({name: one.value for name, one in constants}, **dict(zip(names, values, strict=True)))
-        return phi
-
-    jax.tree_util.register_pytree_node(kind, flatten, unflatten)
-    REGISTERED.add(kind)
 
 
 class Traced(Phi):
@@ -68,15 +34,13 @@ class Traced(Phi):
         return jnp.asarray(self.phi.prox(v, step)).astype(v.dtype)
 
 
-REGISTERED: set[type] = set()
 for _kind in (Traced, Rows, Zero, NonNegative, Box, Interval, L1, Balls, GroupBall, Conjugate, Stack):
-    register(_kind)
+    register(_kind, methodcaller("parameters"))
 
 
 def register_kinds(phi: Phi) -> None:
     """Let JAX look for arrays in φ and in what it is made of, whatever their classes."""
-    if type(phi) not in REGISTERED:
-        register(type(phi))
+    register(type(phi), methodcaller("parameters"))
     for value in phi.parameters().values():
         for part in value if isinstance(value, list) else [value]:
             if hasattr(part, "with_parameters"):
