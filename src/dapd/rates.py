@@ -1,6 +1,6 @@
 """What products, steps and factorisations take, in seconds, from which the candidates of a solve are estimated.
 
-They were measured on one core of a usual server. `benchmarks/auto.py` shows estimates beside what was measured.
+They were measured on one core of a usual server. `dapd.explain` shows the estimates that follow from them.
 """
 
 from __future__ import annotations
