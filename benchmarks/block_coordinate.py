@@ -72,7 +72,7 @@ class Run(NamedTuple):
 
 def make(N: int, conditioning: str) -> dapd.Problem:
     coupling_condition, condition = CONDITIONINGS[conditioning]
-    problem = dapd.paper.experiments.compressed_sensing(
+    problem = dapd.experiments.compressed_sensing(
         0, n=ROWS, m=N * WIDTH, coupling_condition=coupling_condition, condition=condition, blocks=N
     )
     return dapd.experiments.newton(problem)

@@ -308,10 +308,8 @@ def _segment_sums(M: Any) -> Callable[[int], Any]:
 
 
 def _both_products(placed: Any, shape: tuple[int, int], forward: Any, adjoint: Any) -> Callable[[int], Any]:
-    from dapd.engines.jax.runner import loop
-
     def run(placed: Any, x: Any, number: Any) -> Any:
-        return loop(number, lambda x: 0.1 * adjoint(placed, forward(placed, x)), x)
+        return jax.lax.fori_loop(0, number, lambda _, x: 0.1 * adjoint(placed, forward(placed, x)), x)
 
     compiled = jax.jit(run)
 
@@ -401,29 +399,17 @@ def _osqp_seconds(b: Any) -> float:
 def cst(quick: bool) -> None:
     """256 compressed-sensing problems of 250 × 1000, each with its own M: time per iteration, and to 1e-6."""
     count = 256 if on_gpu() else 4
-    different = [dapd.paper.experiments.compressed_sensing(seed=k) for k in range(min(count, 8))]
+    different = [dapd.experiments.compressed_sensing(seed=k) for k in range(min(count, 8))]
     problems = [different[k % len(different)] for k in range(count)]
-    from dapd.engines.jax.batch.problem_tree import stacked_list
-    from dapd.engines.jax.runner import Oracle, loop
+    rows, columns = problems[0].M.shape
 
-    method = dapd.METHODS["y-dapd"].from_theory(problems[0])
-    with jax.enable_x64(True):
-        together = stacked_list(problems)
-        placed, axes = together.measured.placed, together.axes.placed
+    def took(steps: int) -> float:
+        return float(dapd.solve_batch(problems, engine="jax", tol=1e-15, max_iterations=steps).solve_time)
 
-        def steps(placed: Any, state: Any, number: Any) -> Any:
-            oracle, p = Oracle(placed), method.parameters
-            return loop(number, lambda s: type(method).update(p, oracle, s), state)
-
-        rows, columns = problems[0].M.shape
-        x, y = jnp.zeros((count, columns)), jnp.zeros((count, rows))
-        first = jax.vmap(lambda placed, x, y: type(method).first(method.parameters, Oracle(placed), x, y), (axes, 0, 0))
-        state = jax.jit(first)(placed, x, y)
-        run = jax.jit(jax.vmap(steps, (axes, 0, None)))
-        number = 200
-        once = seconds(lambda: jax.block_until_ready(run(placed, state, number)), 2) / number
+    took(50)
+    once = (took(450) - took(50)) / 400
     rate = 2 * count * rows * columns * 8 / once / 1e12
-    say(f"CST x {count}: y-dapd: {once * 1e6:.0f} us per iteration of all, {rate:.2f} TB/s of M")
+    say(f"CST x {count}: {once * 1e6:.0f} us per iteration of all, {rate:.2f} TB/s of M")
     for k in range(2):
         batch = dapd.solve_batch(problems, engine="jax", tol=TOL)
         most = batch.iterations.max()

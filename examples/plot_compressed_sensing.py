@@ -24,7 +24,7 @@ import dapd
 
 # %%
 # The problem, with a solution found by Newton's method, which is independent of all four.
-problem = dapd.paper.experiments.compressed_sensing(seed=0, n=100, m=400, nonzeros=20)
+problem = dapd.experiments.compressed_sensing(seed=0, n=100, m=400, nonzeros=20)
 problem = dapd.experiments.newton(problem)
 methods = ("y-dapd", "x-dapd", "papc", "capd")
 runs = {name: dapd.solve(problem, name, tol=0, max_iterations=30_000, history=True) for name in methods}

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dapd
-from dapd.functions.losses import LogisticLoss, PseudoHuberLoss, Square
-from dapd.functions.terms import Terms
 
 LONG = np.longdouble
 THETA, FARTHEST = 1e-3, 30.0
@@ -138,17 +136,17 @@ def gradient(problem: dapd.Problem, x: Any) -> Any:
     return np.concatenate([_gradient_of_terms(part.terms, x[part.at]) for part in problem.terms])
 
 
-def _gradient_of_terms(terms: Terms, x: Any) -> Any:
+def _gradient_of_terms(terms: Any, x: Any) -> Any:
     total = terms.ridge * x
     if terms.loss is not None:
         A = np.eye(x.size, dtype=LONG) if terms.A is None else terms.A.dense().astype(LONG)
         u, d = A @ x, LONG(0) if terms.d is None else terms.d.astype(LONG)
-        slopes: dict[type, Any] = {
-            Square: lambda: u - d,
-            LogisticLoss: lambda: -d / (1 + np.exp(d * u)),
-            PseudoHuberLoss: lambda: (u - d) / np.sqrt((u - d) ** 2 + LONG(terms.loss.e) ** 2),
+        slopes: dict[str, Any] = {
+            "Square": lambda: u - d,
+            "LogisticLoss": lambda: -d / (1 + np.exp(d * u)),
+            "PseudoHuberLoss": lambda: (u - d) / np.sqrt((u - d) ** 2 + LONG(terms.loss.e) ** 2),
         }
-        total = total + A.T @ slopes[type(terms.loss)]()
+        total = total + A.T @ slopes[type(terms.loss).__name__]()
     if terms.H is not None:
         H = terms.H.toarray() if hasattr(terms.H, "toarray") else np.asarray(terms.H)
         total = total + (H * x if H.ndim == 1 else H.astype(LONG) @ x)

@@ -33,14 +33,14 @@ def model_of(problem: dapd.Problem, family: str) -> m.Model:
 def compressed_sensing(setting: int, seed: int) -> m.Model:
     """The two settings: L/μ = 1e4 and s_max²/s_min² = 1e5, L/μ = 1e3 and s_max²/s_min² = 1e6."""
     condition, coupling = {1: (1e4, 1e5), 2: (1e3, 1e6)}[setting]
-    problem = dapd.paper.experiments.compressed_sensing(seed, condition=condition, coupling_condition=coupling)
+    problem = dapd.experiments.compressed_sensing(seed, condition=condition, coupling_condition=coupling)
     return model_of(problem, "compressed sensing")
 
 
 def system_identification(p: int, seed: int) -> m.Model:
     """Order 40 with T = 10 and L/μ = 1e9, order 100 with T = 20 and L/μ = 1e4."""
     length, condition = {40: (10, 1e9), 100: (20, 1e4)}[p]
-    problem = dapd.paper.experiments.system_identification(seed, p=p, T=length, condition=condition)
+    problem = dapd.experiments.system_identification(seed, p=p, T=length, condition=condition)
     return model_of(problem, "system identification")
 
 

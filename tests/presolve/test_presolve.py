@@ -224,7 +224,7 @@ def test_a_problem_without_rows_is_scaled_too():
 
 
 def test_a_named_method_does_not_presolve():
-    problem = dapd.paper.experiments.compressed_sensing(seed=0, n=20, m=60, nonzeros=4)
+    problem = dapd.experiments.compressed_sensing(seed=0, n=20, m=60, nonzeros=4)
     result = dapd.solve(problem, method="y-dapd", max_iterations=30, tol=0)
     method = dapd.METHODS["y-dapd"](problem, result.parameters)
     x, y = method.point(method.run(method.init(), 30))
