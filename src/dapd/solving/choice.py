@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, partial
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
 
+from dapd import ways
 from dapd.blas import MANY, single_blas
 from dapd.clock import seconds_left
 from dapd.newton.costs import filled_seconds
 from dapd.rates import FACTORISATION
-from dapd.ways.base import OVERRUN, SOON, Candidate, Choice, entries_are_scattered
+from dapd.ways.base import CANDIDATES, OVERRUN, SOON, Asked, Candidate, Choice, entries_are_scattered
 from dapd.ways.clarabel.candidate import TRIVIAL, Clarabel
 from dapd.ways.first_order import FirstOrder
 from dapd.ways.named import STALLED
@@ -25,29 +28,33 @@ TRIAL = 0.1  # seconds of estimates above which first-order steps begin without 
 FORESIGHT = 5.0  # seconds of Clarabel up to which its time is estimated closely, since to count entries takes time too
 NO_BETTER = 60  # points without a better one, beside as many as it took to get there, after which a solve has stalled
 
+for _file in iter_modules(ways.__path__):  # every candidate takes part by existing
+    import_module(f"{ways.__name__}.{_file.name}")
+OTHERS = {name: kind for name, kind in CANDIDATES.items() if kind is not FirstOrder}
+
 
 class Several(Choice):
     """Candidates that are set up when they are needed."""
 
     def __init__(self, search: Search, engine: str, use_direct: bool) -> None:
         super().__init__(search)
-        self.engine = engine
         self.active: list[Candidate] = []
-        self.waiting: dict[str, Callable[[], Candidate]] = {FirstOrder.name: lambda: self.first_order}
         problem = search.problem
         M, unknowns = problem.M, problem.multipliers + problem.columns
         scattered = entries_are_scattered(M)
         self.examining = FACTORISATION.examining * (M.work + unknowns) if scattered else 0.0  # seconds
         self.on_trial = False  # whether first-order steps began because it would take long to examine the others
-        if engine == "auto" and self.examining < seconds_left(search.deadline):
-            self.waiting[SecondOrder.name] = lambda: SecondOrder(search, max(0.1, self._limit() / 10))
-            if use_direct:
-                self.waiting[Clarabel.name] = lambda: Clarabel(search, self._foresight)
+        self.asked = Asked(search, engine, use_direct, self._limit, self._foresight)
+        self.waiting: dict[str, Callable[[], Candidate]] = {FirstOrder.name: lambda: self.first_order}
+        self.is_hurried = self.examining >= seconds_left(search.deadline)  # so the others cannot be examined
+        if not self.is_hurried:
+            able = {name: kind for name, kind in OTHERS.items() if not kind.why_not(self.asked)}
+            self.waiting |= {name: partial(kind.of, self.asked) for name, kind in able.items()}
 
     @cached_property
     def first_order(self) -> FirstOrder:
         """Restarts, by whose estimate others are examined."""
-        return FirstOrder(self.search, self.engine, self.search.spectrum)
+        return FirstOrder.of(self.asked)
 
     def _limit(self) -> float:
         """Seconds beyond which another candidate need not be examined closely."""

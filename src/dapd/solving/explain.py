@@ -16,15 +16,13 @@ from dapd.problem.problem import Problem
 from dapd.solving.choice import Several
 from dapd.solving.settings import Settings
 from dapd.spectrum.estimate import Spectrum, estimate_range, known_range
-from dapd.ways.base import Candidate
+from dapd.ways.base import CANDIDATES, Candidate
 from dapd.ways.blocks import BlockComparison, compare_blocks
-from dapd.ways.clarabel import attempts as clarabel
-from dapd.ways.clarabel.candidate import Clarabel
 from dapd.ways.first_order import TRANSFORMS, FirstOrder
-from dapd.ways.newton import SecondOrder
 from dapd.ways.search import Search
 
 CHEAP = 1e9  # multiplications that a decomposition of M may take here
+HURRIED = "the time limit is too short to examine it"
 PRESOLVE = 10.0  # seconds that the transforms may take here
 
 
@@ -91,7 +89,7 @@ def explain(
         choice.add_all()
         chosen = first_order if on_trial else _first(choice.active)
         prospects = [
-            *_of_candidates(choice.active, engine, direct),
+            *_of_candidates(choice),
             *_of_theorems(problem, blocks.spectrum, max(settings.tolerances), first_order),
         ]
     if blocks.sentence:
@@ -113,28 +111,16 @@ def _first(candidates: list[Candidate]) -> Candidate:
             return best
 
 
-def _of_candidates(candidates: list[Candidate], engine: str, use_direct: bool) -> list[Prospect]:
+def _of_candidates(choice: Several) -> list[Prospect]:
     """Those that were examined, and why others were not."""
-    for one in candidates:
+    for one in choice.active:
         one.examine()
-    known = {one.name: Prospect(one.title, one.estimate(), one.explanation) for one in candidates}
-    no_newton, no_clarabel = "", _no_clarabel(use_direct)
-    if engine != "auto":
-        no_newton = no_clarabel = f"engine={engine!r} leaves only first-order methods"
-    elif SecondOrder.name not in known:
-        no_newton = no_clarabel = "the time limit is too short to examine it"
-    for kind, reason in ((SecondOrder, no_newton), (Clarabel, no_clarabel)):
+    known = {one.name: Prospect(one.title, one.estimate(), one.explanation) for one in choice.active}
+    for kind in CANDIDATES.values():
         if kind.name not in known:
-            known[kind.name] = Prospect(kind.title, math.inf, reason)
+            reason = HURRIED if choice.is_hurried else kind.needs
+            known[kind.name] = Prospect(kind.title, math.inf, kind.why_not(choice.asked) or reason)
     return list(known.values())
-
-
-def _no_clarabel(use_direct: bool) -> str:
-    if not use_direct:
-        return "direct=False"
-    if not clarabel.is_installed():
-        return "clarabel is not installed"
-    return "the problem has no conic form: it needs a quadratic f, rows, boxes or balls, and an explicit M"
 
 
 def _of_theorems(problem: Problem, spectrum: Spectrum | None, tol: float, first_order: Candidate) -> list[Prospect]:

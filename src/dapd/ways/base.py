@@ -43,19 +43,48 @@ def entries_are_scattered(M: Operator) -> bool:
     return most.sparse() is not None
 
 
+class Asked(NamedTuple):
+    """What a candidate is made for."""
+
+    search: Search
+    engine: str
+    direct: bool  # whether other solvers may take part
+    limit: Callable[[], float]  # seconds beyond which a candidate need not be examined closely
+    foresight: Callable[[], float]  # the same of a candidate whose estimate is reliable
+
+
+CANDIDATES: dict[str, type[Candidate]] = {}
+
+
 class Candidate:
     """One way to solve the problem.
 
-    A subclass gives `name`, `title`, `ran`, `estimate` and `start`; the rest has defaults.
+    A subclass gives `name`, `title`, `ran`, `estimate` and `start`; the rest has defaults. A class with a name takes
+    part in every solve by `auto` that its `why_not` does not rule out.
     """
 
     name: str
     title: str
+    needs = "the problem is not of the kind that it solves"  # said if its estimate is infinite
     is_steady = False  # whether its estimate is reliable
     finds_rays = False  # whether `moved` is worth a check after every piece
     least = 1  # iterations of the shortest piece
     parameters: Any = None
     per_iteration = math.nan  # seconds, as estimated
+
+    def __init_subclass__(cls) -> None:
+        if "name" in vars(cls):
+            CANDIDATES[cls.name] = cls
+
+    @classmethod
+    def why_not(cls, asked: Asked) -> str:
+        """Why it may not take part, whatever the problem is; empty if it may."""
+        return "" if asked.engine == "auto" else f"engine={asked.engine!r} leaves only first-order methods"
+
+    @classmethod
+    def of(cls, asked: Asked) -> Candidate:
+        """The candidate for a problem."""
+        return cls(asked.search)
 
     def __init__(self, search: Search) -> None:
         self.search, self.problem = search, search.problem

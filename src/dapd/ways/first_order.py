@@ -19,7 +19,7 @@ from dapd.presolve.chain import Apply
 from dapd.problem.problem import Problem
 from dapd.rates import FACTORISATION, FIRST_ORDER
 from dapd.spectrum.estimate import Spectrum, estimate_norm
-from dapd.ways.base import SOON, Candidate, Moved, Piece, entries_are_scattered
+from dapd.ways.base import SOON, Asked, Candidate, Moved, Piece, entries_are_scattered
 from dapd.ways.judge import Judge, judge_of, on_the_device
 from dapd.ways.restarts import restarts
 from dapd.ways.search import Search
@@ -34,6 +34,16 @@ class FirstOrder(Candidate):
     """Restarted x-DAPD and y-DAPD."""
 
     name, title = "restarts", "restarted DAPD"
+
+    @classmethod
+    def why_not(cls, asked: Asked) -> str:
+        """They are what every engine has."""
+        return ""
+
+    @classmethod
+    def of(cls, asked: Asked) -> FirstOrder:
+        """With what is known of the singular values of M."""
+        return cls(asked.search, asked.engine, asked.search.spectrum)
 
     def __init__(self, search: Search, engine: str, spectrum: Spectrum | None) -> None:
         super().__init__(search)

@@ -16,7 +16,7 @@ from dapd.newton.newton import PROBING, Newton
 from dapd.newton.parts import Unsuitable
 from dapd.newton.systems import Singular
 from dapd.rates import FACTORISATION, NEWTON
-from dapd.ways.base import AT_ONCE, OVERRUN, SOON, Candidate, Moved, Piece, entries_are_scattered
+from dapd.ways.base import AT_ONCE, OVERRUN, SOON, Asked, Candidate, Moved, Piece, entries_are_scattered
 from dapd.ways.search import Search
 
 FACTORISATIONS, FEW = 40, 10  # factorisations that second-order steps usually take, and that they take near a solution
@@ -37,6 +37,12 @@ class SecondOrder(Candidate):
     """The proximal method of multipliers with semismooth Newton."""
 
     name, title = "newton", "second-order steps"
+    needs = "it needs f and φ of the package, or of such parts, and the entries of M"
+
+    @classmethod
+    def of(cls, asked: Asked) -> SecondOrder:
+        """With the seconds that a factorisation may take."""
+        return cls(asked.search, max(0.1, asked.limit() / 10))
 
     def __init__(self, search: Search, limit: float) -> None:
         super().__init__(search)

@@ -9,7 +9,7 @@ from functools import partial
 from dapd.clock import perf_counter
 from dapd.core import MISSING, load
 from dapd.engines.protocol import Engine
-from dapd.ways.base import Candidate, Moved, Piece
+from dapd.ways.base import Asked, Candidate, Moved, Piece
 from dapd.ways.clarabel import attempts as direct
 from dapd.ways.clarabel.conic import Conic, conic, entries_of
 from dapd.ways.search import Search
@@ -25,6 +25,19 @@ class Clarabel(Candidate):
     is_steady = finds_rays = True
 
     name, title = "clarabel", "Clarabel"
+    needs = "the problem has no conic form: it needs a quadratic f, rows, boxes or balls, and an explicit M"
+
+    @classmethod
+    def why_not(cls, asked: Asked) -> str:
+        """It may not be wanted, or not be installed."""
+        if not asked.direct:
+            return "direct=False"
+        return super().why_not(asked) or ("" if direct.is_installed() else "clarabel is not installed")
+
+    @classmethod
+    def of(cls, asked: Asked) -> Clarabel:
+        """With the seconds up to which it is worth a close estimate."""
+        return cls(asked.search, asked.foresight)
 
     def __init__(self, search: Search, foresight: Callable[[], float]) -> None:
         super().__init__(search)
@@ -32,7 +45,7 @@ class Clarabel(Candidate):
         self.seconds: float | None = None
         self.by_columns, self.limit = False, 0.0
         self.attempted: float | None = None  # seconds of the last attempt
-        count = entries_of(self.problem) if direct.is_installed() else None
+        count = entries_of(self.problem)
         if count is not None:
             least = direct.least_seconds(self.problem, count)
             if least < TRIVIAL:  # the symbolic cost takes longer than it can save
