@@ -13,7 +13,6 @@ from dapd.arrays import Array
 from dapd.core import load
 from dapd.engines import is_on_mesh
 from dapd.engines.protocol import Engine
-from dapd.kinds.base import is_own
 from dapd.presolve import CLEANING, CONDITIONING, SCALING, ExchangedRoles, Presolve, SortedColumns
 from dapd.presolve.chain import Apply
 from dapd.problem.problem import Problem
@@ -51,8 +50,7 @@ class FirstOrder(Candidate):
         self.spectrum = None if spectrum is None else search.problem.stacked_spectrum(spectrum)
         self.used: Engine | None = None
         problem = self.problem = search.problem.stacked  # its steps take bounds as rows
-        native = engine != "python" and load() is not None and problem.terms is not None
-        native = native and is_own(problem.phi, "prox")
+        native = engine != "python" and load() is not None  # which calls Python for what it does not know
         products = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
         per_product = FIRST_ORDER.sparse_product if entries_are_scattered(problem.M) else FIRST_ORDER.dense_product
         once = (
