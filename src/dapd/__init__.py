@@ -13,6 +13,8 @@ from dapd.certificate.certify import Certificate, certify
 from dapd.engines import bind
 from dapd.engines.protocol import CannotRun
 from dapd.functions import Function, LeastSquares, Logistic, PseudoHuber, Quadratic, Separable, Smooth
+from dapd.functions.losses import Loss
+from dapd.functions.terms import Terms
 from dapd.kinds.by_rows import L1, Box, GroupBall, Interval, NonNegative, Phi, Zero
 from dapd.kinds.composed import Conjugate, Stack
 from dapd.methods import METHODS, Method
@@ -73,6 +75,7 @@ __all__ = [
     "Kronecker",
     "LeastSquares",
     "Logistic",
+    "Loss",
     "Method",
     "NonNegative",
     "Operator",
@@ -90,6 +93,7 @@ __all__ = [
     "SpectrumWarning",
     "Stack",
     "Status",
+    "Terms",
     "Zero",
     "bind",
     "certify",
