@@ -647,15 +647,13 @@ def test_exit_status_tells_how_it_ended(text, options, status, code, tmp_path):
     assert done.output.split()[0] == status
 
 
-@pytest.mark.parametrize(
-    ("message", "code"), [("Interrupted; this is the best point", 130), ("Stopped by rounding", 6)]
-)
-def test_ctrl_c_and_rounding_have_their_own_exit_status(message, code, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("cause", "code"), [(dapd.Cause.ctrl_c, 130), (dapd.Cause.rounding, 6)])
+def test_ctrl_c_and_rounding_have_their_own_exit_status(cause, code, tmp_path, monkeypatch):
     real = dapd.solve
 
     def solve(*args, **options):
         found = real(*args, **options)
-        return dataclasses.replace(found, status=dapd.Status.interrupted, message=f"{message} seen so far.")
+        return dataclasses.replace(found, status=cause.status, cause=cause)
 
     monkeypatch.setattr(dapd, "solve", solve)
     assert run("solve", write(tmp_path / "tiny.npz", "npz"), "-q").exit_code == code
