@@ -11,7 +11,7 @@ from dapd.arguments import SAFE, interval, named, numbers, open_ended
 from dapd.arrays import Array, is_foreign, namespace
 from dapd.kinds.base import Phi, common_size, indicator, least_positive, like, within
 from dapd.kinds.groups import GroupBall
-from dapd.kinds.native import CLIP, KEEP, SHRINK, Numbers
+from dapd.kinds.native import Numbers, numbers_of_rows
 from dapd.kinds.sets import OfSet, either, other
 
 __all__ = ["L1", "Box", "ByRows", "GroupBall", "Interval", "NonNegative", "Phi", "Rows", "Zero", "support"]
@@ -49,8 +49,6 @@ class ByRows(OfSet):
         lower, upper = self._ends
         if not (isinstance(lower, float) and isinstance(upper, float)):
             lower, upper = like(lower, v), like(upper, v)
-        if self.of_y is False and _is_zero(lower, upper):
-            return v
         if self.of_y is True:
             return _clipped(v, lower, upper)
         shrunk = _shrunk(v, step * lower, step * upper)
@@ -133,12 +131,8 @@ class Rows(ByRows):
         return Rows.between(*ends)
 
     def native(self, rows: int) -> Numbers:
-        """A code, or one per row."""
-        if not isinstance(self.of_y, bool):
-            return Numbers(np.where(self.of_y, CLIP, SHRINK).astype(np.uint8), self.lower, self.upper)
-        if not self.of_y and _is_zero(self.lower, self.upper):
-            return Numbers(KEEP)
-        return Numbers(CLIP if self.of_y else SHRINK, self.lower, self.upper)
+        """Numbers of the core."""
+        return numbers_of_rows(self.lower, self.upper, self.of_y)
 
 
 class Zero(ByRows):
@@ -158,6 +152,10 @@ class Zero(ByRows):
     def value(self, y: Array) -> float:
         """0."""
         return 0.0
+
+    def prox(self, v: Array, step: Any) -> Array:
+        """The identity."""
+        return v
 
 
 class NonNegative(ByRows):
@@ -260,10 +258,6 @@ def _checked_unless_foreign(lower: Any, upper: Any) -> tuple[Any, Any]:
     return (lower, upper) if is_foreign(lower) or is_foreign(upper) else interval(lower, upper)
 
 
-def _is_zero(lower: Any, upper: Any) -> bool:
-    return isinstance(lower, float) and isinstance(upper, float) and lower == upper == 0.0
-
-
 def _clipped(v: Array, lower: Any, upper: Any) -> Array:
     """Clip v; a derivative is zero at the bounds."""
     if isinstance(v, np.ndarray):
@@ -275,7 +269,7 @@ def _clipped(v: Array, lower: Any, upper: Any) -> Array:
 def _shrunk(v: Array, low: Any, high: Any) -> Array:
     """The rest v − clip(v, low, high), exactly zero in between; a derivative is zero at ends that differ."""
     if isinstance(v, np.ndarray):
-        return v - _clipped(v, low, high)
+        return v - (np.clip(v, low, high) if v.size > SHORT else np.minimum(np.maximum(v, low), high))
     xp = namespace(v)
     return xp.where((v > high) | (low == high), v - high, xp.where(v < low, v - low, 0 * v))
 

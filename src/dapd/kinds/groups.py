@@ -9,7 +9,7 @@ import numpy as np
 from dapd.arguments import named, numbers, partition, whole
 from dapd.arrays import Array, is_foreign, namespace, sums
 from dapd.kinds.base import Phi, common_size, indicator, like, within
-from dapd.kinds.native import BALL, SHRINK_BALL, Numbers
+from dapd.kinds.native import Numbers, numbers_of_groups
 from dapd.kinds.sets import OfSet
 
 
@@ -66,8 +66,8 @@ class Balls(OfSet):
         return np.bincount(self.owner, minlength=self.count)
 
     def native(self, rows: int) -> Numbers:
-        """A code and the groups."""
-        return Numbers(BALL if self.of_y else SHRINK_BALL, self.radius, sizes=self.heights(rows))
+        """Numbers of the core."""
+        return numbers_of_groups(self.radius, self.heights(rows), of_y=self.of_y)
 
     def _squares(self, v: Array) -> Array:
         """The squared norm of each group."""

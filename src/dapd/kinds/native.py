@@ -36,6 +36,20 @@ class UnitTable(NamedTuple):
     calls: tuple[tuple[int, int, Callable[[Array, float], None]], ...] = ()  # for the rows that are CALLED, in order
 
 
+def numbers_of_rows(lower: Any, upper: Any, of_y: Any) -> Numbers:
+    """Of indicators of intervals, or of support functions, for all rows or row by row."""
+    if not isinstance(of_y, bool):
+        return Numbers(np.where(of_y, CLIP, SHRINK).astype(np.uint8), lower, upper)
+    if not of_y and np.ndim(lower) == np.ndim(upper) == 0 and lower == upper == 0.0:
+        return Numbers(KEEP)
+    return Numbers(CLIP if of_y else SHRINK, lower, upper)
+
+
+def numbers_of_groups(radius: Any, sizes: Array, *, of_y: bool) -> Numbers:
+    """Of balls of groups with so many rows, or of their norms."""
+    return Numbers(BALL if of_y else SHRINK_BALL, radius, sizes=sizes)
+
+
 def tabulate(kinds: list[tuple[Numbers, int]], dtype: Any) -> UnitTable:
     """One table of all kinds, each with its number of rows."""
     if len(kinds) == 1 and kinds[0][0].sizes is None:
