@@ -21,7 +21,9 @@ def namespace(v: Array) -> Any:
 
 
 def is_foreign(value: Any) -> bool:
-    """Whether this is an array of JAX or PyTorch, perhaps one that is traced and so has no numbers to look at."""
+    """Whether this is an array of JAX or PyTorch, or holds some: perhaps traced ones, without numbers to look at."""
+    if isinstance(value, (list, tuple)):
+        return any(map(is_foreign, value))
     return type(value).__module__.partition(".")[0] in ("jax", "jaxlib", "torch")
 
 
@@ -30,7 +32,7 @@ def sums(v: Array, owner: Any, count: int, *, increasing: bool = False) -> Array
     if isinstance(v, np.ndarray):
         return np.bincount(owner, v, minlength=count).astype(v.dtype)
     if hasattr(v, "new_zeros"):  # torch
-        return v.new_zeros(count).index_add(0, namespace(v).as_tensor(owner), v)
+        return v.new_zeros(count).index_add(0, namespace(v).as_tensor(owner, device=v.device), v)
     return namespace(v).zeros(count, v.dtype).at[owner].add(v, indices_are_sorted=increasing)
 
 

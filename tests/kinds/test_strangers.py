@@ -130,6 +130,17 @@ def test_its_parameters_may_be_traced():
             assert np.linalg.norm(gradient) > 1e-3
 
 
+def test_a_list_may_hold_traced_numbers():
+    H, c, M, b, _, _, _ = data_for("pinball")
+
+    def first(a):
+        return dj.solve(dj.Quadratic(H, c), M, b, dj.L1([a, 0.1, 0.2, 0.3, 0.1, 0.2])).x[0]
+
+    with jax.enable_x64(True):
+        slope = jax.grad(first)(0.3)
+        assert float(slope) == pytest.approx(float(first(0.3 + STEP) - first(0.3 - STEP)) / (2 * STEP), abs=1e-6)
+
+
 def test_what_it_lacks_is_named():
     class NumpyOnly(Pinball):
         def prox(self, v, step):
