@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 from instances import PHIS, ROWS
 
 import dapd
+from dapd.kinds.base import kinds_of
+from dapd.kinds.by_rows import merged
+from dapd.kinds.table import Table
 from dapd.testing import check_prox
 
 VECTORS = st.lists(st.floats(-10, 10), min_size=ROWS, max_size=ROWS).map(np.array)
@@ -259,3 +262,26 @@ def test_a_value_is_finite_although_rounding_takes_the_prox_out_of_the_domain():
     points = [3 * rng.standard_normal(7) for _ in range(100)]
     assert any(np.isinf(phi.g.value(phi.g.prox(v, 1.0))) for v in points)
     assert all(phi.conjugate_near(v, 1.0) == 0 for v in points)
+
+
+@pytest.mark.parametrize("name", PHIS)
+@given(v=VECTORS, logs=st.lists(st.floats(-3, 3), min_size=ROWS, max_size=ROWS))
+@settings(max_examples=30)
+def test_canonical_kinds_one_by_one_or_in_a_table_are_phi(name, v, logs):
+    phi = PHIS[name].sized(ROWS)
+    steps = phi.steps(phi.pooled(10.0 ** np.array(logs)), phi.pooled(np.ones(ROWS)))
+    for kinds in (kinds_of(phi, ROWS), merged(kinds_of(phi, ROWS))):
+        whole = dapd.Stack([kind for kind, _ in kinds], sizes=[n for _, n in kinds])
+        np.testing.assert_allclose(whole.prox(v, steps), phi.prox(v, steps), atol=1e-13)
+        for ask in ("project", "project_conjugate", "project_recession", "project_conjugate_recession"):
+            np.testing.assert_allclose(getattr(whole, ask)(v), getattr(phi, ask)(v), atol=1e-13)
+        for ask in ("recession", "conjugate_recession"):
+            assert getattr(whole, ask)(np.round(v)) == pytest.approx(getattr(phi, ask)(np.round(v)))
+        y, z = phi.project(v), phi.project_conjugate(v)
+        assert whole.value(y) == pytest.approx(phi.value(y))
+        assert whole.conjugate(z) == pytest.approx(phi.conjugate(z))
+        terms = [kind.terms(y[at]).sum() for kind, at in zip(whole.parts, whole.places, strict=True)]
+        assert sum(terms) == pytest.approx(phi.value(y))
+        np.testing.assert_allclose(np.array(whole.ends(ROWS)), np.array(phi.ends(ROWS)))
+        assert (whole.reach(ROWS), whole.steepness(ROWS)) == pytest.approx((phi.reach(ROWS), phi.steepness(ROWS)))
+    np.testing.assert_allclose(Table.of(phi, ROWS).phi().prox(v, steps), phi.prox(v, steps), atol=1e-13)
