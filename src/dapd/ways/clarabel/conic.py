@@ -160,9 +160,8 @@ def _of_norms(problem: Problem) -> Conic | None:
         RowBlocks([problem.M, norms] if problem.rows else [norms]),
         np.concatenate([problem.b, b]),
         Stack([problem.phi, GroupBall(1.0, 2)], sizes=[problem.rows, 2 * count]) if problem.rows else GroupBall(1.0, 2),
-        bounds=None if problem.lower is None else problem.bounds,
     )
-    form = conic(whole)
+    form = conic(whole if problem.lower is None else whole.replaced(limits=problem.bounds))  # they were checked before
     if form is None:
         return None
     m, added = problem.rows, slice(problem.rows, problem.rows + 2 * count)  # rows of y that the given problem lacks
