@@ -242,7 +242,7 @@ def test_unbounded_least_squares_give_a_direction_in_the_kernel():
 
 def test_limits_are_kept():
     given = problem("dense", PHIS["box"])
-    answer = solved(given, time_limit=0.0)
+    answer = solved(given, deadline=0.0)
     assert answer.status == "time_limit"
     answer = solved(given, max_iterations=2)
     assert answer.status == "iteration_limit"

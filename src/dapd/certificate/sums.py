@@ -72,36 +72,33 @@ class BalancedStep(NamedTuple):
 
 def products_of(problem: Problem, x: Array, y: Array) -> Products:
     """The products at a point, each of the matrices that are stored read once if the core is there."""
-    return Products(*_products(problem.M, x, y))
-
-
-def _products(M: Operator, x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
-    bands = M.bands()
+    bands = problem.M.bands()
     if len(bands) == 1:
         return _products_of_band(bands[0][0], x, y)
     found = [_products_of_band(part, x, y[at]) for part, at in bands]
     above, sizes, pulls, pull_sizes = zip(*found, strict=True)
-    return np.concatenate(above), np.concatenate(sizes), sum(pulls[1:], pulls[0]), sum(pull_sizes[1:], pull_sizes[0])
+    ends = np.concatenate(above), np.concatenate(sizes), sum(pulls[1:], pulls[0]), sum(pull_sizes[1:], pull_sizes[0])
+    return Products(*ends)
 
 
-def _products_of_band(M: Operator, x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
+def _products_of_band(M: Operator, x: Array, y: Array) -> Products:
     record = record_of(M)
     core = load() if record is not None else None
     if core is not None:
         Mx, rows, Mty, columns = np.empty(M.shape[0]), np.empty(M.shape[0]), np.empty(M.shape[1]), np.empty(M.shape[1])
         core.products_of_certificate(record, [*map(_as_float64, (x, y))], [Mx, rows, Mty, columns])
-        return Mx, rows, Mty, columns
+        return Products(Mx, rows, Mty, columns)
     return plain_products(M, x, y)
 
 
-def plain_products(M: Operator, x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
+def plain_products(M: Operator, x: Array, y: Array) -> Products:
     """The same by NumPy, for any M.
 
     If entries are not known, only what is left after terms have cancelled is, which is no more.
     """
     Mx, Mty = M.forward(x), M.adjoint(y)
     rows, columns = M.row_sizes(x), M.column_sizes(y)
-    return Mx, abs(Mx) if rows is None else rows, Mty, abs(Mty) if columns is None else columns
+    return Products(Mx, abs(Mx) if rows is None else rows, Mty, abs(Mty) if columns is None else columns)
 
 
 def balanced_step(problem: Problem, y: Array, at: Products) -> BalancedStep:
@@ -120,7 +117,7 @@ def measure_rows(problem: Problem, y: Array, at: Products) -> RowSums:
         found = core.rows_of_certificate(tuple(problem.row_table), [*map(_as_float64, vectors)])
         if all(map(math.isfinite, found)):  # else NumPy knows better what has overflowed
             squares, worst_row, errors, *others = found
-            return RowSums(math.sqrt(squares), worst_row, _root_mean(errors, y.size), *others)
+            return RowSums(math.sqrt(squares), worst_row, math.sqrt(errors / max(1, y.size)), *others)
     return plain_rows(problem, y, at)
 
 
@@ -136,7 +133,7 @@ def plain_rows(problem: Problem, y: Array, at: Products) -> RowSums:
     return RowSums(
         feasibility=norm(y - fixed),
         complementarity=worst(*errors),
-        errors=_root_mean(_squares(*errors), y.size),
+        errors=math.sqrt(_squares(*errors) / max(1, y.size)),
         outside=max(beyond),
         primal=greatest(residual - image),
         dual=greatest(y - near),
@@ -157,7 +154,7 @@ def measure_columns(problem: Problem, x: Array, grad: Array, at: Products) -> Co
         found = core.columns_of_certificate([*map(_as_float64, vectors)])
         if all(map(math.isfinite, found)):
             squares, peak, error, natural, part, errors, *others = found
-            mean = _root_mean(errors, x.size)
+            mean = math.sqrt(errors / max(1, x.size))
             return ColumnSums(math.sqrt(squares), peak, error, math.sqrt(natural), part, mean, *others)
     return plain_columns(problem, x, grad, at)
 
@@ -171,7 +168,7 @@ def plain_columns(problem: Problem, x: Array, grad: Array, at: Products) -> Colu
         norm=norm(sums.norm),
         greatest=greatest(sums.greatest),
         natural=norm(sums.natural),
-        errors=_root_mean(float(sums.errors.sum()), x.size),
+        errors=math.sqrt(float(sums.errors.sum()) / max(1, x.size)),
         product=float(sums.product.sum()),
         sizes=float(sums.sizes.sum()),
         **most,
@@ -217,7 +214,3 @@ def _some_columns(problem: Problem, x: Array, grad: Array, at: Products, piece: 
 def _squares(errors: Array, sizes: Array) -> float:
     relative = errors / sizes
     return float(relative @ relative)
-
-
-def _root_mean(squares: float, count: int) -> float:
-    return math.sqrt(squares / count) if count else 0.0

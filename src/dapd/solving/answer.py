@@ -45,7 +45,8 @@ def answer(
 ) -> Result:
     """The result at a point; `value` computes the objective there, on the host by default."""
     certificate = point.certificate
-    is_satisfied = 0 < certificate.feasibility_error <= tolerances[0] or certificate.meets(*tolerances)
+    is_satisfied = cause is Cause.certificate or 0 < certificate.feasibility_error <= tolerances[0]
+    is_satisfied = is_satisfied or certificate.meets(*tolerances)
     with np.errstate(all="ignore"):
         if cause is Cause.descent:
             found = -math.inf

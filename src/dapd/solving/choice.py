@@ -46,10 +46,12 @@ class Several(Choice):
         self.on_trial = False  # whether first-order steps began because it would take long to examine the others
         self.asked = Asked(search, engine, use_direct, self._limit, self._foresight)
         self.waiting: dict[str, Callable[[], Candidate]] = {FirstOrder.name: lambda: self.first_order}
-        self.is_hurried = self.examining >= seconds_left(search.deadline)  # so the others cannot be examined
+        # whether there is no time to examine the others
+        self.is_hurried = search.deadline < math.inf and self.examining >= seconds_left(search.deadline)
         if not self.is_hurried:
-            able = {name: kind for name, kind in OTHERS.items() if not kind.why_not(self.asked)}
-            self.waiting |= {name: partial(kind.of, self.asked) for name, kind in able.items()}
+            for name, kind in OTHERS.items():
+                if not kind.why_not(self.asked):
+                    self.waiting[name] = partial(kind.of, self.asked)
 
     @cached_property
     def first_order(self) -> FirstOrder:
@@ -144,7 +146,9 @@ class Several(Choice):
         """The threads of BLAS: as many as pay off for the heaviest operation."""
         problem = self.search.problem
         # long vectors count too: several threads gain nothing on them, and wait for each other on a busy machine
-        heaviest = max([one.work for one in self.active] + [8.0 * (problem.multipliers + problem.columns)])
+        heaviest = 8.0 * (problem.multipliers + problem.columns)
+        for one in self.active:
+            heaviest = max(heaviest, one.work)
         return single_blas(heaviest, MANY)
 
     def remember(self, solved: Candidate | None) -> None:

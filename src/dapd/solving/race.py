@@ -67,7 +67,7 @@ class Race:
         self.falling: Array | None = None  # a ray of x along which the objective falls, if some x is feasible
         self.found_by: Candidate | None = None
         self.turn: Candidate | None = None  # that made the last piece of progress
-        self.before = math.inf  # the error before that piece
+        self.before, self.made = math.inf, False  # the error before that piece, and whether there was one
         self.checking, self.has_checked = 0.0, False  # seconds of the checks of directions, but for the first
 
     @cached_property
@@ -91,6 +91,9 @@ class Race:
             if search.best is None:  # not even one point to give back
                 raise
             return self._ended(Cause.ctrl_c)
+        finally:
+            if self.turn is not None:
+                self.turn.pieces = None  # which refers to the candidate, so both would wait for the collector
 
     def _begin(self, start: tuple[Array, Array]) -> Piece:
         """Judge the start; errors of the user's own functions must come before the work."""
@@ -139,7 +142,7 @@ class Race:
         finally:
             spent = search.seconds.get(candidate.title, 0.0)
             search.seconds[candidate.title] = spent + candidate.measured - measured
-        self.turn = None if piece is None else candidate
+        self.turn, self.made = candidate, piece is not None
         if search.error < self.before:
             self.found_by = candidate
         self.choice.note(candidate, is_exhausted=piece is None)
@@ -148,7 +151,7 @@ class Race:
     def _ray(self, piece: Piece) -> Ended | None:
         """Check the directions of the last piece, and those that a slow search asks for."""
         search, turn = self.search, self.turn
-        if turn is None or not (self.choice.is_named or search.error > 0.5 * self.before):
+        if turn is None or not self.made or not (self.choice.is_named or search.error > 0.5 * self.before):
             return None
         began, found = perf_counter(), list[Moved]()
         if turn.finds_rays or self.checking <= CHECKING * (began - search.began):

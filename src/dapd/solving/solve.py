@@ -90,18 +90,18 @@ class Solve:
         self.callback, self.saved = settings.callback, None
         if problem.lower is not None and self.callback is not None:
             self.callback = _split_for(self.callback, problem)
-        self.x0, self.y0 = settings.x0, self._with_bounds(settings.y0, z0)
+        self.x0, self.y0 = settings.x0, settings.y0
+        if self.y0 is not None and problem.lower is not None:
+            self.y0 = self._with_bounds(self.y0, z0)
         if settings.checkpoint is not None:
             self.saved = Checkpoint(settings.checkpoint, problem, None if kept is None else kept.checkpoints)
             found = self.saved.start()
             self.x0, self.y0 = found or (self.x0, self.y0)
             self.callback = self.saved.watching(self.callback)
 
-    def _with_bounds(self, y0: Array | None, z0: Array | None) -> Array | None:
+    def _with_bounds(self, y0: Array, z0: Array | None) -> Array:
         """The first y, and after it the first multipliers of the bounds."""
         problem, settings = self.problem, self.settings
-        if y0 is None or problem.lower is None:
-            return y0
         if z0 is None:
             z0 = np.zeros(problem.columns, problem.dtype)
             if settings.method == "auto" and settings.x0 is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from dapd.arrays import Array, on_device, on_host
+from dapd.arrays import Array, on_host
 from dapd.certificate.certify import SOLUTION, Look, certify, distance_at, objective
 from dapd.certificate.rays import may_be_ray
 from dapd.presolve import Presolve
@@ -64,8 +64,9 @@ class OnHost:
 
     def look(self, x: Array, y: Array, spectrum: Spectrum | None = None, *, with_distance: bool = True) -> Look:
         """The point in the given problem, and its certificate."""
-        from_device = not isinstance(x, np.ndarray) and on_device(x)
-        x, y = self._back(x, y)
+        from_device = not isinstance(x, np.ndarray)
+        if from_device or self.transform is not None:
+            x, y = self._back(x, y)
         if not x.dtype == y.dtype == self.problem.dtype:
             x, y = x.astype(self.problem.dtype, copy=False), y.astype(self.problem.dtype, copy=False)
         x = self.problem.within_bounds(x, y)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.clock import cancellation, is_over, perf_counter, seconds_left
+from dapd.clock import cancellation, is_over, seconds_left
 from dapd.newton.symbolic import cost
 from dapd.problem.problem import Problem
 from dapd.rates import CLARABEL
@@ -121,7 +121,7 @@ def attempts(
     *,
     tol: float = 1e-9,
     tol_absolute: float = 0.0,
-    time_limit: float = math.inf,
+    deadline: float = math.inf,
     max_iterations: int = 300,
     form: Conic | None = None,
     by_columns: bool = False,
@@ -134,8 +134,8 @@ def attempts(
         With a conic form.
     tol, tol_absolute : float
         What the certificate should meet, relative and absolute; 0 is no tolerance.
-    time_limit : float
-        Seconds for all attempts, checked once per iteration.
+    deadline : float
+        A value of `dapd.clock.perf_counter()`, looked at once per iteration.
     max_iterations : int
         Factorisations in all attempts.
     form : Conic, optional
@@ -152,13 +152,13 @@ def attempts(
     if form is None:
         raise TypeError("the problem has no conic form; it needs a quadratic f, rows, boxes or balls, an explicit M")
     chosen = {"direct_solve_method": "qdldl"} if by_columns else {}
-    iterations, end = 0, perf_counter() + time_limit
+    iterations = 0
     for changes in _settings_in_turn(form):
-        left = max_iterations - iterations, seconds_left(end)
+        left = max_iterations - iterations, seconds_left(deadline)
         found = _attempt(problem, form, (tol, tol_absolute), *left, changes | chosen)
         iterations += found.iterations
         yield found
-        if is_over(end) or iterations >= max_iterations:
+        if iterations >= max_iterations or is_over(deadline):
             return
 
 

@@ -100,7 +100,7 @@ class Clarabel(Candidate):
             self.problem,
             tol=tol,
             tol_absolute=tol_absolute,
-            time_limit=search.deadline - began,
+            deadline=search.deadline,
             max_iterations=search.limit - search.iterations,
             form=self.form,
             by_columns=self.by_columns,
