@@ -13,8 +13,8 @@ import numpy as np
 import scipy
 
 import dapd
-from dapd.core import load
 from dapd.engines.native.threads import available
+from dapd.machine.core import load
 
 SECONDS = 1.0  # roughly, per contestant
 ROUNDS = 9

@@ -3,8 +3,8 @@
 import numpy as np
 
 import dapd
-from dapd.core import load, variants
 from dapd.engines.native.runner import NativeRunner
+from dapd.machine.core import load, variants
 
 
 def main() -> None:

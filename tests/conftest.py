@@ -57,7 +57,7 @@ def private_cache(tmp_path_factory):
 @pytest.fixture
 def no_core(monkeypatch):
     """As if the package had been installed without a compiler."""
-    from dapd import core
+    from dapd.machine import core
 
     for name in core.VARIANTS:
         monkeypatch.setitem(sys.modules, f"dapd._core_{name}", None)  # importing it raises ModuleNotFoundError

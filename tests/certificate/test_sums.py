@@ -17,7 +17,7 @@ from dapd.certificate.sums import (
     plain_rows,
     products_of,
 )
-from dapd.core import load, variants
+from dapd.machine.core import load, variants
 
 pytestmark = pytest.mark.skipif(not variants(), reason="the native core was not built")
 ROWS, COLUMNS = 21, 9

@@ -16,10 +16,10 @@ from command_line import run
 from cores import needs_core
 
 import dapd
-from dapd import core
 from dapd.cli import paper
 from dapd.engines import ENGINES
 from dapd.engines.native.threads import available
+from dapd.machine import core
 from dapd.paper.reproduce import Progress, catalogue, sessions
 from dapd.paper.reproduce.runs import Run
 

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import dapd
-from dapd.core import load, variants
 from dapd.kinds.native import BALL
+from dapd.machine.core import load, variants
 
 DUAL, PRIMAL = True, False
 COPY = (0, 1, -1, [(0, 1.0)], 0.0)

@@ -16,13 +16,13 @@ from scipy.sparse.linalg import aslinearoperator
 from zipped_programs import forms, zipped
 
 import dapd
-from dapd.core import load, variants
 from dapd.engines.native.layout import table_of
 from dapd.engines.native.runner import NativeRunner
 from dapd.functions.base import Function
 from dapd.functions.losses import Loss
 from dapd.functions.terms import Terms
 from dapd.kinds.native import CALLED
+from dapd.machine.core import load, variants
 from dapd.operators.convert import as_operator
 
 pytestmark = pytest.mark.skipif(not variants(), reason="the native core was not built")

@@ -8,11 +8,11 @@ from native_steps import STEP, STRUCTURED, check, problem_with
 from scipy.sparse.linalg import aslinearoperator
 
 import dapd
-from dapd.core import load, variants
 from dapd.engines.native import maps as records
 from dapd.engines.native.layout import coupling
 from dapd.engines.native.maps import fills_vectors, moves_on, scattered
 from dapd.engines.protocol import NotNative
+from dapd.machine.core import load, variants
 from dapd.operators.base import Operator
 from dapd.operators.scaled import ScaledMap
 

@@ -13,10 +13,10 @@ from own_methods import Averaged, with_step
 from zipped_programs import CORES, FOREVER, forms, zipped
 
 import dapd
-from dapd.core import load, variants
 from dapd.engines import bind
 from dapd.engines.native.runner import NativeRunner
 from dapd.engines.native.tracer import COMBINE, DUAL_STEP, GRADIENT, LONGEST_STEP, MOST, trace
+from dapd.machine.core import load, variants
 from dapd.methods.base import spaces
 
 pytestmark = pytest.mark.skipif(not variants(), reason="the native core was not built")

@@ -16,10 +16,10 @@ from own_methods import with_step
 
 import dapd
 from dapd.certificate.certify import certify
-from dapd.clock import agreeing
-from dapd.core import variants
 from dapd.engines.native.runner import NativeRunner
 from dapd.engines.native.threads import ThreadChoice, available
+from dapd.machine.clock import agreeing
+from dapd.machine.core import variants
 
 pytestmark = pytest.mark.skipif(not variants(), reason="the native core was not built")
 FOREVER = float("inf")
@@ -249,7 +249,7 @@ def test_a_clock_that_may_leap_is_asked_between_short_pieces(monkeypatch):
     M = np.random.default_rng(0).standard_normal((600, 2000))
     problem = dapd.Problem(dapd.PseudoHuber(0.1), M, np.ones(600), spectrum=dapd.Spectrum(70.0, 10.0))
     runner, again = started(problem, "y-dapd", 1), started(problem, "y-dapd", 1)
-    monkeypatch.setattr("dapd.clock.PULSE", 1e-5)  # less than a step takes
+    monkeypatch.setattr("dapd.machine.clock.PULSE", 1e-5)  # less than a step takes
     asked = []
 
     def clock():

@@ -8,12 +8,12 @@ import scipy.sparse as sp
 import dapd
 import dapd.jax
 from dapd.arrays import namespace
-from dapd.core import variants
 from dapd.engines.native.block_tables import tabulate_blocks
 from dapd.engines.protocol import NotNative
 from dapd.functions import Function
 from dapd.functions.losses import Loss
 from dapd.functions.terms import Terms
+from dapd.machine.core import variants
 from dapd.operators.convert import as_operator
 from dapd.presolve.terms import parts_of, scaled_function
 from dapd.ways.clarabel.conic import conic

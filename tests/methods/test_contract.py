@@ -12,8 +12,8 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dapd
 from dapd.certificate.certify import certify
-from dapd.core import variants
 from dapd.engines import ENGINES
+from dapd.machine.core import variants
 from dapd.methods.block import BlockMethod
 
 RUNNING = [engine for engine in ENGINES if engine != "auto"]

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import dapd
-from dapd.core import load, variants
+from dapd.machine.core import load, variants
 from dapd.operators.convert import as_operator
 from dapd.problem import units
 from dapd.problem.units import Data, natural_units, plain_units

@@ -54,6 +54,6 @@ def test_a_diff_of_one_source_file_and_one_test_is_enough(diff, tmp_path):
 
 
 def _core_files():
-    from dapd.core import load, variants
+    from dapd.machine.core import load, variants
 
     return [load(variant).__file__ for variant in variants()]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dapd
-from dapd.core import variants
+from dapd.machine.core import variants
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

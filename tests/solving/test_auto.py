@@ -12,8 +12,8 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dapd
 from dapd.certificate.certify import certify
-from dapd.clock import agreeing
 from dapd.engines import bind
+from dapd.machine.clock import agreeing
 from dapd.newton.costs import filled_seconds
 from dapd.ways.clarabel import attempts as direct
 from dapd.ways.clarabel.candidate import Clarabel

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import dapd
 from dapd.arguments import TimeUp
-from dapd.blas import MANY, single_blas
+from dapd.machine.blas import MANY, single_blas
 from dapd.operators.convert import as_operator
 from dapd.operators.explicit import Dense, Sparse
 from dapd.spectrum import exact as exact_module

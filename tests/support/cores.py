@@ -2,7 +2,7 @@
 
 import pytest
 
-from dapd.core import load, variants
+from dapd.machine.core import load, variants
 
 CORES = {variant: load(variant) for variant in variants()}
 needs_core = pytest.mark.skipif(not CORES, reason="the native core was not built")

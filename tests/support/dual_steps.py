@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from dapd.core import load
 from dapd.engines.native.layout import coupling
 from dapd.engines.native.threads import available
 from dapd.engines.native.tracer import DUAL_STEP
+from dapd.machine.core import load
 
 DUAL, PRIMAL = True, False
 

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 import dapd
-from dapd.core import load
 from dapd.engines.native.blocks import LOOPS, BlockRunner
 from dapd.engines.native.runner import NativeRunner
+from dapd.machine.core import load
 
 THREADS = (1, 3)
 NUMBERS = (-1, 0, 1, 10**6, 2**62)

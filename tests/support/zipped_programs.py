@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dapd
-from dapd.core import load, variants
 from dapd.engines.native.runner import NativeRunner
+from dapd.machine.core import load, variants
 
 CORES = variants()
 FOREVER = float("inf")

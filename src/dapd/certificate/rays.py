@@ -18,7 +18,7 @@ from scipy.sparse.linalg import LinearOperator, lsmr
 from dapd.arguments import TimeUp, consecutive
 from dapd.arrays import Array, on_host
 from dapd.certificate.norms import greatest, pieces
-from dapd.clock import is_over
+from dapd.machine.clock import is_over
 from dapd.operators.base import Operator
 from dapd.problem import ask
 from dapd.problem.problem import Problem

@@ -10,7 +10,7 @@ import numpy as np
 
 from dapd.arrays import EPSILON, Array
 from dapd.certificate.norms import greatest, norm, pieces, worst
-from dapd.core import load
+from dapd.machine.core import load
 from dapd.operators.base import Operator
 from dapd.operators.explicit import record_of
 from dapd.problem import ask

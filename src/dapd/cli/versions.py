@@ -6,9 +6,9 @@ import threadpoolctl
 from rich.console import Console
 from rich.table import Table
 
-from dapd import core
 from dapd.engines import installed
 from dapd.engines.native.threads import available, cores
+from dapd.machine import core
 from dapd.paper.reproduce import machine
 
 

@@ -10,10 +10,10 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from dapd.arrays import Array
+from dapd.machine.rates import FACTORISATION
 from dapd.newton.costs import MEMORY
 from dapd.newton.matrices import Matrix
 from dapd.newton.symbolic import cost
-from dapd.rates import FACTORISATION
 
 SHIFT = 1e-9  # shift of the eigenvalues of the scaled system, which may be singular
 REFINEMENTS = 20

@@ -11,11 +11,11 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.functions.terms import Part, Terms
+from dapd.machine.rates import FACTORISATION
 from dapd.newton.curvature import Curvature
 from dapd.newton.matrices import Matrix, NotExplicit, TooExpensive
 from dapd.operators.base import Operator
 from dapd.problem.problem import Problem
-from dapd.rates import FACTORISATION
 
 SKETCHES = 16  # products from which the sizes of a map without entries are estimated
 

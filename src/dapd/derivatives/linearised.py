@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.blas import MANY, single_blas
 from dapd.certificate.sums import balanced_step, products_of
 from dapd.derivatives.factorised import Factorised, seconds_of
 from dapd.derivatives.hessian import Hessian, hessian_of, squares
@@ -20,6 +19,7 @@ from dapd.derivatives.iterated import Iterated
 from dapd.derivatives.options import NotSolved
 from dapd.kinds.base import Phi
 from dapd.kinds.table import Derivative, Table
+from dapd.machine.blas import MANY, single_blas
 from dapd.newton.costs import MEMORY
 from dapd.newton.matrices import Matrix, NotExplicit, TooExpensive, explicit
 from dapd.problem.problem import Problem

@@ -12,12 +12,12 @@ from typing import Any
 
 from dapd.arguments import near_miss
 from dapd.arrays import on_device
-from dapd.core import variants
 from dapd.engines.native.blocks import BlockRunner
 from dapd.engines.native.maps import FEW
 from dapd.engines.native.runner import NativeRunner
 from dapd.engines.protocol import CannotRun, NotNative, Runner
 from dapd.engines.python import PythonRunner
+from dapd.machine.core import variants
 from dapd.methods.base import Method
 from dapd.methods.block import BlockMethod
 from dapd.operators.base import FORMED, Operator

@@ -10,7 +10,7 @@ import numpy as np
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array, in_dtype
-from dapd.clock import is_over
+from dapd.machine.clock import is_over
 from dapd.problem import ask
 from dapd.problem.problem import Problem
 

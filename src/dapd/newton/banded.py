@@ -9,10 +9,10 @@ import scipy.sparse as sp
 from scipy.linalg import lapack
 
 from dapd.arrays import Array
+from dapd.machine.rates import BAND
 from dapd.newton.matrices import Split
 from dapd.newton.systems import Base, Singular
 from dapd.newton.weights import Groups
-from dapd.rates import BAND
 
 
 class BandedSystem(Base):

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.functions.terms import Terms
+from dapd.machine.rates import FACTORISATION, NEWTON
 from dapd.newton.banded import BandedSystem, banded_seconds
 from dapd.newton.matrices import Split, TooExpensive
 from dapd.newton.pattern import Pattern, joined_with_groups
@@ -16,7 +17,6 @@ from dapd.newton.symbolic import cost
 from dapd.newton.systems import DualSystem, NormalSystem, SparseSystem
 from dapd.newton.weights import Groups
 from dapd.problem.problem import Problem
-from dapd.rates import FACTORISATION, NEWTON
 
 MEMORY = 2e8  # entries of the largest dense matrix that is stored
 NEARBY = 0.1  # mean reach of rows, as a part of all columns, or width of a band, below which there is little fill-in

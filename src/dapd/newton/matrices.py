@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.clock import perf_counter
+from dapd.machine.clock import perf_counter
 from dapd.operators.base import PROBED, Operator
 from dapd.operators.block_diagonal import BlockDiagonal
 from dapd.operators.column_blocks import ColumnBlocks

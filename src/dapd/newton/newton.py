@@ -19,8 +19,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.clock import is_over, perf_counter
 from dapd.kinds.table import NONE, Derivative, Table
+from dapd.machine.clock import is_over, perf_counter
 from dapd.newton.banded import BandedSystem
 from dapd.newton.costs import choose_system
 from dapd.newton.curvature import Curvature, linear_part

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
 from dapd.arrays import Array
-from dapd.core import load
+from dapd.machine.core import load
 
 SLOW = 3_000  # unknowns from which SuperLU may take more than a second
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
-from dapd.clock import is_over
+from dapd.machine.clock import is_over
 from dapd.presolve.transform import Entrywise, ForAnyB, Transform
 from dapd.problem.problem import Problem
 from dapd.problem.way_back import WayBack

@@ -9,9 +9,9 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.blas import MANY, single_blas
 from dapd.functions import Quadratic
 from dapd.functions.terms import Terms
+from dapd.machine.blas import MANY, single_blas
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense
 from dapd.presolve.terms import parts_of

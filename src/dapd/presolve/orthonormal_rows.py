@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from dapd.arguments import consecutive
 from dapd.arrays import Array
-from dapd.blas import MANY, single_blas
 from dapd.kinds.table import Table
+from dapd.machine.blas import MANY, single_blas
 from dapd.operators.base import Operator
 from dapd.operators.block_diagonal import BlockDiagonal
 from dapd.operators.explicit import Dense

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 
 from dapd.arguments import SAFE
 from dapd.arrays import Array
-from dapd.core import load
+from dapd.machine.core import load
 from dapd.operators.balance import balancing
 from dapd.operators.base import Operator
 from dapd.operators.explicit import record_of, to_power

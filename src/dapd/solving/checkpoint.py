@@ -14,8 +14,8 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.clock import perf_counter
 from dapd.kinds.base import kinds_of
+from dapd.machine.clock import perf_counter
 from dapd.problem.problem import Problem
 from dapd.ways.search import Info
 

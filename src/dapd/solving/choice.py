@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from dapd import ways
-from dapd.blas import MANY, single_blas
-from dapd.clock import seconds_left
+from dapd.machine.blas import MANY, single_blas
+from dapd.machine.clock import seconds_left
+from dapd.machine.rates import FACTORISATION
 from dapd.newton.costs import filled_seconds
-from dapd.rates import FACTORISATION
 from dapd.ways.base import CANDIDATES, OVERRUN, SOON, Asked, Candidate, Choice, entries_are_scattered
 from dapd.ways.clarabel.candidate import TRIVIAL, Clarabel
 from dapd.ways.first_order import FirstOrder

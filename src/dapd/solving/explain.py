@@ -10,7 +10,7 @@ import numpy as np
 
 from dapd import theory
 from dapd.arguments import TimeUp, named
-from dapd.clock import perf_counter
+from dapd.machine.clock import perf_counter
 from dapd.presolve import Presolve
 from dapd.problem.problem import Problem
 from dapd.solving.choice import Several

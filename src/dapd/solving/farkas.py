@@ -10,10 +10,10 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.kinds.base import is_own
+from dapd.machine.rates import LINEAR_PROGRAM
 from dapd.newton.matrices import NotExplicit, TooExpensive, explicit
 from dapd.problem.problem import Problem
 from dapd.problem.usual import usual
-from dapd.rates import LINEAR_PROGRAM
 
 MOST_ENTRIES, PROBED_ENTRIES = 1 << 22, 1 << 19  # most entries of a matrix, and of one that is found by products
 PRODUCT_SECONDS = 0.1  # seconds that products may take, if they are needed to find the entries of M

@@ -13,8 +13,8 @@ from dapd.arguments import TimeUp
 from dapd.arrays import Array
 from dapd.certificate.certify import blame
 from dapd.certificate.rays import falling_ray, nearly_feasible, proves_infeasible
-from dapd.clock import is_cancelled, is_over, perf_counter
 from dapd.kinds.base import is_own
+from dapd.machine.clock import is_cancelled, is_over, perf_counter
 from dapd.solving.watch import Watch
 from dapd.ways.base import Candidate, Choice, Moved, Piece
 from dapd.ways.causes import Cause

@@ -11,10 +11,10 @@ import numpy as np
 
 from dapd.arrays import Array, on_host
 from dapd.certificate.rays import NEARLY, nearly_feasible, proves_infeasible, row_terms
-from dapd.clock import perf_counter, seconds_left
 from dapd.functions import Quadratic
 from dapd.kinds.by_rows import Zero
 from dapd.kinds.composed import Stack
+from dapd.machine.clock import perf_counter, seconds_left
 from dapd.newton.quadratic_form import quadratic
 from dapd.presolve.maps import scaled_map, stacked_maps
 from dapd.problem import ask

@@ -12,9 +12,9 @@ import numpy as np
 from dapd.arguments import TimeUp, named
 from dapd.arrays import Array
 from dapd.certificate.certify import SOLUTION, certify, completed
-from dapd.clock import is_cancelled, perf_counter
 from dapd.engines import bind, on_mesh, precision
 from dapd.engines.protocol import CannotRun, Engine, Runner
+from dapd.machine.clock import is_cancelled, perf_counter
 from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
 from dapd.problem import ask

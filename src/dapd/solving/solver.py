@@ -9,8 +9,8 @@ import numpy as np
 
 from dapd.arguments import bounds_of, named, near_miss, vector
 from dapd.arrays import Array
-from dapd.clock import perf_counter
 from dapd.kinds.base import Phi, as_phi
+from dapd.machine.clock import perf_counter
 from dapd.operators.convert import as_operator
 from dapd.problem.problem import Problem
 from dapd.solving.result import Result

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from dapd.arrays import EPSILON, Array
-from dapd.rates import FACTORISATION
+from dapd.machine.rates import FACTORISATION
 from dapd.spectrum.deadline import check_deadline
 from dapd.spectrum.factored import Inverse, Least, inverse_process, unproven
 

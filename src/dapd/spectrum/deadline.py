@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array
-from dapd.clock import seconds_left
+from dapd.machine.clock import seconds_left
 from dapd.operators.base import Operator
 from dapd.operators.column_blocks import ColumnBlocks
 

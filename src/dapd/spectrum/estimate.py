@@ -9,10 +9,10 @@ import math
 from typing import Any, TypeVar
 
 from dapd.arguments import named, partition, warn
-from dapd.blas import MANY, single_blas
+from dapd.machine.blas import MANY, single_blas
+from dapd.machine.rates import FACTORISATION
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
-from dapd.rates import FACTORISATION
 from dapd.spectrum.blocks import block_norm
 from dapd.spectrum.deadline import check_deadline
 from dapd.spectrum.exact import exact

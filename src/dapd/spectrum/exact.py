@@ -9,9 +9,9 @@ import numpy as np
 import scipy.linalg
 
 from dapd.arrays import EPSILON, Array
+from dapd.machine.rates import FACTORISATION
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense
-from dapd.rates import FACTORISATION
 from dapd.spectrum.deadline import check_deadline, timed
 from dapd.spectrum.lanczos import NOT_NUMBERS
 from dapd.spectrum.record import TOO_SMALL, Estimate, Spectrum, zero_spectrum

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from dapd.arrays import EPSILON, Array
-from dapd.rates import FACTORISATION
+from dapd.machine.rates import FACTORISATION
 from dapd.spectrum.deadline import check_deadline
 from dapd.spectrum.iterative import MARGIN
 from dapd.spectrum.lanczos import random_start

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from dapd.arrays import EPSILON, Array
-from dapd.blas import MANY, single_blas
-from dapd.rates import FACTORISATION
+from dapd.machine.blas import MANY, single_blas
+from dapd.machine.rates import FACTORISATION
 from dapd.spectrum.band import Band
 from dapd.spectrum.deadline import check_deadline
 from dapd.spectrum.factored import Factorable, Full, least_eigenvalue

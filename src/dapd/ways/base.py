@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from dapd.arrays import Array
-from dapd.clock import perf_counter
 from dapd.engines.protocol import Engine
+from dapd.machine.clock import perf_counter
 from dapd.operators.base import Operator
 from dapd.ways.causes import Cause
 from dapd.ways.search import Info, Search

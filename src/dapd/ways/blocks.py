@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from dapd import theory
 from dapd.arguments import TimeUp
-from dapd.clock import is_over, perf_counter
 from dapd.engines import bind
 from dapd.engines.protocol import Runner
 from dapd.functions import Function
+from dapd.machine.clock import is_over, perf_counter
 from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
 from dapd.methods.x_sbc import XSBC

@@ -12,9 +12,9 @@ import numpy as np
 from dapd import theory
 from dapd.arrays import Array, on_device, on_host
 from dapd.certificate.norms import greatest
-from dapd.clock import is_over
 from dapd.engines import bind
 from dapd.engines.protocol import Engine, RestartedRunner
+from dapd.machine.clock import is_over
 from dapd.methods.base import Method
 from dapd.methods.guesses import Guess, epoch_length
 from dapd.methods.x_dapd import XDAPD

@@ -10,13 +10,13 @@ import numpy as np
 
 from dapd import theory
 from dapd.arrays import Array
-from dapd.core import load
 from dapd.engines import is_on_mesh
 from dapd.engines.protocol import Engine
+from dapd.machine.core import load
+from dapd.machine.rates import FACTORISATION, FIRST_ORDER
 from dapd.presolve import CLEANING, CONDITIONING, SCALING, ExchangedRoles, Presolve, SortedColumns
 from dapd.presolve.chain import Apply
 from dapd.problem.problem import Problem
-from dapd.rates import FACTORISATION, FIRST_ORDER
 from dapd.spectrum.estimate import Spectrum, estimate_norm
 from dapd.ways.base import SOON, Asked, Candidate, Moved, Piece, entries_are_scattered
 from dapd.ways.judge import Judge, judge_of, on_the_device

@@ -12,9 +12,9 @@ import numpy as np
 
 from dapd.arguments import TimeUp
 from dapd.arrays import Array, wait_for
-from dapd.blas import single_blas
-from dapd.clock import is_over, perf_counter
 from dapd.engines.protocol import Engine, Runner
+from dapd.machine.blas import single_blas
+from dapd.machine.clock import is_over, perf_counter
 from dapd.spectrum.estimate import Spectrum
 from dapd.ways.base import Candidate, Choice, Moved, Piece
 from dapd.ways.causes import Cause, Status

@@ -6,16 +6,16 @@ import math
 from collections.abc import Iterator
 from functools import partial
 
-from dapd.blas import MANY
-from dapd.clock import perf_counter, seconds_left
-from dapd.core import MISSING, load
 from dapd.engines.protocol import Engine
+from dapd.machine.blas import MANY
+from dapd.machine.clock import perf_counter, seconds_left
+from dapd.machine.core import MISSING, load
+from dapd.machine.rates import FACTORISATION, NEWTON
 from dapd.newton.costs import banded_step_seconds, dense_multiplications, dense_seconds, overhead
 from dapd.newton.matrices import TooExpensive
 from dapd.newton.newton import PROBING, Newton
 from dapd.newton.parts import Unsuitable
 from dapd.newton.systems import Singular
-from dapd.rates import FACTORISATION, NEWTON
 from dapd.ways.base import AT_ONCE, OVERRUN, SOON, Asked, Candidate, Moved, Piece, entries_are_scattered
 from dapd.ways.search import Search
 

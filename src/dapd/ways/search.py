@@ -9,7 +9,7 @@ import numpy as np
 
 from dapd.arrays import Array, on_host
 from dapd.certificate.certify import SOLUTION, Certificate
-from dapd.clock import perf_counter
+from dapd.machine.clock import perf_counter
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum
 from dapd.ways.judge import Judge, judge_of

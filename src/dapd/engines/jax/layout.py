@@ -19,7 +19,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dapd.arrays import Array, on_device
-from dapd.clock import agreeing
+from dapd.machine.clock import agreeing
 
 # what XLA's collectives say when a process has gone
 LOST = ("Gloo", "closed by peer", "Connection reset", "NCCL", "UNAVAILABLE", "heartbeat")

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from dapd.arrays import Array, is_constant, on_device, one_gpu
-from dapd.clock import is_over, perf_counter
 from dapd.engines.jax.functions import place_function
 from dapd.engines.jax.layout import layout, put
 from dapd.engines.jax.maps import place_map
@@ -27,6 +26,7 @@ from dapd.engines.jax.phi import place_phi
 from dapd.engines.jax.program import Leaves, Packed, compiled_loop, compiled_report, number
 from dapd.engines.jax.pytree import pytree
 from dapd.engines.protocol import NotNative, check_same
+from dapd.machine.clock import is_over, perf_counter
 from dapd.methods.base import Method
 from dapd.problem.problem import Problem
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.clock import is_over, pulse, seconds_left
-from dapd.core import load
 from dapd.engines.native.block_tables import (
     BlockMatrix,
     JointFunction,
@@ -19,6 +17,8 @@ from dapd.engines.native.block_tables import (
     tabulate_joint,
 )
 from dapd.engines.protocol import NotNative
+from dapd.machine.clock import is_over, pulse, seconds_left
+from dapd.machine.core import load
 from dapd.methods.base import copy_of
 from dapd.methods.block import BlockMethod
 from dapd.methods.x_sbc import XSBC

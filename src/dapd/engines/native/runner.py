@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.blas import SMALL, single_blas
-from dapd.clock import is_over, perf_counter, pulse, seconds_left
-from dapd.core import MISSING, load
 from dapd.engines.native.calls import evaluated_in_python
 from dapd.engines.native.layout import calls_of, coupling, function
 from dapd.engines.native.maps import FEW
 from dapd.engines.native.threads import ThreadChoice, available
 from dapd.engines.native.tracer import NotLinear, Program, Symbol, Trace, trace
 from dapd.engines.protocol import NotNative, check_same
+from dapd.machine.blas import SMALL, single_blas
+from dapd.machine.clock import is_over, perf_counter, pulse, seconds_left
+from dapd.machine.core import MISSING, load
 from dapd.methods.base import Method, spaces
 from dapd.problem.problem import Problem
 

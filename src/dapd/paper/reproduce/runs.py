@@ -16,8 +16,9 @@ import numpy as np
 import scipy
 
 import dapd
-from dapd import core, theory
 from dapd.certificate.certify import certify
+from dapd import theory
+from dapd.machine import core
 from dapd.paper.experiments import reference
 from dapd.paper.reproduce import sources
 from dapd.paper.reproduce.machine import processor

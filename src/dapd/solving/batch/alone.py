@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.blas import SMALL, single_blas
 from dapd.certificate.certify import certify
-from dapd.clock import Cancellation, is_over, perf_counter, under
 from dapd.engines.native.threads import available
 from dapd.engines.protocol import Engine
 from dapd.functions import Quadratic
+from dapd.machine.blas import SMALL, single_blas
+from dapd.machine.clock import Cancellation, is_over, perf_counter, under
 from dapd.problem.problem import Problem
 from dapd.solving.answer import Spent, answer
 from dapd.solving.batch.condensed import Condensed

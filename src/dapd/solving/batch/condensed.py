@@ -15,9 +15,9 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from dapd.arrays import Array, namespace
-from dapd.blas import MANY, single_blas
 from dapd.functions.terms import Terms
 from dapd.kinds.table import Table
+from dapd.machine.blas import MANY, single_blas
 from dapd.presolve.tables import table_of
 from dapd.presolve.terms import parts_of
 from dapd.problem.problem import Problem

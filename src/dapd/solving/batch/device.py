@@ -12,13 +12,13 @@ import numpy as np
 from dapd.arguments import TimeUp
 from dapd.arrays import Array, on_host, owned
 from dapd.certificate.certify import Certificate, certify, completed, error_of, excess_of
-from dapd.clock import is_over, perf_counter, seconds_left
 from dapd.engines.jax.batch.lockstep import LOOK, Constants, Lockstep
 from dapd.engines.jax.batch.problem_tree import Certified, computed_there, in_double, placed_there, stacked_list
 from dapd.engines.protocol import Engine
+from dapd.machine.clock import is_over, perf_counter, seconds_left
+from dapd.machine.rates import COMPILATION
 from dapd.presolve import Presolve
 from dapd.problem.problem import Problem
-from dapd.rates import COMPILATION
 from dapd.solving.batch.alone import one_by_one
 from dapd.solving.batch.condensed import condensed
 from dapd.solving.batch.family import Family, family_of_list

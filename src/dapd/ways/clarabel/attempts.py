@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.clock import cancellation, is_over, seconds_left
+from dapd.machine.clock import cancellation, is_over, seconds_left
+from dapd.machine.rates import CLARABEL
 from dapd.newton.symbolic import cost
 from dapd.problem.problem import Problem
-from dapd.rates import CLARABEL
 from dapd.ways.clarabel.conic import Conic, conic, entries_of
 
 DirectStatus = Literal["optimal", "infeasible", "unbounded", "time_limit", "iteration_limit", "stalled"]
@@ -135,7 +135,7 @@ def attempts(
     tol, tol_absolute : float
         What the certificate should meet, relative and absolute; 0 is no tolerance.
     deadline : float
-        A value of `dapd.clock.perf_counter()`, looked at once per iteration.
+        A value of `dapd.machine.clock.perf_counter()`, looked at once per iteration.
     max_iterations : int
         Factorisations in all attempts.
     form : Conic, optional

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from dapd.clock import perf_counter
-from dapd.core import MISSING, load
 from dapd.engines.protocol import Engine
+from dapd.machine.clock import perf_counter
+from dapd.machine.core import MISSING, load
 from dapd.ways.base import Asked, Candidate, Moved, Piece
 from dapd.ways.clarabel import attempts as direct
 from dapd.ways.clarabel.conic import Conic, conic, entries_of

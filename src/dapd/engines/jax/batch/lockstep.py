@@ -20,9 +20,10 @@ import numpy as np
 from dapd import theory
 from dapd.arrays import Array
 from dapd.certificate.certify import error_of
-from dapd.clock import is_over, perf_counter, seconds_left
 from dapd.engines.jax.certificate import Measured, certificate_of
 from dapd.engines.jax.runner import Oracle
+from dapd.machine.clock import is_over, perf_counter, seconds_left
+from dapd.machine.rates import COMPILATION
 from dapd.methods.base import Method
 from dapd.methods.guesses import (
     FIRST,
@@ -37,7 +38,6 @@ from dapd.methods.guesses import (
 )
 from dapd.methods.x_dapd import XDAPD
 from dapd.methods.y_dapd import YDAPD
-from dapd.rates import COMPILATION
 
 LOOK = 25  # iterations between two convergence checks
 PLENTY = 2.5  # reduction of the error, as a logarithm, from which a guess is raised by a level
