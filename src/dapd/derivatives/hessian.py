@@ -52,11 +52,9 @@ class OfTerms(Hessian):
 
     @property
     def columns(self) -> int:
-        """The length of x."""
         return int(self.x.size)
 
     def times(self, d: Array) -> Array:
-        """Block by block."""
         return np.concatenate([_times(part.terms, w, d[part.at]) for part, w in self.parts])
 
     @property
@@ -65,7 +63,6 @@ class OfTerms(Hessian):
         return np.concatenate([_sizes(part.terms, w, part.size) for part, w in self.parts])
 
     def entries(self, seconds: float) -> Matrix:
-        """From the entries of A and H."""
         return self.whole.at(self.x, seconds)
 
 

@@ -183,7 +183,6 @@ class Quadratic(FunctionRecord, functions.Quadratic):
     c: Any = None
 
     def checked(self) -> Function:
-        """With its eigenvalues."""
         return functions.Quadratic(_hessian_of(self.H), self.c)
 
 
@@ -250,7 +249,6 @@ class Constant(FunctionRecord, functions.Composite):
         return Separable(found, [part.size for part in parts]) if len(found) > 1 else found[0] if found else None
 
     def lowered(self) -> Any:
-        """These."""
         return _traceable(Terms(self.loss, self.A, self.d, self.ridge, self.H, self.c))
 
     def checked(self) -> Function:

@@ -17,11 +17,9 @@ class Composite(Function):
         self._terms, self.size, self.mu, self.L, self.c = terms, size, mu, L, terms.c
 
     def lowered(self) -> Terms:
-        """The terms."""
         return self._terms
 
     def replaced(self, *, c: Any = None, H: Any = None) -> Function:
-        """With another c."""
         if H is not None or self.c is None:
             return super().replaced(c=c, H=H)
         return Composite(self._terms._replace(c=vector("c", c, self.size)), self.size, self.mu, self.L)

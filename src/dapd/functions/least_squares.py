@@ -32,5 +32,4 @@ class LeastSquares(Function):
         self._constants(self.ridge if mu is None else mu, L)
 
     def lowered(self) -> Terms:
-        """A loss of Ax, and a ridge."""
         return Terms(SQUARE, None if self._is_plain else self.A, self.d, ridge=self.ridge)

@@ -31,5 +31,4 @@ class Logistic(Function):
         self._constants(self.ridge, L)
 
     def lowered(self) -> Terms:
-        """A loss of Ax, and a ridge."""
         return Terms(LOGISTIC, self.A, self.labels, ridge=self.ridge)

@@ -68,27 +68,21 @@ class Square(Loss):
     is_square = is_shifted = True
 
     def value(self, u: Array, d: Any) -> Array:
-        """½(u − d)²."""
         return 0.5 * (u - d) ** 2
 
     def slope(self, u: Array, d: Any) -> Array:
-        """The difference."""
         return u - d
 
     def curvature(self, u: Array, d: Any) -> Array:
-        """One."""
         return namespace(u).ones_like(u)
 
     def greatest_curvature(self) -> float:
-        """One."""
         return 1.0
 
     def recession(self, v: Array, d: Any) -> Array:
-        """Infinite, except along v = 0."""
         return np.where(v == 0, 0.0, np.inf)
 
     def native(self) -> NativeLoss:
-        """Without numbers."""
         return NativeLoss(native.SQUARE)
 
 
@@ -103,24 +97,19 @@ class LogisticLoss(Loss):
         return xp.logaddexp(xp.zeros_like(u), -d * u)
 
     def slope(self, u: Array, d: Any) -> Array:
-        """−d/(1 + exp(d·u))."""
         # 1/(1 + exp(m)) = ½(1 − tanh(m/2)) never overflows
         return -0.5 * d * (1.0 - namespace(u).tanh(0.5 * d * u))
 
     def curvature(self, u: Array, d: Any) -> Array:
-        """¼(1 − tanh²(d·u/2))."""
         return 0.25 * (1.0 - namespace(u).tanh(0.5 * d * u) ** 2)
 
     def greatest_curvature(self) -> float:
-        """That at zero."""
         return 0.25
 
     def recession(self, v: Array, d: Any) -> Array:
-        """max(0, −d·v)."""
         return np.maximum(0.0, -d * v)
 
     def native(self) -> NativeLoss:
-        """With the labels."""
         return NativeLoss(native.LOGISTIC)
 
 
@@ -133,32 +122,25 @@ class PseudoHuberLoss(Loss):
         self.e = e
 
     def value(self, u: Array, d: Any) -> Array:
-        """√((u − d)² + e²)."""
         return namespace(u).sqrt((u - d) ** 2 + self.e**2)
 
     def slope(self, u: Array, d: Any) -> Array:
-        """(u − d)/√((u − d)² + e²)."""
         away = u if isinstance(d, float) and d == 0.0 else u - d  # no copy of a long x
         return away / namespace(u).sqrt(away**2 + self.e**2)
 
     def curvature(self, u: Array, d: Any) -> Array:
-        """e²/((u − d)² + e²)^{3/2}."""
         return self.e**2 / ((u - d) ** 2 + self.e**2) ** 1.5
 
     def greatest_curvature(self) -> float:
-        """1/e, at d."""
         return 1 / float(self.e)
 
     def recession(self, v: Array, d: Any) -> Array:
-        """|v|."""
         return abs(v)
 
     def norm_with(self) -> float:
-        """By definition, e."""
         return float(self.e)
 
     def native(self) -> NativeLoss:
-        """With its e."""
         return NativeLoss(native.PSEUDO_HUBER, self.e)
 
 

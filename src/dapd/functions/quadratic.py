@@ -140,7 +140,6 @@ class Quadratic(Function):
         return [Quadratic._part(H, self.c[b], self.mu, self.L) for H, b in zip(parts, blocks, strict=True)]
 
     def lowered(self) -> Terms:
-        """H and c."""
         return Terms(H=self.H, c=self.c)
 
 

@@ -37,7 +37,6 @@ class Separable(Function):
         self._constants(min(f.mu for f in functions), max(greatest) if len(greatest) == len(functions) else None)
 
     def sized(self, variables: int) -> Function:
-        """Check the blocks too."""
         self._known_blocks()
         return super().sized(variables)
 
@@ -60,15 +59,12 @@ class Separable(Function):
 
     @property
     def work(self) -> int:
-        """That of all blocks."""
         return sum(f.work for f in self.functions)
 
     def value(self, x: Array) -> float:
-        """Σ f_i(x_i)."""
         return sum(f.value(piece) for f, piece in self._pieces(x))
 
     def grad(self, x: Array) -> Array:
-        """The blocks' gradients, joined."""
         return namespace(x).concat([f.grad(piece) for f, piece in self._pieces(x)])
 
     def split(self, blocks: list[slice]) -> list[Function] | None:
@@ -80,7 +76,6 @@ class Separable(Function):
         return self.functions[self._known_blocks().index(block)].grad(x[block])
 
     def parts(self, size: int) -> list[Part] | None:
-        """Those of the blocks."""
         found: list[Part] = []
         for f, block in zip(self.functions, self._known_blocks(), strict=True):
             own = f.parts(block.stop - block.start) if describes(self, "parts", *METHODS) else None
@@ -90,5 +85,4 @@ class Separable(Function):
         return found
 
     def joined(self, parts: Sequence[Function]) -> Function:
-        """Separable again."""
         return Separable(parts, sizes=[part.size or 0 for part in parts])

@@ -49,15 +49,12 @@ class Smooth(Function):
         return SmoothFromJax(fun, mu, L, size=size)
 
     def value(self, x: Array) -> float:
-        """The caller's."""
         return self._value(x)
 
     def grad(self, x: Array) -> Array:
-        """The caller's."""
         return self._grad(x)
 
     def block_grad(self, x: Array, block: slice) -> Array:
-        """The caller's."""
         if self._block_grad is None:
             raise TypeError("Smooth has no block_grad(x, block); give it one, or use a full method")
         return self._block_grad(x, block)

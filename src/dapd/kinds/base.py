@@ -224,7 +224,6 @@ class Called(Phi):
 
     @property
     def kind(self) -> str:
-        """The class of the object."""
         return type(self.function).__name__
 
     def value(self, y: Array) -> float:
@@ -240,7 +239,6 @@ class Called(Phi):
         return 0.0 if isinstance(self.function(p), (bool, np.bool_)) else value_inside(self.value, p, v)
 
     def prox(self, v: Array, step: Any) -> Array:
-        """That of the object."""
         return self.function.prox(v, step)
 
 
@@ -252,15 +250,12 @@ class Opaque(Phi):
 
     @property
     def kind(self) -> str:
-        """As it."""
         return self.phi.kind
 
     def value(self, y: Array) -> float:
-        """Its own."""
         return self.phi.value(y)
 
     def prox(self, v: Array, step: Any) -> Array:
-        """Its own."""
         return self.phi.prox(v, step)
 
 

@@ -41,7 +41,6 @@ class ByRows(OfSet):
         return not np.any(self.of_y) and bool(np.all(np.equal(*self._ends)))
 
     def canonical(self, rows: int) -> list[tuple[Phi, int]]:
-        """The rows."""
         return [(Rows.between(*self._ends, self.of_y), rows)]
 
     def prox(self, v: Array, step: Any) -> Array:
@@ -126,12 +125,10 @@ class Rows(ByRows):
         return Rows.between(self.lower, self.upper, other(self.of_y))
 
     def part(self, at: slice, rows: int) -> Phi:
-        """The intervals of these rows."""
         ends = (end[at] if np.ndim(end) else end for end in (self.lower, self.upper, self.of_y))
         return Rows.between(*ends)
 
     def native(self, rows: int) -> Numbers:
-        """Numbers of the core."""
         return numbers_of_rows(self.lower, self.upper, self.of_y)
 
 
@@ -142,7 +139,6 @@ class Zero(ByRows):
 
     @property
     def is_zero(self) -> bool:
-        """Always true."""
         return True
 
     @property
@@ -150,11 +146,9 @@ class Zero(ByRows):
         return 0.0, 0.0
 
     def value(self, y: Array) -> float:
-        """0."""
         return 0.0
 
     def prox(self, v: Array, step: Any) -> Array:
-        """The identity."""
         return v
 
 
@@ -169,15 +163,12 @@ class NonNegative(ByRows):
         return 0.0, np.inf
 
     def prox(self, v: Array, step: Any) -> Array:
-        """max(v, 0), in v's own numbers."""
         return np.maximum(v, 0 * v) if isinstance(v, np.ndarray) else namespace(v).where(v > 0, v, 0 * v)
 
     def conjugate(self, z: Array) -> float:
-        """The indicator of z ≤ 0."""
         return indicator(within(z, -np.inf, 0))
 
     def conjugate_recession(self, w: Array) -> float:
-        """φ* itself."""
         return self.conjugate(w)
 
 
@@ -224,7 +215,6 @@ class L1(ByRows):
             )
 
     def value(self, y: Array) -> float:
-        """Σ nuᵢ|yᵢ|."""
         return np.sum(self.nu * abs(y))  # type: ignore[no-any-return]  # a scalar of y's own kind
 
     @property

@@ -56,7 +56,6 @@ class Conjugate(Phi):
         return np.nan if known is None else known(y)
 
     def prox(self, v: Array, step: Any) -> Array:
-        """V − step·prox_{g/step}(v/step)."""
         return v - step * self._inner(v, step)
 
     def _inner(self, v: Array, step: Any) -> Array:
@@ -68,37 +67,29 @@ class Conjugate(Phi):
 
     @property
     def row_steps(self) -> bool:
-        """As g."""
         return isinstance(self.g, Phi) and self.g.row_steps
 
     def pooled(self, sizes: Array) -> Array:
-        """As g."""
         return self.g.pooled(sizes) if isinstance(self.g, Phi) else sizes
 
     def conjugate(self, z: Array) -> float:
-        """g(z)."""
         return self.g.value(z)
 
     def conjugate_near(self, v: Array, step: Any) -> float:
-        """G at its own prox."""
         if isinstance(self.g, Phi):
             return self.g.value_at_prox(v / step, 1 / step)
         return value_inside(self.g.value, self._inner(v, step), v / step)
 
     def recession(self, d: Array) -> float:
-        """The slope of g* at infinity."""
         return self.g.conjugate_recession(d) if isinstance(self.g, Phi) else np.nan
 
     def conjugate_recession(self, w: Array) -> float:
-        """The slope of g at infinity."""
         return self.g.recession(w) if isinstance(self.g, Phi) else np.nan
 
     def project_recession(self, d: Array) -> Array:
-        """As g*."""
         return self.g.project_conjugate_recession(d) if isinstance(self.g, Phi) else d
 
     def project_conjugate_recession(self, w: Array) -> Array:
-        """As g."""
         return self.g.project_recession(w) if isinstance(self.g, Phi) else w
 
     def ends(self, rows: int) -> tuple[Array, Array]:
@@ -107,35 +98,28 @@ class Conjugate(Phi):
         return of_y, of_residual
 
     def reach(self, rows: int) -> float:
-        """The steepness of g."""
         return self.g.steepness(rows) if isinstance(self.g, Phi) else np.inf
 
     def steepness(self, rows: int) -> float:
-        """The reach of g."""
         return self.g.reach(rows) if isinstance(self.g, Phi) else np.inf
 
     def project(self, y: Array) -> Array:
-        """Onto dom g*."""
         return self.g.project_conjugate(y) if isinstance(self.g, Phi) else super().project(y)
 
     def project_conjugate(self, z: Array) -> Array:
-        """Onto dom g."""
         if isinstance(self.g, Phi):
             return self.g.project(z)
         return z if np.isfinite(self.g.value(z)) else self.g.prox(z, NEARBY)
 
     def sized(self, rows: int) -> Phi:
-        """Size g."""
         inner = self.g.sized(rows) if isinstance(self.g, Phi) else self.g
         return self if inner is self.g else Conjugate(inner)
 
     @property
     def kind(self) -> str:
-        """With that of g."""
         return f"Conjugate of {self.g.kind if isinstance(self.g, Phi) else type(self.g).__name__}"
 
     def canonical(self, rows: int) -> list[tuple[Phi, int]]:
-        """The conjugates of g's kinds."""
         if not isinstance(self.g, Phi):
             return [(self, rows)]
         return [
@@ -144,20 +128,16 @@ class Conjugate(Phi):
         ]
 
     def conjugated(self) -> Phi | None:
-        """G."""
         return self.g if isinstance(self.g, Phi) else None
 
     def parameters(self) -> dict[str, Any]:
-        """Those of g."""
         return {"g": self.g} if isinstance(self.g, Phi) else {}
 
     def checked(self) -> Phi:
-        """With g checked."""
         return Conjugate(self.g.checked()) if isinstance(self.g, Phi) else self
 
     @property
     def is_foreign(self) -> bool:
-        """As g."""
         return isinstance(self.g, Phi) and self.g.is_foreign
 
 
@@ -191,12 +171,10 @@ class Stack(Phi):
 
     @property
     def is_zero(self) -> bool:
-        """Whether every part is."""
         return all(part.is_zero for part in self.parts)
 
     @property
     def is_linear(self) -> bool:
-        """Whether every part is."""
         return all(part.is_linear for part in self.parts)
 
     def sized(self, rows: int) -> Phi:
@@ -219,13 +197,11 @@ class Stack(Phi):
         return all(part.row_steps and type(part).pooled is Phi.pooled for part in self.parts)
 
     def pooled(self, sizes: Array) -> Array:
-        """Part by part."""
         if self._all_by_rows:
             return sizes
         return np.concatenate([p.pooled(own) for p, own in zip(self.parts, self._pieces(sizes), strict=True)])
 
     def steps(self, dual: Array, primal: Array) -> Any:
-        """Part by part."""
         if self._all_by_rows:
             return dual / primal
         pieces = zip(self.parts, self._pieces(dual), self._pieces(primal), strict=True)
@@ -253,33 +229,26 @@ class Stack(Phi):
         return sum(values, 0.0)
 
     def value(self, y: Array) -> float:
-        """Σ_k φ_k(y_k)."""
         return self._sum("value", y)
 
     def prox(self, v: Array, step: Any) -> Array:
-        """Part by part."""
         return namespace(v).concat([part.prox(piece, own) for part, piece, own in self._with_steps(v, step)])
 
     def conjugate(self, z: Array) -> float:
-        """Σ_k φ_k*(z_k)."""
         return self._sum("conjugate", z)
 
     def conjugate_near(self, v: Array, step: Any) -> float:
-        """Σ_k of the parts'."""
         return sum((part.conjugate_near(piece, own) for part, piece, own in self._with_steps(v, step)), 0.0)
 
     def ends(self, rows: int) -> tuple[Array, Array]:
-        """Those of the parts."""
         found = [part.ends(n or 0) for part, n in zip(self.parts, self.sizes, strict=True)]
         of_residual, of_y = (np.concatenate(side) for side in zip(*found, strict=True))
         return of_residual, of_y
 
     def reach(self, rows: int) -> float:
-        """The norm of the parts'."""
         return math.hypot(*(part.reach(n or 0) for part, n in zip(self.parts, self.sizes, strict=True)))
 
     def steepness(self, rows: int) -> float:
-        """The norm of the parts'."""
         return math.hypot(*(part.steepness(n or 0) for part, n in zip(self.parts, self.sizes, strict=True)))
 
     def _joined(self, name: str, v: Array) -> Array:
@@ -287,27 +256,21 @@ class Stack(Phi):
         return namespace(v).concat([getattr(part, name)(piece) for part, piece in pieces])
 
     def project(self, y: Array) -> Array:
-        """Part by part."""
         return self._joined("project", y)
 
     def project_conjugate(self, z: Array) -> Array:
-        """Part by part."""
         return self._joined("project_conjugate", z)
 
     def project_recession(self, d: Array) -> Array:
-        """Part by part."""
         return self._joined("project_recession", d)
 
     def project_conjugate_recession(self, w: Array) -> Array:
-        """Part by part."""
         return self._joined("project_conjugate_recession", w)
 
     def conjugate_recession(self, w: Array) -> float:
-        """Σ_k of the parts'."""
         return self._sum("conjugate_recession", w)
 
     def recession(self, d: Array) -> float:
-        """Σ_k of the parts'."""
         return self._sum("recession", d)
 
     @property
@@ -321,7 +284,6 @@ class Stack(Phi):
         return all(part.anywhere for part in self.parts)
 
     def canonical(self, rows: int) -> list[tuple[Phi, int]]:
-        """The kinds of all parts."""
         parts = zip(self.parts, self.sizes, strict=True)
         return [found for part, n in parts for found in kinds_of(part, n or 0)]
 
@@ -332,12 +294,10 @@ class Stack(Phi):
         return namespace(joined[0]).concat(joined)
 
     def checked(self) -> Phi:
-        """With checked parts."""
         return Stack([part.checked() for part in self.parts], sizes=self.sizes)
 
     @property
     def is_foreign(self) -> bool:
-        """Whether some part is."""
         return any(part.is_foreign for part in self.parts)
 
 

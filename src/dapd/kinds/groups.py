@@ -24,11 +24,9 @@ class Balls(OfSet):
     count: int = 0  # and how many groups there are
 
     def canonical(self, rows: int) -> list[tuple[Phi, int]]:
-        """The groups."""
         return [(self._alike(of_y=self.of_y), rows)]
 
     def conjugated(self) -> Phi:
-        """The same groups and radii."""
         return self._alike(of_y=not self.of_y)
 
     @classmethod
@@ -66,7 +64,6 @@ class Balls(OfSet):
         return np.bincount(self.owner, minlength=self.count)
 
     def native(self, rows: int) -> Numbers:
-        """Numbers of the core."""
         return numbers_of_groups(self.radius, self.heights(rows), of_y=self.of_y)
 
     def _squares(self, v: Array) -> Array:

@@ -44,7 +44,6 @@ class OfSet(Phi):
         return self._value(y, self.of_y)
 
     def conjugate(self, z: Array) -> float:
-        """The other one."""
         return self._value(z, self._of_residual)
 
     def terms(self, y: Array) -> Array:
@@ -52,7 +51,6 @@ class OfSet(Phi):
         return self._terms(y, self.of_y)
 
     def conjugate_terms(self, z: Array) -> Array:
-        """The other ones."""
         return self._terms(z, self._of_residual)
 
     def recession(self, d: Array) -> float:
@@ -60,7 +58,6 @@ class OfSet(Phi):
         return self._slope(d, self.of_y)
 
     def conjugate_recession(self, w: Array) -> float:
-        """The other one."""
         return self._slope(w, self._of_residual)
 
     def project(self, y: Array) -> Array:
@@ -68,7 +65,6 @@ class OfSet(Phi):
         return self._nearest(y, self.of_y)
 
     def project_conjugate(self, z: Array) -> Array:
-        """The other way."""
         return self._nearest(z, self._of_residual)
 
     def project_recession(self, d: Array) -> Array:
@@ -76,11 +72,9 @@ class OfSet(Phi):
         return self._nearest_direction(d, self.of_y)
 
     def project_conjugate_recession(self, w: Array) -> Array:
-        """The other way."""
         return self._nearest_direction(w, self._of_residual)
 
     def ends(self, rows: int) -> tuple[Array, Array]:
-        """Those of the set."""
         least, none = self._sizes(rows)[0], np.zeros(rows)
         return either(self.of_y, none, least), either(self.of_y, least, none)
 

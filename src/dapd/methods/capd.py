@@ -58,5 +58,4 @@ class CAPD(Method):
 
     @property
     def iterations_per_step(self) -> int:
-        """The number of inner iterations."""
         return int(self.parameters.N)

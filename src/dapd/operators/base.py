@@ -212,7 +212,6 @@ class _Columns(Operator):
         return self.inner.forward(full)
 
     def adjoint(self, y: Array) -> Array:
-        """The block's part of Mᵀy."""
         return self.inner.adjoint(y)[self.block]
 
 
@@ -225,11 +224,9 @@ class _Transpose(Operator):
         self.dtype = inner.dtype
 
     def forward(self, x: Array) -> Array:
-        """Mᵀx."""
         return self.inner.adjoint(x)
 
     def adjoint(self, y: Array) -> Array:
-        """My."""
         return self.inner.forward(y)
 
 

@@ -49,16 +49,13 @@ class BlockDiagonal(Operator):
 
     @property
     def work(self) -> int:
-        """One per entry of the blocks."""
         return int(self.entries.size)
 
     @property
     def entry_count(self) -> int:
-        """Those of the blocks."""
         return self.work
 
     def placed_parts(self) -> list[Placed]:
-        """The blocks."""
         return list(map(Placed, self.parts(), self.row_blocks, self.column_blocks))
 
     def forward(self, x: Array) -> Array:
@@ -104,11 +101,9 @@ class BlockDiagonal(Operator):
         return sp.csr_array(sp.block_diag(self.matrices, format="csr"))
 
     def stored(self, most: int) -> Operator | None:
-        """The matrix as CSR."""
         return Sparse(self.formed()) if self.work <= most else None
 
     def dense(self) -> Array:
-        """The matrix with its zeros."""
         return scipy.linalg.block_diag(*self.matrices)
 
     def lowered(self) -> tuple[Any, ...]:

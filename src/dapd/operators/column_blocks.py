@@ -43,21 +43,17 @@ class ColumnBlocks(Operator):
 
     @property
     def column_partition(self) -> list[slice]:
-        """The blocks."""
         return self.blocks
 
     @property
     def divisible(self) -> bool:
-        """Whether all blocks are."""
         return all(operator.divisible for operator in self.operators)
 
     def placed_parts(self) -> list[Placed]:
-        """The blocks."""
         rows = slice(0, self.shape[0])
         return [Placed(part, rows, own) for part, own in zip(self.operators, self.blocks, strict=True)]
 
     def forward(self, x: Array) -> Array:
-        """Σ M_i x_i."""
         total = np.zeros(self.shape[0], np.result_type(self.dtype, x))
         for operator, block in zip(self.operators, self.blocks, strict=True):
             total += operator.forward(x[block])
@@ -112,11 +108,9 @@ class ColumnBlocks(Operator):
         return sp.hstack(matrices, format="csr") if len(matrices) == len(self.operators) else None
 
     def stored(self, most: int) -> Operator | None:
-        """The blocks in one matrix."""
         return joined(self.operators, 1, most)
 
     def outer(self) -> Array:
-        """Σ M_i M_iᵀ."""
         total = np.zeros((self.shape[0],) * 2)
         for operator in self.operators:
             total += operator.outer()
@@ -132,11 +126,9 @@ class OnBlock(Operator):
 
     @property
     def probes(self) -> int:
-        """Those of the inner map."""
         return self.inner.probes
 
     def forward(self, x: Array) -> Array:
-        """M x[block]."""
         return self.inner.forward(x[self.block])
 
     def adjoint(self, y: Array) -> Array:
@@ -147,11 +139,9 @@ class OnBlock(Operator):
 
     @cached_property
     def row_norms(self) -> Array:
-        """Those of the inner map."""
         return self.inner.row_norms
 
     def row_sizes(self, x: Array, power: float = 1) -> Array | None:
-        """Those of the inner map."""
         return self.inner.row_sizes(x[self.block], power)
 
 

@@ -23,11 +23,9 @@ class MatrixFree(Operator):
         self.dtype = _float(getattr(linear, "dtype", None))
 
     def forward(self, x: Array) -> Array:
-        """Mx."""
         return self._product("matvec", x, self.shape[0])
 
     def adjoint(self, y: Array) -> Array:
-        """Mᵀy."""
         return self._product("rmatvec", y, self.shape[1])
 
     def _product(self, which: str, v: Array, size: int) -> Array:

@@ -22,12 +22,10 @@ class _Explicit(Operator):
 
     @property
     def stored_matrix(self) -> Any:
-        """The matrix."""
         return self.matrix
 
     @property
     def probes(self) -> int:
-        """0, since the matrix is stored."""
         return 0
 
 
@@ -41,17 +39,14 @@ class Dense(_Explicit):
 
     @property
     def work(self) -> int:
-        """One per entry."""
         return int(self.matrix.size)
 
     def forward(self, x: Array) -> Array:
-        """Mx."""
         if x.dtype == self.dtype or not len(self.matrix):
             return self.matrix @ x
         return np.concatenate([self.matrix[rows] @ x for rows in self._panels()])
 
     def adjoint(self, y: Array) -> Array:
-        """Mᵀy, as y @ M."""
         if y.dtype == self.dtype:
             return y @ self.matrix
         total = np.zeros(self.shape[1], np.result_type(self.dtype, y))
@@ -61,15 +56,12 @@ class Dense(_Explicit):
 
     @cached_property
     def row_norms(self) -> Array:
-        """The norm of each row."""
         return norms_of_rows(self.matrix)
 
     def row_sizes(self, x: Array, power: float = 1) -> Array:
-        """|M||x|."""
         return magnitudes(self.matrix, x, power)
 
     def column_sizes(self, y: Array, power: float = 1) -> Array:
-        """|M|ᵀ|y|."""
         return magnitudes(self.matrix.T, y, power)
 
     def _panels(self) -> Iterator[slice]:
@@ -78,19 +70,15 @@ class Dense(_Explicit):
         return (slice(k, k + height) for k in range(0, self.shape[0], height))
 
     def columns(self, block: slice) -> Operator:
-        """A view of the columns."""
         return Dense(self.matrix[:, block])
 
     def dense(self) -> Array:
-        """The array itself."""
         return self.matrix
 
     def outer(self) -> Array:
-        """MMᵀ."""
         return outer(self.matrix)
 
     def stored(self, most: int) -> Operator | None:
-        """The map itself."""
         return self
 
     def lowered(self) -> tuple[Any, ...]:
@@ -100,7 +88,6 @@ class Dense(_Explicit):
         return "dense", as_entries(self.matrix), False
 
     def transposed(self) -> Operator:
-        """A view of the transpose."""
         return Dense(self.matrix.T)
 
 
@@ -115,20 +102,16 @@ class Sparse(_Explicit):
 
     @property
     def work(self) -> int:
-        """One per stored entry."""
         return int(self.matrix.nnz)
 
     def forward(self, x: Array) -> Array:
-        """Mx."""
         return self.matrix @ x
 
     def adjoint(self, y: Array) -> Array:
-        """Mᵀy."""
         return self.transpose @ y
 
     @cached_property
     def row_norms(self) -> Array:
-        """The norm of each row."""
         matrix = self.matrix
         peak = max(abs(float(matrix.data.min())), abs(float(matrix.data.max()))) if matrix.nnz else 1.0
         scaled = matrix.data.astype(np.float64) / (peak or 1.0)
@@ -136,11 +119,9 @@ class Sparse(_Explicit):
         return (peak or 1.0) * np.sqrt(squares @ np.ones(self.shape[1]))
 
     def row_sizes(self, x: Array, power: float = 1) -> Array:
-        """|M||x|."""
         return self._magnitudes(power) @ abs(x)
 
     def column_sizes(self, y: Array, power: float = 1) -> Array:
-        """|M|ᵀ|y|."""
         return self._magnitudes(power).T @ abs(y)
 
     def _magnitudes(self, power: float) -> Any:
@@ -150,24 +131,19 @@ class Sparse(_Explicit):
         return self.memory.once(to_power, power, lambda: to_power(self.matrix, power))
 
     def columns(self, block: slice) -> Operator:
-        """The columns, copied."""
         return Sparse(self.matrix[:, block])
 
     def dense(self) -> Array:
-        """The matrix as an array."""
         return self.matrix.toarray()
 
     def sparse(self) -> Any:
-        """The matrix itself."""
         return self.matrix
 
     def outer(self) -> Array:
-        """MMᵀ."""
         matrix = self.matrix.astype(np.float64)
         return (matrix @ matrix.T).toarray()
 
     def stored(self, most: int) -> Operator | None:
-        """The map itself."""
         return self
 
     def lowered(self) -> tuple[Any, ...]:
@@ -175,7 +151,6 @@ class Sparse(_Explicit):
         return csr_record(self.matrix)
 
     def transposed(self) -> Operator:
-        """The transpose as CSR."""
         return Sparse(self.transpose.tocsr())
 
 

@@ -42,17 +42,14 @@ class Identity(Operator):
 
     @property
     def identity_start(self) -> int:
-        """The column of the first row."""
         return self.start
 
     @property
     def probes(self) -> int:
-        """0, since the matrix is known."""
         return 0
 
     @property
     def work(self) -> int:
-        """One per row."""
         return self.shape[0]
 
     def forward(self, x: Array) -> Array:
@@ -67,11 +64,9 @@ class Identity(Operator):
 
     @cached_property
     def row_norms(self) -> Array:
-        """Ones."""
         return np.ones(self.shape[0])
 
     def row_sizes(self, x: Array, power: float = 1) -> Array:
-        """|x| at these entries."""
         return abs(x[self._own])
 
     def column_sizes(self, y: Array, power: float = 1) -> Array:
@@ -79,15 +74,12 @@ class Identity(Operator):
         return self.adjoint(abs(y))
 
     def sparse(self) -> Any:
-        """The matrix as CSR."""
         return sp.eye_array(*self.shape, k=self.start, format="csr")
 
     def stored(self, most: int) -> Operator | None:
-        """The matrix as CSR."""
         return Sparse(self.sparse().astype(self.dtype))
 
     def dense(self) -> Array:
-        """The matrix as an array."""
         return np.eye(*self.shape, k=self.start)
 
     def lowered(self) -> tuple[Any, ...]:

@@ -50,12 +50,10 @@ class Kronecker(Operator):
         return int(self.A.size * (self.shape[1] // self.A.shape[1] if self.B is None else self.B.size))
 
     def forward(self, x: Array) -> Array:
-        """A X Bᵀ."""
         X = self.A @ x.reshape(self.A.shape[1], -1)
         return (X if self.B is None else X @ self.B.T).ravel()
 
     def adjoint(self, y: Array) -> Array:
-        """Aᵀ Y B."""
         Y = self.A.T @ y.reshape(self.A.shape[0], -1)
         return (Y if self.B is None else Y @ self.B).ravel()
 
@@ -66,7 +64,6 @@ class Kronecker(Operator):
         return sp.csr_array(sp.kron(sp.csr_array(self.A), B, format="csr"))
 
     def stored(self, most: int) -> Operator | None:
-        """The matrix as CSR."""
         return Sparse(self.formed()) if self.entry_count <= most else None
 
     def lowered(self) -> tuple[Any, ...]:
@@ -82,12 +79,10 @@ class Kronecker(Operator):
         return np.outer(norms_of_rows(self.A), other).ravel()
 
     def row_sizes(self, x: Array, power: float = 1) -> Array:
-        """|A||X||B|ᵀ."""
         X = raised(self.A, power) @ abs(x).reshape(self.A.shape[1], -1)
         return (X if self.B is None else X @ raised(self.B.T, power)).ravel()
 
     def column_sizes(self, y: Array, power: float = 1) -> Array:
-        """|A|ᵀ|Y||B|."""
         Y = raised(self.A.T, power) @ abs(y).reshape(self.A.shape[0], -1)
         return (Y if self.B is None else Y @ raised(self.B, power)).ravel()
 

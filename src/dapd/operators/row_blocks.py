@@ -48,16 +48,13 @@ class RowBlocks(Operator):
 
     @property
     def divisible(self) -> bool:
-        """Whether all blocks are."""
         return all(operator.divisible for operator in self.operators)
 
     def placed_parts(self) -> list[Placed]:
-        """The blocks."""
         columns = slice(0, self.shape[1])
         return [Placed(part, own, columns) for part, own in zip(self.operators, self.blocks, strict=True)]
 
     def bands(self) -> list[tuple[Operator, slice]]:
-        """The bands of the blocks."""
         return [
             (part, slice(at.start + own.start, at.start + own.stop))
             for block, at in zip(self.operators, self.blocks, strict=True)
@@ -69,7 +66,6 @@ class RowBlocks(Operator):
         return np.concatenate([operator.forward(x) for operator in self.operators])
 
     def adjoint(self, y: Array) -> Array:
-        """Σ M_iᵀ y_i."""
         total = np.zeros(self.shape[1], np.result_type(self.dtype, y))
         for operator, block in zip(self.operators, self.blocks, strict=True):
             total += operator.adjoint(y[block])
@@ -102,7 +98,6 @@ class RowBlocks(Operator):
         return None if any(matrix is None for matrix in matrices) else sp.vstack(matrices, format="csr")
 
     def dense(self) -> Array:
-        """The blocks in one array."""
         return np.concatenate([operator.dense() for operator in self.operators])
 
     def lowered(self) -> tuple[Any, ...] | None:
@@ -112,5 +107,4 @@ class RowBlocks(Operator):
         return ("stacked", *parts) if fit else None
 
     def stored(self, most: int) -> Operator | None:
-        """The blocks in one matrix."""
         return joined(self.operators, 0, most)

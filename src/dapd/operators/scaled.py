@@ -18,35 +18,28 @@ class ScaledMap(Operator):
 
     @property
     def probes(self) -> int:
-        """As those of M."""
         return self.inner.probes
 
     @property
     def work(self) -> int:
-        """As that of M."""
         return self.inner.work
 
     def forward(self, x: Array) -> Array:
-        """rows·M(columns·x)."""
         return self.rows * self.inner.forward(self.scales * x)
 
     def adjoint(self, y: Array) -> Array:
-        """columns·Mᵀ(rows·y)."""
         return self.scales * self.inner.adjoint(self.rows * y)
 
     def stored(self, most: int) -> Operator | None:
-        """The matrix of M, multiplied."""
         inner = stored(self.inner, most)
         if isinstance(inner, Sparse):
             return Sparse(sp.csr_array(sp.diags_array(self.rows) @ inner.matrix @ sp.diags_array(self.scales)))
         return Dense(self.rows[:, None] * inner.matrix * self.scales) if isinstance(inner, Dense) else None
 
     def row_sizes(self, x: Array, power: float = 1) -> Array | None:
-        """From those of M."""
         sizes = self.inner.row_sizes(self.scales**power * x, power)
         return None if sizes is None else self.rows**power * sizes
 
     def column_sizes(self, y: Array, power: float = 1) -> Array | None:
-        """From those of M."""
         sizes = self.inner.column_sizes(self.rows**power * y, power)
         return None if sizes is None else self.scales**power * sizes

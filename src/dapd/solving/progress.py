@@ -52,15 +52,12 @@ class Bar(Display):
         self.task = self.bar.add_task(title, total=1.0, text="")
 
     def start(self) -> None:
-        """Draw the bar."""
         self.bar.start()
 
     def stop(self) -> None:
-        """Leave it as it is."""
         self.bar.stop()
 
     def show(self, iteration: int, seconds: float, certificate: Certificate, remaining: float) -> None:
-        """Move the bar."""
         excess = certificate.excess(*self.tolerances)
         if math.isnan(self.first):
             self.first = excess
@@ -84,7 +81,6 @@ class LogTable(Display):
         self.row = ""  # the last look, if it has not been printed yet
 
     def start(self) -> None:
-        """Print the head."""
         head = f"{'iteration':>10} {'stationarity':>13} {'feasibility':>12} {'gap':>9} {'time':>9}"
         self.console.print(f"{self.title}\n{head}", highlight=False)
 
@@ -99,7 +95,6 @@ class LogTable(Display):
             self._print()
 
     def stop(self) -> None:
-        """Print the last look."""
         self._print()
 
     def _print(self) -> None:

@@ -36,7 +36,6 @@ class FirstOrder(Candidate):
 
     @classmethod
     def why_not(cls, asked: Asked) -> str:
-        """They are what every engine has."""
         return ""
 
     @classmethod

@@ -80,7 +80,6 @@ class Named(Candidate):
 
     @property
     def ran(self) -> Engine:
-        """The engine of the runner."""
         return Engine(self.runner.engine, self.runner.reason)
 
     def estimate(self) -> float:
@@ -215,15 +214,12 @@ class Alone(Choice):
         self.title, self.least, self.round = candidate.title, candidate.least, candidate.method.round
 
     def begin(self, start: tuple[Array, Array]) -> Piece:
-        """Judge the first iterate."""
         return self.candidate.begin()
 
     def look(self) -> tuple[Info, float]:
-        """The last iterate, good or bad."""
         return self.candidate.look, self.candidate.remaining()
 
     def is_over(self) -> bool:
-        """Whether it has stalled."""
         return self.candidate.is_stalled
 
     def returned(self, cause: Cause) -> Info:
@@ -232,12 +228,10 @@ class Alone(Choice):
         return self.search.point if worse or self.candidate.latest is None else self.candidate.look
 
     def with_threads(self) -> AbstractContextManager[Any]:
-        """As many as pay off for its products."""
         problem = self.candidate.method.problem
         return single_blas(problem.M.work + problem.f.work) if self.candidate.ran.name == "native" else nullcontext()
 
     def seconds(self) -> float:
-        """What its steps and checks took."""
         return self.candidate.seconds
 
 

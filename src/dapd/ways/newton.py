@@ -116,7 +116,6 @@ class SecondOrder(Candidate):
 
     @property
     def ran(self) -> Engine:
-        """Always Python."""
         return Engine("python", "; ".join([*([] if load() else [MISSING]), IN_NUMPY]))
 
     def estimate(self) -> float:
@@ -169,14 +168,12 @@ class SecondOrder(Candidate):
         self.doubt = UNCERTAIN if steady < UNCERTAIN * self.estimate() and not self.is_predictable else 1.0
 
     def examine(self, within: float = math.inf) -> bool:
-        """Set up, if that was not done."""
         if self.is_set_up:
             return False
         self.set_up(within)
         return True
 
     def start(self) -> Iterator[Piece]:
-        """Proximal steps."""
         search = self.search
         while not self.is_set_up:
             left = seconds_left(search.deadline)

@@ -40,7 +40,6 @@ class Smooth(FunctionRecord):
     L: float | None = None
 
     def grad(self, x: Array) -> Array:
-        """By JAX."""
         return jax.grad(self.fun)(x, self.theta)
 
     def checked(self) -> functions.Function:
@@ -67,7 +66,6 @@ class _OfFunction(Hessian):
 
     @property
     def columns(self) -> int:
-        """The length of x."""
         return int(self.x.size)
 
     def times(self, d: Array) -> Array:
@@ -76,7 +74,6 @@ class _OfFunction(Hessian):
             return np.asarray(_second(self.f.fun)[0](self.x, self.f.theta, d))
 
     def entries(self, seconds: float) -> Array:
-        """All of them."""
         if self.columns**2 > MEMORY:
             raise TooExpensive("the entries of the Hessian")
         with jax.enable_x64(True):

@@ -56,12 +56,10 @@ class Device(Operator):
         return bool(self.placed.phi.anywhere)
 
     def forward(self, x: Array) -> Array:
-        """Mx, to and from NumPy."""
         with jax.enable_x64(True):
             return on_host(formulas.forward(self.placed.M, put(x, np.float64, dual=False)))
 
     def adjoint(self, y: Array) -> Array:
-        """Mᵀy, to and from NumPy."""
         with jax.enable_x64(True):
             return on_host(formulas.adjoint(self.placed.M, put(y, np.float64, dual=True)))
 

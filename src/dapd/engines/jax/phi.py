@@ -30,7 +30,6 @@ class Traced(Phi):
         self.phi = phi
 
     def prox(self, v: Array, step: Any) -> Array:
-        """The caller's."""
         return jnp.asarray(self.phi.prox(v, step)).astype(v.dtype)
 
 

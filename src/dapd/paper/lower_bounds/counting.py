@@ -26,12 +26,10 @@ class CountedMap(Operator):
         self.shape, self.dtype = inner.shape, inner.dtype
 
     def forward(self, x: Array) -> Array:
-        """Mx."""
         self.tally.rounds += len(self.blocks)
         return self.inner.forward(x)
 
     def adjoint(self, y: Array) -> Array:
-        """Mᵀy."""
         self.tally.rounds += len(self.blocks)
         return self.inner.adjoint(y)
 

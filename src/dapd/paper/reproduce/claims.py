@@ -156,7 +156,6 @@ class Order(Claim):
     level: float
 
     def about(self, shown: Iterable[str]) -> set[str]:
-        """Every method that has a rank."""
         return {name for group in self.ranking for name in group}
 
     def judge(self, curves: Curves, unit: str) -> tuple[bool | None, str]:
@@ -198,7 +197,6 @@ class Alike(Claim):
             raise ValueError(f"level must be in [{FLOOR:g}, {NEAR_START:g}], found {self.level:g}")
 
     def about(self, shown: Iterable[str]) -> set[str]:
-        """The two methods."""
         return {self.one, self.other}
 
     def judge(self, curves: Curves, unit: str) -> tuple[bool | None, str]:
@@ -222,7 +220,6 @@ class CatchesUp(Claim):
     end: float
 
     def about(self, shown: Iterable[str]) -> set[str]:
-        """The two methods."""
         return {self.late, self.early}
 
     def judge(self, curves: Curves, unit: str) -> tuple[bool | None, str]:
@@ -255,7 +252,6 @@ class FallsLinearly(Claim):
     factor: float = 1.5
 
     def about(self, shown: Iterable[str]) -> set[str]:
-        """The one method."""
         return {self.method}
 
     def judge(self, curves: Curves, unit: str) -> tuple[bool | None, str]:

@@ -16,8 +16,8 @@ import numpy as np
 import scipy
 
 import dapd
-from dapd.certificate.certify import certify
 from dapd import theory
+from dapd.certificate.certify import certify
 from dapd.machine import core
 from dapd.paper.experiments import reference
 from dapd.paper.reproduce import sources

@@ -69,7 +69,6 @@ class Clarabel(Candidate):
 
     @property
     def ran(self) -> Engine:
-        """Clarabel itself."""
         return Engine("clarabel", "" if load() else MISSING)
 
     def estimate(self) -> float:
@@ -79,7 +78,6 @@ class Clarabel(Candidate):
         return self.seconds if math.isfinite(self.seconds) else UNKNOWN * self.limit
 
     def expected(self) -> float:
-        """As predicted, and after an attempt that did not suffice what that took, since others take as long."""
         return super().expected() if self.attempted is None else self.attempted
 
     def start(self) -> Iterator[Piece]:

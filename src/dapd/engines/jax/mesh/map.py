@@ -188,27 +188,22 @@ class Sharded(Operator):
 
     @property
     def probes(self) -> int:
-        """Each product takes all devices."""
         return min(self.shape)
 
     @property
     def work(self) -> int:
-        """One per entry."""
         return self.entries
 
     def forward(self, x: Array) -> Array:
-        """Mx, to and from NumPy."""
         with jax.enable_x64(True):
             return on_host(_times(self.placed, np.asarray(x, np.float64)))
 
     def adjoint(self, y: Array) -> Array:
-        """Mᵀy, to and from NumPy."""
         with jax.enable_x64(True):
             return on_host(_transposed_times(self.placed, np.asarray(y, np.float64)))
 
     @cached_property
     def row_norms(self) -> Array:
-        """‖M_i‖₂ of each row."""
         with jax.enable_x64(True):
             return np.sqrt(on_host(_raised(self.placed, 2, np.ones(self.shape[1]))))
 
