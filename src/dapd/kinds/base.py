@@ -339,6 +339,8 @@ def _slack(v: Array) -> Any:
 
 def length(value: Any, rows: int) -> float:
     """The norm of a vector, or of a number repeated in all rows."""
+    if not np.ndim(value):
+        return float(value) * math.sqrt(rows)
     return float(np.linalg.norm(np.broadcast_to(value, np.shape(value) or rows)))
 
 

@@ -73,10 +73,13 @@ class ByRows(OfSet):
         fits = np.all((d >= low) & (d <= high) | ~inside)
         return indicator(fits) + support(d, np.where(inside, 0, lower), np.where(inside, 0, upper))
 
-    def _sizes(self, rows: int) -> tuple[Array, Any]:
+    def _least(self, rows: int) -> Array:
         lower, upper = self._ends
-        least = least_positive(np.broadcast_to(lower, rows), np.broadcast_to(upper, rows), most=SAFE)
-        return np.array(least), np.maximum(np.abs(lower), np.abs(upper))
+        return np.array(least_positive(np.broadcast_to(lower, rows), np.broadcast_to(upper, rows), most=SAFE))
+
+    def _farthest(self, rows: int) -> Any:
+        lower, upper = self._ends
+        return np.maximum(np.abs(lower), np.abs(upper))
 
     @cached_property
     def _directions(self) -> tuple[Any, Any]:

@@ -131,9 +131,11 @@ class Balls(OfSet):
     def _nearest_direction(self, d: Array, inside: bool) -> Array:
         return 0 * d if inside else d
 
-    def _sizes(self, rows: int) -> tuple[Array, Any]:
-        radii = np.broadcast_to(self.radius, len(self.heights(rows)))
-        return np.array(self._spread(radii)), radii
+    def _least(self, rows: int) -> Array:
+        return np.array(self._spread(self._farthest(rows)))
+
+    def _farthest(self, rows: int) -> Array:
+        return np.broadcast_to(self.radius, len(self.heights(rows)))
 
 
 class GroupBall(Balls):

@@ -27,7 +27,8 @@ class OfSet(Phi):
     _slope: Callable[[Array, Any], float]  # at infinity
     _nearest: Callable[[Array, Any], Array]  # point at which the function is finite
     _nearest_direction: Callable[[Array, Any], Array]  # along which it stays finite
-    _sizes: Callable[[int], tuple[Array, Any]]  # the least positive number of each row, the greatest of each or all
+    _least: Callable[[int], Array]  # the least positive number of each row
+    _farthest: Callable[[int], Any]  # the greatest of each row, or of all
 
     @property
     def row_steps(self) -> bool:
@@ -75,16 +76,16 @@ class OfSet(Phi):
         return self._nearest_direction(w, self._of_residual)
 
     def ends(self, rows: int) -> tuple[Array, Array]:
-        least, none = self._sizes(rows)[0], np.zeros(rows)
+        least, none = self._least(rows), np.zeros(rows)
         return either(self.of_y, none, least), either(self.of_y, least, none)
 
     def reach(self, rows: int) -> float:
         """The norm of the farthest ends of indicators."""
-        return length(self._sizes(rows)[1], rows) if np.all(self.of_y) else np.inf
+        return length(self._farthest(rows), rows) if np.all(self.of_y) else np.inf
 
     def steepness(self, rows: int) -> float:
         """The norm of the farthest ends of support functions."""
-        return np.inf if np.any(self.of_y) else length(self._sizes(rows)[1], rows)
+        return np.inf if np.any(self.of_y) else length(self._farthest(rows), rows)
 
 
 def either(inside: Any, first: Any, second: Any) -> Any:

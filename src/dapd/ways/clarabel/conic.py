@@ -7,6 +7,7 @@ and y, with the multipliers of the bounds on x after it, is affine in them.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,6 +109,8 @@ class _Balls(NamedTuple):
 
     def cones(self, b: Array, empty: int) -> tuple[Array, Array, Array]:
         """The rows of M in all cones, with an `empty` one for each height; the right-hand side; where heights are."""
+        if not len(self.sizes):
+            return self.rows, self.radii, self.sizes
         heights = np.cumsum(self.sizes + 1) - (self.sizes + 1)
         inside = np.ones(len(self.rows) + len(self.sizes), bool)
         inside[heights] = False
@@ -291,6 +294,13 @@ def _column_of(matrix: Any) -> Array:
     return np.repeat(np.arange(matrix.shape[1], dtype=np.int32), np.diff(matrix.indptr))
 
 
+@lru_cache(64)
+def _triangle(n: int) -> tuple[Array, Array, Array]:
+    """The columns and rows of an upper triangle, column by column, and the lengths of the columns."""
+    columns, rows = np.tril_indices(n)
+    return columns, rows.astype(np.int32), np.arange(1, n + 1)
+
+
 def _upper(P: Any, ones: int, size: int) -> Columns:
     """The upper triangle of P, then a diagonal of ones, then of zeros up to the size."""
     if isinstance(P, np.ndarray):
@@ -298,6 +308,9 @@ def _upper(P: Any, ones: int, size: int) -> Columns:
         if P.ndim == 1:
             indices = np.flatnonzero(P).astype(np.int32)
             data, counts = P[indices], P != 0
+        elif np.count_nonzero(P) == P.size:
+            columns, indices, counts = _triangle(n)
+            data = P[indices, columns]
         else:
             data, indices, ends, _ = Columns.of(np.triu(P))[:4]
             counts = np.diff(ends)
