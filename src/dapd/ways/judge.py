@@ -36,10 +36,10 @@ class Judge(Protocol):
         """How x and y of the given problem moved from one point to another."""
 
     def may_be_ray(self, direction: Array) -> bool:
-        """Whether a direction of y is worth the check of `ends.proves_infeasible`."""
+        """Whether a direction of y is worth the check of `rays.proves_infeasible`."""
 
     def may_descend(self, x: Array, direction: Array) -> bool:
-        """Whether a direction of x is worth the check of `ends.proves_unbounded`."""
+        """Whether a direction of x is worth the check of `rays.falling_ray`."""
 
     def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
         """As `certificate.objective`, of a point of the given problem."""
