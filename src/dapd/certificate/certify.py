@@ -96,7 +96,7 @@ class Certificate(NamedTuple):
 
     def at(self, k: int) -> Certificate:
         """The certificate of point k of many."""
-        return self.of_numbers((float(v[k]) for v in self.numbers), self.accuracy)  # type: ignore[index]
+        return self.of_numbers((float(v[k]) for v in self.numbers), self.accuracy)  # type: ignore[index]  # of many points, numbers are arrays
 
 
 class Look(NamedTuple):

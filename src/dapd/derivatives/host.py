@@ -78,7 +78,7 @@ def linear_solvers(
     for x, w, steps in points:
         lost = np.full(x.shape, np.nan), np.full(w.shape, np.nan)
         if np.isnan(x).any():
-            yield lambda r, q, lost=lost: lost  # type: ignore[misc]
+            yield lambda r, q, lost=lost: lost  # type: ignore[misc]  # mypy does not infer a lambda with a default
         else:
             yield _linear_solver(next(solved), (x, w, steps), settings, transpose)
 

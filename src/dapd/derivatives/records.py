@@ -144,7 +144,7 @@ class FunctionRecord(ParameterRecord, Function):
         """The same by the class of `dapd`, which checks the numbers, now that they are known."""
         kind: Any = next(kind for kind in type(self).__mro__ if not issubclass(kind, ParameterRecord))
         values = {one.name: getattr(self, one.name) for one in fields(self)}
-        return kind(**{k: v if k in self.fixed else _number(v) for k, v in values.items()})  # type: ignore[no-any-return]
+        return kind(**{k: v if k in self.fixed else _number(v) for k, v in values.items()})  # type: ignore[no-any-return]  # a class of a table
 
     def divided(self, blocks: list[slice] | None) -> Any:
         """A problem gets the checked function."""

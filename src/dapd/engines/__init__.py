@@ -47,6 +47,12 @@ def precision(engine: str) -> AbstractContextManager[Any]:
     return _import_jax().enable_x64(True) if engine == "jax" else nullcontext()
 
 
+def as_jax(*arrays: Any) -> list[Any]:
+    """The arrays as those of JAX, in its float64."""
+    with precision("jax"):
+        return [importlib.import_module("jax.numpy").asarray(array) for array in arrays]
+
+
 def on_mesh(mesh: Any, M: Operator) -> AbstractContextManager[Any]:
     """The context of a solve whose M is divided among several devices."""
     if mesh is None:

@@ -30,7 +30,9 @@ class Phi:
     if it is optimal, and without the others a solve of an infeasible or unbounded problem ends at its limit instead of
     with that status.
 
-    What follows `size` below is asked by rooms that can use it, and says by default that it is not known.
+    These suffice for every engine, batch and derivative. What else is asked, after `size` below, is for speed, and says
+    by default that it is not known: transforms, second-order steps and Clarabel take only kinds whose rows are
+    intervals or balls, so first-order steps solve the others.
     """
 
     size: int | None = None

@@ -11,7 +11,7 @@ import numpy as np
 
 from dapd.arrays import on_host, owned
 from dapd.certificate.certify import completed, objective
-from dapd.engines import precision
+from dapd.engines import as_jax
 from dapd.engines.protocol import Engine
 from dapd.problem.problem import Problem
 from dapd.solving.result import Result
@@ -81,9 +81,5 @@ def in_kind_of(problem: Problem, result: Result) -> Result:
 
 def in_jax(result: Result) -> Result:
     """The result with JAX arrays."""
-    with precision("jax"):
-        import jax.numpy as jnp
-
-        x, y, z = (jnp.asarray(part) for part in (result.x, result.y, result.z))
-        ray = None if result.ray is None else jnp.asarray(result.ray)
-    return replace(result, x=x, y=y, z=z, ray=ray)
+    x, y, z = as_jax(result.x, result.y, result.z)
+    return replace(result, x=x, y=y, z=z, ray=None if result.ray is None else as_jax(result.ray)[0])

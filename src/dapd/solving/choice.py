@@ -30,7 +30,6 @@ NO_BETTER = 60  # points without a better one, beside as many as it took to get 
 
 for _file in iter_modules(ways.__path__):  # every candidate takes part by existing
     import_module(f"{ways.__name__}.{_file.name}")
-OTHERS = {name: kind for name, kind in CANDIDATES.items() if kind is not FirstOrder}
 
 
 class Several(Choice):
@@ -49,8 +48,8 @@ class Several(Choice):
         # whether there is no time to examine the others
         self.is_hurried = search.deadline < math.inf and self.examining >= seconds_left(search.deadline)
         if not self.is_hurried:
-            for name, kind in OTHERS.items():
-                if not kind.why_not(self.asked):
+            for name, kind in CANDIDATES.items():
+                if name not in self.waiting and not kind.why_not(self.asked):
                     self.waiting[name] = partial(kind.of, self.asked)
 
     @cached_property
@@ -150,6 +149,12 @@ class Several(Choice):
         for one in self.active:
             heaviest = max(heaviest, one.work)
         return single_blas(heaviest, MANY)
+
+    def close(self) -> None:
+        for one in self.active:
+            one.pieces = None
+        self.waiting.clear()
+        del self.asked  # which refers to this choice
 
     def remember(self, solved: Candidate | None) -> None:
         """Note what to try first next time: what solved the problem, or after a cold start second-order steps."""

@@ -50,7 +50,7 @@ class Ended(NamedTuple):
 
 
 class Race:
-    """One solve."""
+    """The rounds of one solve: candidates make progress, points are judged, and somebody may say stop."""
 
     def __init__(
         self,
@@ -85,15 +85,13 @@ class Race:
                 if ended is not None:
                     return ended
                 piece = self._advance(self.choice.next())
-        except TimeUp:
-            return self._ended(Cause.ctrl_c if is_cancelled() else Cause.deadline)
-        except KeyboardInterrupt:
+        except (TimeUp, KeyboardInterrupt) as stopped:
             if search.best is None:  # not even one point to give back
                 raise
-            return self._ended(Cause.ctrl_c)
+            interrupted = is_cancelled() or isinstance(stopped, KeyboardInterrupt)
+            return self._ended(Cause.ctrl_c if interrupted else Cause.deadline)
         finally:
-            if self.turn is not None:
-                self.turn.pieces = None  # which refers to the candidate, so both would wait for the collector
+            self.choice.close()
 
     def _begin(self, start: tuple[Array, Array]) -> Piece:
         """Judge the start; errors of the user's own functions must come before the work."""
@@ -112,7 +110,7 @@ class Race:
         return Ended(cause, point or self.choice.returned(cause), ray, early)
 
     def _decided(self, piece: Piece) -> Ended | None:
-        """How it ends, if it does."""
+        """How the solve ends, if it does now; the order of the questions is the order of the causes."""
         search, choice = self.search, self.choice
         stop = self.watch.look(*choice.look(), search.complete)
         if search.done:

@@ -57,10 +57,10 @@ class Settings:
     parameters : record of `dapd.theory`, optional
         The method's parameters outright, instead of those of its theorem.
     engine : str
-        "native": the C++ core, which knows every built-in f, φ and M; "python": the same steps in NumPy; "jax": the
-        same steps compiled by XLA, on a GPU if JAX has one (docs/jax.md); "auto": native if it can run the problem and
-        the method, else python. `result.engine` says which ran, and why. If it is not "auto", the method "auto" takes
-        only first-order steps, as the engines have no others.
+        "native": the C++ core, which calls Python for an f or φ that it does not know; "python": the same steps in
+        NumPy; "jax": the same steps compiled by XLA, on a GPU if JAX has one (docs/jax.md); "auto": native if it can
+        run the problem and the method, else python. `result.engine` says which ran, and why. If it is not "auto", the
+        method "auto" takes only first-order steps, as the engines have no others.
     direct : bool
         Whether "auto" may hand the problem to Clarabel, if it is installed and predicted to be faster.
     seed : int, optional

@@ -231,3 +231,7 @@ class Choice:
 
     def remember(self, solved: Candidate | None) -> None:
         """Note for the next solve what solved the problem."""
+
+    def close(self) -> None:
+        """Let go of the generators, which refer to their candidates, so both would wait for the garbage collector."""
+        self.first.pieces = None

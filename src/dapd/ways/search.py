@@ -54,7 +54,8 @@ class Search:
         self.best: Info | None = None
         self.excess = math.inf  # how many times too large the error of the best point is
         self.last: Certificate  # of the last point
-        self.error = self.much_better = math.inf  # of the best point, and when it last fell by more than rounding may
+        # of the best point, 0 if that meets a tolerance; and the error when it last fell by more than rounding may
+        self.error = self.much_better = math.inf
         self.slowdown = 1.0  # how much slower this machine is at the moment than estimates assume
         self.iterations = self.gradients = self.products = self.block_products = 0
         self.seconds: dict[str, float] = {}  # that each candidate took, by its title

@@ -11,7 +11,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.certificate.certify import SOLUTION, Certificate, certify
-from dapd.engines import precision
+from dapd.engines import as_jax
 from dapd.engines.protocol import Engine
 from dapd.problem.problem import Problem
 from dapd.solving.answer import Spent, answer, in_jax
@@ -64,10 +64,7 @@ def in_kind_of(batch: BatchResult, from_jax: bool) -> BatchResult:
     """The batch with JAX arrays if the caller's were such."""
     if not from_jax:
         return batch
-    with precision("jax"):
-        import jax.numpy as jnp
-
-        x, y, z = (jnp.asarray(part) for part in (batch.x, batch.y, batch.z))
+    x, y, z = as_jax(batch.x, batch.y, batch.z)
     return replace(batch, x=x, y=y, z=z, result=lambda k: in_jax(batch.result(k)))
 
 
