@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dapd.arrays import EPSILON, Array, namespace
-from dapd.certificate.distance import Evaluated, can_be_known, distance
+from dapd.certificate.distance import Evaluated, distance
 from dapd.certificate.norms import norm
 from dapd.certificate.sums import (
     ColumnSums,
@@ -168,7 +168,7 @@ def certify(
     rows, columns = measure_rows(problem, y, at), measure_columns(problem, x, grad, at)
     gap, gap_error = _gap(problem, x, rows, columns)
     bound = math.inf
-    if with_distance and can_be_known(problem.stacked, _stacked(problem, spectrum)):
+    if with_distance and _can_be_known(problem, spectrum):
         residual, pull = at.Mx - problem.b, at.Mty
         del at  # long vectors
         bound = _distance(problem, x, y, grad, residual, pull, spectrum)
@@ -190,7 +190,7 @@ def certify(
 
 def distance_at(problem: Problem, x: Array, y: Array, spectrum: Spectrum | None) -> float:
     """The `distance` of the certificate of a point, by itself."""
-    if not can_be_known(problem.stacked, _stacked(problem, spectrum)):
+    if not _can_be_known(problem, spectrum):
         return math.inf
     x, y = x.astype(np.float64, copy=False), y[: problem.rows].astype(np.float64, copy=False)
     grad = np.asarray(ask.gradient(problem.f, x), np.float64)
@@ -206,12 +206,23 @@ def _distance(
         z, _ = multipliers_of_bounds(x, left, problem.lower, problem.upper)
         residual, dual, left = np.concatenate([residual, x]), np.concatenate([y, z]), np.where(z != 0, 0.0, left)
     at = Evaluated(x, dual, grad, residual, norm(left))
-    return distance(problem.stacked, at, _stacked(problem, spectrum))
+    return distance(problem.stacked, at, _known_spectrum(problem, spectrum))
 
 
-def _stacked(problem: Problem, spectrum: Spectrum | None) -> Spectrum | None:
-    """What is known of M with the bounds as rows."""
-    return None if spectrum is None else problem.stacked_spectrum(spectrum)
+def _can_be_known(problem: Problem, spectrum: Spectrum | None) -> bool:
+    """Whether enough is known for a distance to be finite."""
+    if not problem.f.mu or problem.f.L is None:
+        return False
+    stacked = problem.stacked
+    if not stacked.rows or math.isfinite(stacked.phi.reach(stacked.rows)):
+        return True
+    known = _known_spectrum(problem, spectrum)
+    return known is not None and known.resolved and known.s_min > 0
+
+
+def _known_spectrum(problem: Problem, given: Spectrum | None) -> Spectrum | None:
+    """What is known of the singular values of M, with the bounds as rows, without work."""
+    return problem.stacked.known_spectrum if given is None else problem.stacked_spectrum(given)
 
 
 def _gap(problem: Problem, x: Array, rows: RowSums, columns: ColumnSums) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from dapd.arrays import EPSILON, Array
 from dapd.certificate.norms import norm, norm_of_sum
 from dapd.problem import ask
 from dapd.problem.problem import Problem
-from dapd.spectrum.estimate import Spectrum, known_range
+from dapd.spectrum.estimate import Spectrum
 
 SAFETY = 8.0  # a sum of n terms is wrong by at most this times √n roundings of their sizes
 
@@ -39,21 +39,6 @@ class Rounding(NamedTuple):
         return computed + self.gradient + self.adjoint * norm(p)
 
 
-def known_spectrum(problem: Problem, given: Spectrum | None) -> Spectrum | None:
-    """What is known of the singular values of M without work."""
-    return given or problem.spectrum or known_range(problem.M, positive=problem.phi.is_linear)
-
-
-def can_be_known(problem: Problem, given: Spectrum | None) -> bool:
-    """Whether enough is known for a distance to be finite."""
-    if not problem.f.mu or problem.f.L is None:
-        return False
-    if not problem.rows or math.isfinite(problem.phi.reach(problem.rows)):
-        return True
-    spectrum = known_spectrum(problem, given)
-    return spectrum is not None and spectrum.resolved and spectrum.s_min > 0
-
-
 def distance(problem: Problem, at: Evaluated, spectrum: Spectrum | None) -> float:
     """An upper bound on d = ‖x − x*‖₂; inf if μ = 0, or if too little is known.
 
@@ -66,7 +51,6 @@ def distance(problem: Problem, at: Evaluated, spectrum: Spectrum | None) -> floa
     f, phi = problem.f, problem.phi
     if not f.mu or f.L is None:
         return math.inf
-    spectrum = known_spectrum(problem, spectrum)
     slack = _rounding(problem, at, f.L, spectrum)
     if not problem.rows:
         return (norm(at.grad) + slack.gradient) / f.mu

@@ -26,7 +26,7 @@ from dapd.operators.row_blocks import RowBlocks
 from dapd.problem import ask
 from dapd.problem.sizes import Limits, Sizes, limits_of, sizes_of, within_bounds
 from dapd.problem.units import Data, Units, natural_units
-from dapd.spectrum.estimate import Spectrum
+from dapd.spectrum.estimate import Spectrum, estimate_range
 
 
 class Problem:
@@ -281,6 +281,12 @@ class Problem:
                 phi=None if phi is None and limits is None else other._stacked_phi(),
             )
         return other
+
+    @property
+    def known_spectrum(self) -> Spectrum | None:
+        """What is known of the singular values of M without work: what was given, or estimated before."""
+        found: Spectrum | None = self.spectrum or self.M.memory.known(estimate_range, self.phi.is_linear)
+        return found
 
     def stacked_spectrum(self, spectrum: Spectrum) -> Spectrum:
         """The spectrum of the stacked M: the bounds are orthonormal rows, dependent on the others."""

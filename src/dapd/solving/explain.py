@@ -15,7 +15,7 @@ from dapd.presolve import Presolve
 from dapd.problem.problem import Problem
 from dapd.solving.choice import Several
 from dapd.solving.settings import Settings
-from dapd.spectrum.estimate import Spectrum, estimate_range, known_range
+from dapd.spectrum.estimate import Spectrum, estimate_range
 from dapd.ways.base import CANDIDATES, Candidate
 from dapd.ways.blocks import BlockComparison, compare_blocks
 from dapd.ways.first_order import TRANSFORMS, FirstOrder
@@ -131,10 +131,10 @@ def _of_theorems(problem: Problem, spectrum: Spectrum | None, tol: float, first_
         return [Prospect(name, math.inf, why) for name in names]
     stacked = problem.stacked
     spectrum = None if spectrum is None else problem.stacked_spectrum(spectrum)
-    M, positive = stacked.M, stacked.phi.is_linear
-    spectrum = spectrum or stacked.spectrum or known_range(M, positive=positive)
+    M = stacked.M
+    spectrum = spectrum or stacked.known_spectrum
     if spectrum is None and not M.probes and min(M.shape) ** 2 * max(M.shape) <= CHEAP:
-        spectrum = estimate_range(M, positive=positive)
+        spectrum = estimate_range(M, positive=stacked.phi.is_linear)
     if spectrum is None or not spectrum.s_min:
         return [Prospect(name, math.inf, _no_constants(problem, spectrum)) for name in names]
     side = theory.favoured(L=f.L, mu=f.mu, s_max=spectrum.s_max, s_min=spectrum.s_min)

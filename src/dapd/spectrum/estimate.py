@@ -88,12 +88,6 @@ def estimate_range(operator: Operator, *, positive: bool, deadline: float = math
     return found
 
 
-def known_range(operator: Operator, *, positive: bool) -> Spectrum | None:
-    """What an earlier `estimate_range` of this operator found; None if there was none."""
-    found: Spectrum | None = operator.memory.known(estimate_range, positive)
-    return found
-
-
 def estimate_norm(operator: Operator, *, deadline: float = math.inf) -> Spectrum:
     """s_max, with s_min = 0, for methods that need only s_max; both if that is cheap."""
     if _small(operator) or has_parts(operator) or min(operator.shape) == 0:
