@@ -7,40 +7,11 @@ except ModuleNotFoundError as error:
         raise
     raise ModuleNotFoundError("dapd.jax needs JAX, which is not installed; try: pip install 'dapd[jax]'") from None
 
+from dapd.derivatives import front
+from dapd.derivatives.front import *  # noqa: F403
 from dapd.derivatives.jax.smooth import Smooth
-from dapd.derivatives.jax.solve import Solution, solve
-from dapd.derivatives.options import NotSolved
-from dapd.derivatives.records import (
-    LeastSquares,
-    Logistic,
-    PseudoHuber,
-    Quadratic,
-    Separable,
-    Sparse,
-)
+from dapd.derivatives.jax.solve import solve
 from dapd.engines.jax.mesh.place import load_shards
-from dapd.kinds.by_rows import L1, Box, Interval, NonNegative, Zero
-from dapd.kinds.composed import Conjugate, Stack
-from dapd.kinds.groups import GroupBall
 
-__all__ = [
-    "L1",
-    "Box",
-    "Conjugate",
-    "GroupBall",
-    "Interval",
-    "LeastSquares",
-    "Logistic",
-    "NonNegative",
-    "NotSolved",
-    "PseudoHuber",
-    "Quadratic",
-    "Separable",
-    "Smooth",
-    "Solution",
-    "Sparse",
-    "Stack",
-    "Zero",
-    "load_shards",
-    "solve",
-]
+__all__ = ["Smooth", "load_shards", "solve"]
+__all__ += front.__all__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,90 +15,18 @@ except ModuleNotFoundError as error:
         "dapd.torch needs PyTorch, which is not installed; try: pip install 'dapd[torch]'"
     ) from None
 
-from dapd.derivatives import host
-from dapd.derivatives.conditions import residual
-from dapd.derivatives.data import INDICES, Data, check_shapes, data_of, leaves, rebuilt, with_leaves
-from dapd.derivatives.options import NotSolved, SolveOptions, check_options
-from dapd.derivatives.records import (
-    PRODUCTS,
-    LeastSquares,
-    Logistic,
-    PseudoHuber,
-    Quadratic,
-    Separable,
-    Sparse,
-)
-from dapd.kinds.by_rows import L1, Box, Interval, NonNegative, Zero
-from dapd.kinds.composed import Conjugate, Stack
-from dapd.kinds.groups import GroupBall
+from dapd.derivatives import front, host
+from dapd.derivatives.data import INDICES, Data, check_shapes, leaves, rebuilt, with_leaves
+from dapd.derivatives.front import *  # noqa: F403
+from dapd.derivatives.records import PRODUCTS
 from dapd.operators.base import Operator
 
-__all__ = [
-    "L1",
-    "Box",
-    "Conjugate",
-    "GroupBall",
-    "Interval",
-    "LeastSquares",
-    "Logistic",
-    "NonNegative",
-    "NotSolved",
-    "PseudoHuber",
-    "Quadratic",
-    "Separable",
-    "Solution",
-    "Sparse",
-    "Stack",
-    "Zero",
-    "solve",
-]
+__all__ = ["solve"]
+__all__ += front.__all__
 
 
-class Solution(NamedTuple):
-    """x, the multipliers y of the rows of M, and z of the bounds: ∇f(x) + Mᵀy + z = 0."""
-
-    x: Any
-    y: Any
-    z: Any
-
-
-def solve(
-    f: Any,
-    M: Any,
-    b: Any,
-    phi: Any = None,
-    *,
-    bounds: tuple[Any, Any] | None = None,
-    failures: str = "raise",
-    **options: Any,
-) -> Solution:
-    """Solve min_x max_y f(x) + yᵀMx − bᵀy − φ(y), differentiably.
-
-    The problem is solved on the CPU, in float64: by Newton steps if it is small and they suffice, else by `dapd.solve`.
-    `backward` solves one linear system, that of the optimality conditions. The results have the dtype and the device of
-    the tensors. Second derivatives are not available here; `dapd.jax` has them.
-
-    A tensor with one dimension more than its argument can have is a batch: b of shape (batch, rows), c and d of shape
-    (batch, …), M, H and A of shape (batch, rows, columns), lower, upper, nu and radius of shape (batch, …). The others
-    are shared, and the results have the batch as their first dimension. `dapd.solve_batch` solves it.
-
-    Parameters
-    ----------
-    f : dapd.torch.Quadratic, LeastSquares, Logistic, PseudoHuber or Separable
-        With tensors as parameters. A function of `dapd` itself is a constant.
-    M : tensor, array, sparse matrix or `dapd.torch.Sparse`; as a constant, any other map that `dapd.Problem` takes
-    b : vector
-    phi : dapd.torch.Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack
-    bounds : pair (lower, upper), optional
-        Of x: numbers or vectors, infinite or None if there is none.
-    failures : str
-        What happens if a solve does not end with the status `optimal`, or its derivative is too large to compute:
-        "raise" an error with its message, or return "nan", so the others of a batch are not lost.
-    **options
-        Of `dapd.solve`: method, tol (1e-8 by default), tol_absolute, max_iterations, time_limit, engine, direct, seed.
-    """
-    settings = check_options(failures, options)
-    data = _tensors(data_of(f, M, b, phi, bounds))
+def _solve(settings: front.SolveOptions, data: Data) -> front.Solution:
+    data = _tensors(data)
     parts = leaves(data)
     stacked = [tensor.ndim == rank + 1 for tensor, rank in parts]
     sizes = {tensor.shape[0] for (tensor, _), many in zip(parts, stacked, strict=True) if many}
@@ -117,7 +45,10 @@ def solve(
         check_shapes(own)
     points = host.solutions([member(k, arrays) for k in range(count)], settings)
     many = [_one(settings, own, point) for own, point in zip(members, points, strict=True)]
-    return Solution(*(torch.stack(several) for several in zip(*many, strict=True))) if any(stacked) else many[0]
+    return front.Solution(*(torch.stack(several) for several in zip(*many, strict=True))) if any(stacked) else many[0]
+
+
+solve = front.Front(_solve).solve
 
 
 def _tensors(data: Data) -> Data:
@@ -140,17 +71,16 @@ def _tensors(data: Data) -> Data:
     return rebuilt(data, tensor)  # type: ignore[no-any-return]
 
 
-def _one(settings: SolveOptions, data: Data, point: Any) -> Solution:
+def _one(settings: front.SolveOptions, data: Data, point: Any) -> front.Solution:
     x, w, _ = _Solve.apply(settings, data, point, *(tensor for tensor, _ in leaves(data)))
-    rows = data.b.shape[0]
-    return Solution(x, w[:rows], w[rows:] if data.lower is not None else torch.zeros_like(x))
+    return front.Solution.of(data, x, w)
 
 
 class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not look into torch
     """The point (x, w) and the steps of the prox, which are known already; w is y, or (y, z) if x has bounds."""
 
     @staticmethod
-    def forward(settings: SolveOptions, data: Data, point: Any, *tensors: Any) -> Any:
+    def forward(settings: front.SolveOptions, data: Data, point: Any, *tensors: Any) -> Any:
         return tuple(torch.as_tensor(part).to(data.b) for part in point)
 
     @staticmethod
@@ -173,7 +103,7 @@ class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not lo
             return None, None, None, *(nan if want else None for nan, want in zip(lost, wanted, strict=True))
         with torch.enable_grad():
             inputs = [tensor.detach().requires_grad_(want) for tensor, want in zip(tensors, wanted, strict=True)]
-            left = torch.cat(residual(torch, with_leaves(ctx.data, inputs), x, w, steps))
+            left = torch.cat(with_leaves(ctx.data, inputs).residual(x, w, steps))
             total = -(left @ torch.cat([torch.as_tensor(part).to(x) for part in weights]))
         by = [tensor for tensor in inputs if tensor.requires_grad]
         gradients = iter(torch.autograd.grad(total, by, allow_unused=True))

@@ -16,8 +16,7 @@ from jax.test_util import check_grads
 
 import dapd
 import dapd.jax as dj
-from dapd.derivatives import factorised as direct
-from dapd.derivatives import host, linearised
+from dapd.derivatives import host, linearised, systems
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -63,7 +62,9 @@ def test_second_derivatives_match_differences_of_first_ones():
 
 def test_all_right_hand_sides_share_one_factorisation(monkeypatch):
     made = []
-    monkeypatch.setattr(linearised, "Factorised", lambda *parts, make=direct.Factorised: made.append(1) or make(*parts))
+    monkeypatch.setattr(
+        linearised, "Factorised", lambda *parts, make=systems.Factorised: made.append(1) or make(*parts)
+    )
     solved, transposed = jax.vjp(lambda b: portfolio(b, 0.1), jnp.asarray(B))
     made.clear()
     (jacobian,) = jax.vmap(transposed)(jnp.eye(solved.size))
@@ -85,7 +86,7 @@ def test_sparse_matrices_give_the_derivatives_of_dense_ones(monkeypatch):
         return jnp.sum(dj.solve(dj.Quadratic(h), M, b, dj.GroupBall(0.2, 2), bounds=(-0.5, None)).x ** 2)
 
     dense = jax.grad(loss, (0, 1))(jnp.asarray(M.toarray()), jnp.asarray(b))
-    monkeypatch.setattr(direct, "DENSE_SIZE", 0)  # a sparse factorisation
+    monkeypatch.setattr(systems, "DENSE_SIZE", 0)  # a sparse factorisation
     of_values, of_b = jax.grad(
         lambda values, b: loss(dj.Sparse(values, entries.rows, entries.columns, M.shape), b), (0, 1)
     )(jnp.asarray(entries.values), jnp.asarray(b))
@@ -98,7 +99,7 @@ def test_sparse_matrices_give_the_derivatives_of_dense_ones(monkeypatch):
 def test_dependent_rows_have_the_derivative_of_independent_ones(sparse, monkeypatch):
     (b, c, H, M), _, _ = problem_for("zero")
     H = np.diag(np.linspace(1, 2, COLUMNS)) if sparse else H
-    monkeypatch.setattr(direct, "DENSE_SIZE", 0 if sparse else 100)
+    monkeypatch.setattr(systems, "DENSE_SIZE", 0 if sparse else 100)
 
     def outcome(c, M, b):
         M = sp.csr_array(M) if sparse else M

@@ -11,10 +11,8 @@ from instances import COLUMNS, ROWS, matrix
 import dapd
 import dapd.jax as dj
 from dapd.derivatives import data as convert
-from dapd.derivatives import factorised as direct
-from dapd.derivatives import host, linearised
-from dapd.derivatives import iterated as iterative
-from dapd.derivatives.options import check_options
+from dapd.derivatives import host, linearised, systems
+from dapd.derivatives.front import check_options
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -30,15 +28,15 @@ def nearly_singular(apart):
 
 def by_products(H, B, C):
     K = np.block([[H, B.T], [B, -C]])
-    return iterative.Iterated(K.__matmul__, abs(K).max(axis=0))
+    return systems.Iterated(K.__matmul__, abs(K).max(axis=0))
 
 
 @pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-3, 0.0])
 @pytest.mark.parametrize("make", ["dense", "sparse", "products"])
 def test_linear_systems_have_the_solution_of_least_norm_whatever_their_condition(apart, make, monkeypatch):
-    monkeypatch.setattr(direct, "DENSE_SIZE", 0 if make == "sparse" else 100)
+    monkeypatch.setattr(systems, "DENSE_SIZE", 0 if make == "sparse" else 100)
     H, B, C, rhs = nearly_singular(apart)
-    system = by_products(H, B, C) if make == "products" else direct.Factorised(*map(sp.csr_array, (H, B, C)))
+    system = by_products(H, B, C) if make == "products" else systems.Factorised(*map(sp.csr_array, (H, B, C)))
     K, scale = np.block([[H, B.T], [B, -C]]), system.scale
     inverse = scale[:, None] * np.linalg.pinv(scale[:, None] * K * scale, rcond=1e-12) * scale
     expected = inverse @ rhs
@@ -129,7 +127,7 @@ def test_a_derivative_that_products_do_not_find_is_factorised_or_refused(monkeyp
 
     c, expected = jnp.asarray(c), jax.grad(loss)(jnp.asarray(c))
     value = loss(c)
-    monkeypatch.setattr(iterative, "LIMIT", 3)
+    monkeypatch.setattr(systems, "LIMIT", 3)
     monkeypatch.setattr(linearised, "QUICK", -1.0)
     assert jnp.allclose(jax.grad(loss)(c), expected, rtol=1e-9)
     monkeypatch.setattr(linearised, "LONGEST", -1.0)
@@ -197,7 +195,9 @@ def test_a_batch_is_solved_at_once_and_as_one_by_one(stacked, engine, batches):
 
 def test_vmap_makes_one_batch_and_one_system_per_problem(batches, monkeypatch):
     made = []
-    monkeypatch.setattr(linearised, "Factorised", lambda *parts, make=direct.Factorised: made.append(1) or make(*parts))
+    monkeypatch.setattr(
+        linearised, "Factorised", lambda *parts, make=systems.Factorised: made.append(1) or make(*parts)
+    )
     several = jnp.stack([jnp.asarray(B), 1.5 * jnp.asarray(B), -jnp.asarray(B)])
     _, transposed = jax.vjp(jax.vmap(lambda b: portfolio(b, 0.1)), several)
     assert [len(batch) for batch in batches] == [3]

@@ -10,11 +10,11 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from dapd import functions
-from dapd.arrays import Array
+from dapd.arrays import Array, namespace
 from dapd.derivatives import records
-from dapd.derivatives.records import FunctionRecord, ParameterRecord, Products, Sparse
+from dapd.derivatives.records import FunctionRecord, ParameterRecord, Products, Sparse, products_of
 from dapd.kinds.base import Phi
-from dapd.kinds.by_rows import Zero
+from dapd.kinds.by_rows import Interval, Zero
 from dapd.newton.matrices import NotExplicit, explicit
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
@@ -40,6 +40,22 @@ class Data(NamedTuple):
         """Of x and of w, which is y, or (y, z) if x has bounds."""
         rows, columns = self.M.shape
         return columns, rows if self.lower is None else rows + columns
+
+    def residual(self, x: Array, w: Array, steps: Array) -> tuple[Array, Array]:
+        """What is left at (x, w) of the optimality conditions ∇f(x) + Mᵀy + z = 0, y = prox_{sφ}(y + s(Mx − b)).
+
+        The root is the same for all prox steps > 0, but rounding must not decide which rows bind: so y and
+        steps·(Mx − b) should be of similar size.
+        """
+        rows = self.b.shape[0]
+        y, z = w[:rows], w[rows:]
+        M = products_of(self.M)
+        slope = self.f.grad(x) + M.adjoint(y)
+        dual = y - self.phi.prox_by_rows(y + steps[:rows] * (M.forward(x) - self.b), steps[:rows])
+        if self.lower is None:
+            return slope, dual
+        bounds = z - Interval.between(self.lower, self.upper).prox(z + steps[rows:] * x, steps[rows:])
+        return slope + z, namespace(x).concat([dual, bounds])
 
 
 def data_of(f: Any, M: Any, b: Any, phi: Any, bounds: Any) -> Data:

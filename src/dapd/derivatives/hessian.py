@@ -23,6 +23,9 @@ SKETCHES = 16  # products from which the sizes of a map without entries are esti
 class Hessian:
     """∇²f at x."""
 
+    def __init__(self, x: Array) -> None:
+        self.x = x
+
     def times(self, d: Array) -> Array:
         """∇²f·d."""
         raise NotImplementedError
@@ -30,12 +33,7 @@ class Hessian:
     @property
     def sizes(self) -> Array:
         """The diagonal, or an estimate of what size it has."""
-        return signs_through(self.times, self.columns)
-
-    @property
-    def columns(self) -> int:
-        """The length of x."""
-        raise NotImplementedError
+        return signs_through(self.times, self.x.size)
 
     def entries(self, seconds: float) -> Matrix:
         """The matrix; raise if it is not known, or if computing it takes longer."""
@@ -46,13 +44,10 @@ class OfTerms(Hessian):
     """Of an f with terms: Aᵀ diag(ℓ'') A + H + ridge·I, in each block of x."""
 
     def __init__(self, whole: Whole, x: Array) -> None:
-        self.x, self.whole = x, whole
+        super().__init__(x)
+        self.whole = whole
         weights = [None if p.terms.loss is None else p.terms.curvatures(x[p.at]) for p in whole.parts]
         self.parts = list(zip(whole.parts, weights, strict=True))
-
-    @property
-    def columns(self) -> int:
-        return int(self.x.size)
 
     def times(self, d: Array) -> Array:
         return np.concatenate([_times(part.terms, w, d[part.at]) for part, w in self.parts])

@@ -12,9 +12,9 @@ from dapd.arguments import bounds_of, vector
 from dapd.arrays import Array
 from dapd.certificate.certify import Certificate, certify
 from dapd.derivatives.data import Data, leaves
+from dapd.derivatives.front import NotSolved, SolveOptions
 from dapd.derivatives.hessian import Hessian
 from dapd.derivatives.linearised import Conditions, Point
-from dapd.derivatives.options import NotSolved, SolveOptions
 from dapd.derivatives.records import Products, matrix_of
 from dapd.problem.problem import Problem
 from dapd.solving.batch import solve_batch
@@ -30,13 +30,15 @@ CONVERGED, NEARLY = 1e-13, 1e-8  # lengths of the last Newton step, relative to 
 def problem_of(data: Data) -> Problem:
     """The problem with these numbers, to be solved in float64."""
     M = matrix_of(data.M) if isinstance(data.M, Products) else matrix_of(data.M).astype(np.float64)
-    bounds = None if data.lower is None else (data.lower, data.upper)
     # f stays in its own precision, which says how far from semidefinite an H may be by rounding
-    problem = Problem(data.f.checked(), M, data.b.astype(np.float64), data.phi.checked(), bounds=bounds)
-    if bounds is None or problem.lower is not None:
-        return problem
-    free = np.full(problem.columns, np.inf)  # a Problem drops such bounds, but their multipliers are expected
-    return problem.replaced(limits=(-free, free))
+    problem = Problem(data.f.checked(), M, data.b.astype(np.float64), data.phi.checked())
+    return problem if data.lower is None else problem.replaced(limits=_limits(data, problem.columns))
+
+
+def _limits(data: Data, columns: int) -> tuple[Array, Array]:
+    """The bounds, checked; infinite ones too, since their multipliers are expected."""
+    free = np.full(columns, np.inf)
+    return bounds_of((data.lower, data.upper), columns) or (-free, free)
 
 
 def solutions(datas: Sequence[Data], settings: SolveOptions) -> Iterator[tuple[Array, Array, Array]]:
@@ -129,8 +131,7 @@ def _replaced(problem: Problem, first: Data, data: Data) -> Problem:
     if data.f.c is not first.f.c:
         f = f.replaced(c=data.f.c)
     if data.lower is not first.lower or data.upper is not first.upper:
-        free = np.full(problem.columns, np.inf)
-        limits = bounds_of((data.lower, data.upper), problem.columns) or (-free, free)
+        limits = _limits(data, problem.columns)
     return problem.replaced(f=f, b=vector("b", data.b.astype(np.float64), problem.rows), limits=limits)
 
 

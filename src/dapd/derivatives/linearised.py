@@ -13,10 +13,9 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.certificate.sums import balanced_step, products_of
-from dapd.derivatives.factorised import Factorised, seconds_of
+from dapd.derivatives.front import NotSolved
 from dapd.derivatives.hessian import Hessian, hessian_of, squares
-from dapd.derivatives.iterated import Iterated
-from dapd.derivatives.options import NotSolved
+from dapd.derivatives.systems import Factorised, Iterated, seconds_of
 from dapd.kinds.base import Phi
 from dapd.kinds.table import Derivative, Table
 from dapd.machine.blas import MANY, single_blas

@@ -124,13 +124,6 @@ def matrix_of(M: Any) -> Any:
     return M.model() if isinstance(M, Sparse) else M
 
 
-def with_sizes(record: Any, name: str) -> None:
-    """Make the lists of a record tuples, which are hashable."""
-    object.__setattr__(record, "sizes", tuple(map(int, record.sizes)))
-    if isinstance(getattr(record, name), list):
-        object.__setattr__(record, name, tuple(getattr(record, name)))
-
-
 @dataclass(frozen=True, eq=False)
 class FunctionRecord(ParameterRecord, Function):
     """f: the function of `dapd` that it inherits from, whose parameters nobody has checked."""
@@ -220,7 +213,9 @@ class Separable(FunctionRecord, functions.Separable):
     sizes: Any
 
     def __post_init__(self) -> None:
-        with_sizes(self, "functions")
+        # tuples are hashable
+        object.__setattr__(self, "sizes", tuple(map(int, self.sizes)))
+        object.__setattr__(self, "functions", tuple(self.functions))
 
     def _known_blocks(self) -> list[slice]:
         return consecutive(self.sizes)

@@ -1,14 +1,22 @@
-"""Calls of NumPy code from traced functions."""
+"""Calls of NumPy code from traced functions; among them the products of constant maps, which JAX knows to be linear."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from dapd.derivatives.records import PRODUCTS
+from dapd.operators.base import Operator
+
+_product = Primitive("dapd_product")
 
 
 def call_host(
@@ -80,3 +88,28 @@ def _from_words(words: Any) -> Any:
 
 def _join(words: jax.Array, dtype: Any) -> jax.Array:
     return lax.bitcast_convert_type(words if np.dtype(dtype).itemsize > 4 else words[..., 0], dtype)
+
+
+def _call(v: Any, *, operator: Operator) -> Any:
+    def products(systems: Sequence[Any]) -> list[Any]:
+        return [lambda v: [operator.forward(v.astype(float))]]
+
+    if v.ndim > 1:
+        return jax.vmap(partial(_call, operator=operator))(v)
+    return call_host(products, operator.shape[:1], v.dtype, (), v)[0]
+
+
+def _batched(args: Any, axes: Any, *, operator: Operator) -> Any:
+    return _product.bind(jnp.moveaxis(args[0], axes[0], 0), operator=operator), 0
+
+
+def _shape(v: Any, *, operator: Operator) -> Any:
+    return jax.core.ShapedArray((*v.shape[:-1], operator.shape[0]), v.dtype)
+
+
+_product.def_impl(_call)
+_product.def_abstract_eval(_shape)
+ad.deflinear2(_product, lambda slope, _, *, operator: [_product.bind(slope, operator=operator.transposed())])
+batching.primitive_batchers[_product] = _batched
+mlir.register_lowering(_product, mlir.lower_fun(_call, multiple_results=False))
+PRODUCTS["jax"] = lambda operator, v: _product.bind(v, operator=operator)

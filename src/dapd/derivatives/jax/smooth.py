@@ -44,56 +44,49 @@ class Smooth(FunctionRecord):
 
     def checked(self) -> functions.Function:
         """In float64, whatever the user's configuration is."""
-        value, grad = _compiled(self.fun)
-
-        def ask(call: Any, x: Array) -> Any:
-            with jax.enable_x64(True):
-                return np.asarray(call(x, self.theta))
-
-        return functions.Smooth(lambda x: float(ask(value, x)), lambda x: ask(grad, x), self.mu, self.L)
+        value, grad, _, _ = _compiled(self.fun)
+        return functions.Smooth(
+            lambda x: float(_in_double(value, x, self.theta)),
+            lambda x: _in_double(grad, x, self.theta),
+            self.mu,
+            self.L,
+        )
 
     def hessian(self, x: Array) -> Hessian:
         """∇²f(x)."""
         return _OfFunction(self, x)
 
 
-@dataclass(frozen=True)
 class _OfFunction(Hessian):
     """∇²f(x), by JAX."""
 
-    f: Smooth
-    x: Array
-
-    @property
-    def columns(self) -> int:
-        return int(self.x.size)
+    def __init__(self, f: Smooth, x: Array) -> None:
+        super().__init__(x)
+        self.f = f
 
     def times(self, d: Array) -> Array:
         """By a derivative of the gradient, without the entries."""
-        with jax.enable_x64(True):
-            return np.asarray(_second(self.f.fun)[0](self.x, self.f.theta, d))
+        return _in_double(_compiled(self.f.fun)[2], self.x, self.f.theta, d)
 
     def entries(self, seconds: float) -> Array:
-        if self.columns**2 > MEMORY:
+        if self.x.size**2 > MEMORY:
             raise TooExpensive("the entries of the Hessian")
-        with jax.enable_x64(True):
-            return np.asarray(_second(self.f.fun)[1](self.x, self.f.theta))
+        return _in_double(_compiled(self.f.fun)[3], self.x, self.f.theta)
 
 
 @cache
-def _compiled(fun: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
-    """The function and its gradient."""
-    return jax.jit(fun), jax.jit(jax.grad(fun))
-
-
-@cache
-def _second(fun: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
-    """The Hessian's product with a vector, and the Hessian."""
+def _compiled(fun: Callable[[Any, Any], Any]) -> tuple[Any, Any, Any, Any]:
+    """The function, its gradient, its Hessian's product with a vector, and the Hessian."""
 
     def times(x: Any, theta: Any, d: Any) -> Any:
         return jax.jvp(lambda x: jax.grad(fun)(x, theta), (x,), (d,))[1]
 
-    return jax.jit(times), jax.jit(jax.hessian(fun))
+    return jax.jit(fun), jax.jit(jax.grad(fun)), jax.jit(times), jax.jit(jax.hessian(fun))
+
+
+def _in_double(call: Callable[..., Any], *given: Any) -> Array:
+    with jax.enable_x64(True):
+        return np.asarray(call(*given))
 
 
 def _arrays(record: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,64 +12,23 @@ import numpy as np
 from jax import lax
 
 from dapd.derivatives import host
-from dapd.derivatives.conditions import residual
-from dapd.derivatives.data import Data, check_shapes, data_of
-from dapd.derivatives.jax import products as _products  # noqa: F401  # registers itself
+from dapd.derivatives.data import Data, check_shapes
+from dapd.derivatives.front import Front, Solution, SolveOptions
 from dapd.derivatives.jax.host_calls import call_host
 from dapd.derivatives.jax.smooth import Smooth
-from dapd.derivatives.options import SolveOptions, check_options
 from dapd.derivatives.records import ParameterRecord, Sparse
 from dapd.engines.jax.phi import register_kinds
 
 
-class Solution(NamedTuple):
-    """x, the multipliers y of the rows of M, and z of the bounds: ∇f(x) + Mᵀy + z = 0."""
-
-    x: Any
-    y: Any
-    z: Any
-
-
-def solve(
-    f: Any,
-    M: Any,
-    b: Any,
-    phi: Any = None,
-    *,
-    bounds: tuple[Any, Any] | None = None,
-    failures: str = "raise",
-    **options: Any,
-) -> Solution:
-    """Solve min_x max_y f(x) + yᵀMx − bᵀy − φ(y), differentiably, under jit, vmap, grad, jvp and their combinations.
-
-    The problem is solved on the host, in float64: by Newton steps if it is small and they suffice, else by
-    `dapd.solve`; under vmap, all problems at once by `dapd.solve_batch`. Derivatives come from the optimality
-    conditions at the solution: each takes one linear system, and none goes through the iterations. The results have
-    the dtype of the arguments.
-
-    Parameters
-    ----------
-    f : dapd.jax.Quadratic, LeastSquares, Logistic, PseudoHuber, Separable or Smooth
-        With traced arrays as parameters. A function of `dapd` itself is a constant.
-    M : array, sparse matrix or `dapd.jax.Sparse`; as a constant, any other map that `dapd.Problem` takes
-    b : vector
-    phi : dapd.jax.Zero (the default), NonNegative, L1, GroupBall, Box, Interval, Conjugate or Stack
-    bounds : pair (lower, upper), optional
-        Of x: numbers or vectors, infinite or None if there is none.
-    failures : str
-        What happens if a solve does not end with the status `optimal`, or its derivative is too large to compute:
-        "raise" an error with its message, or return "nan", so the others of a batch are not lost.
-    **options
-        Of `dapd.solve`: method, tol (1e-8 by default), tol_absolute, max_iterations, time_limit, engine, direct, seed.
-    """
-    settings = check_options(failures, options)
-    data = data_of(f, M, b, phi, bounds)
+def _solve(settings: SolveOptions, data: Data) -> Solution:
     register_kinds(data.phi)
     data = _arrays(data)
     _check(data)
     x, w, _ = _solution(settings, data)
-    rows = data.b.shape[0]
-    return Solution(x, w[:rows], w[rows:] if data.lower is not None else jnp.zeros_like(x))
+    return Solution.of(data, x, w)
+
+
+solve = Front(_solve).solve
 
 
 def _arrays(data: Any) -> Any:
@@ -103,7 +62,7 @@ def _check(data: Data) -> None:
         return  # the classes of `dapd` say it better
     x, w = (np.ones(n, data.b.dtype) for n in data.lengths)
     try:
-        found = jax.eval_shape(partial(residual, jnp), data, x, w, w)
+        found = jax.eval_shape(Data.residual, data, x, w, w)
     except (TypeError, ValueError) as error:
         raise ValueError(f"f or phi does not fit M of shape {data.M.shape}: {error}") from error
     if (found[0].shape, found[1].shape) != (x.shape, w.shape):
@@ -141,7 +100,7 @@ def _move(
     def conditions(*some: jax.Array) -> jax.Array:
         others = dict(zip(moved, some, strict=True))
         data = jax.tree.unflatten(tree, [others.get(k, leaf) for k, leaf in enumerate(leaves)])
-        return jnp.concatenate(residual(jnp, data, *point))
+        return jnp.concatenate(data.residual(*point))
 
     data = jax.tree.unflatten(tree, leaves)
     _, change = jax.jvp(conditions, [leaves[k] for k in moved], moves)
@@ -158,7 +117,7 @@ def _linear_solve(settings: SolveOptions, data: Data, point: Any, rhs: jax.Array
 
     def times(d: jax.Array) -> jax.Array:
         moves = d[: x.size], d[x.size :]
-        return jnp.concatenate(jax.jvp(lambda x, w: residual(jnp, data, x, w, steps), (x, w), moves)[1])
+        return jnp.concatenate(jax.jvp(lambda x, w: data.residual(x, w, steps), (x, w), moves)[1])
 
     def by(transpose: bool) -> Callable[[Any, jax.Array], jax.Array]:
         call = partial(_solvers, settings, transpose)
