@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -54,11 +55,7 @@ solve = front.Front(_solve).solve
 def _tensors(data: Data) -> Data:
     """The data as tensors of one dtype, on one device: those of the tensors among them."""
     given = [leaf for leaf, _ in leaves(data) if isinstance(leaf, torch.Tensor) and leaf.dtype.is_floating_point]
-    dtype = torch.float64
-    if given:
-        dtype = given[0].dtype
-        for other in given:
-            dtype = torch.promote_types(dtype, other.dtype)
+    dtype = reduce(torch.promote_types, (leaf.dtype for leaf in given)) if given else torch.float64
     device = given[0].device if given else None
 
     def tensor(leaf: Any, rank: int) -> Any:
@@ -96,7 +93,8 @@ class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not lo
         x, w, steps, *tensors = ctx.saved_tensors
         wanted = ctx.needs_input_grad[3:]
         point = [part.cpu().numpy() for part in (x, w, steps)]
-        (solve,) = host.linear_solvers([_numbers(ctx.data, tensors)], [point], ctx.settings, transpose=True)
+        data = with_leaves(ctx.data, [tensor.detach().cpu().numpy() for tensor in tensors])
+        (solve,) = host.linear_solvers([data], [point], ctx.settings, transpose=True)
         weights = solve(*(slope.cpu().double().numpy() for slope in slopes[:2]))
         if np.isnan(weights[0]).any():
             lost = (torch.full_like(tensor, torch.nan) for tensor in tensors)
@@ -124,8 +122,3 @@ class _Product(torch.autograd.Function):  # type: ignore[misc]
 
 
 PRODUCTS["torch"] = _Product.apply
-
-
-def _numbers(data: Data, tensors: Any) -> Data:
-    """The data as NumPy arrays."""
-    return with_leaves(data, [tensor.detach().cpu().numpy() for tensor in tensors])  # type: ignore[no-any-return]

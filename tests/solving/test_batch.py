@@ -106,11 +106,11 @@ def test_the_new_variables_have_no_equations_and_lead_back():
     x, dual = form.back(v, y)
     M = problem.stacked.M.dense()
     np.testing.assert_allclose(x @ M[:EQUATIONS].T, b[:, :EQUATIONS], atol=1e-10)
-    norms = np.linalg.norm(form.M, axis=1)
+    norms = np.linalg.norm(form.basis.M, axis=1)
     np.testing.assert_allclose(norms, 1.0, rtol=1e-9)
     # the gradient in the new variables is that of f along W
-    slope = (x @ problem.f.H - c + dual @ M) @ form.W
-    np.testing.assert_allclose(slope, v + y @ form.M, atol=1e-9)
+    slope = (x @ problem.f.H - c + dual @ M) @ form.basis.W
+    np.testing.assert_allclose(slope, v + y @ form.basis.M, atol=1e-9)
 
 
 def test_sparse_data_and_a_time_limit():

@@ -173,31 +173,37 @@ class Prox:
 
 
 class ProxDerivative:
-    """D of the prox, symmetric with eigenvalues in [0, 1]: across + Σ extra·uuᵀ, with a u for each group, or more."""
+    """D of the prox, symmetric with eigenvalues in [0, 1]: across + Σ extra·uuᵀ, with a u for each group, or more.
+
+    D(I − D), made regular in the directions that D maps to zero, is across(1 − across) + Σ bends·uuᵀ.
+    """
 
     def __init__(self, rows: Table, found: Derivative) -> None:
         self.across, self.sizes = found.across, found.across.copy()
-        self.units: Any = None  # the directions u, as columns
+        self.units: Any = sp.csr_array((found.across.size, 0))  # the directions u, as columns
+        self.extra = self.bends = np.zeros(0)
         if rows.members.size:
             of_group = found.across[rows.members[rows.starts]]
-            self.units = sp.csr_array((found.unit, (rows.members, rows.owner)), shape=(rows.unit.size, len(of_group)))
-            self.extra = found.along - of_group
-            self.lost = ((found.along == 0) & (of_group > 0)).astype(np.float64)  # directions that D maps to zero
+            units = sp.csr_array((found.unit, (rows.members, rows.owner)), shape=(rows.unit.size, len(of_group)))
+            self._turn(units, found.along, of_group)
 
     def put(self, at: slice, own: Array) -> None:
         """The derivative in these rows: its diagonal, or a matrix, whose eigenvectors are the directions u."""
-        count = at.stop - at.start
-        values, vectors = (own, np.zeros((count, 0))) if own.ndim == 1 else np.linalg.eigh(own)
+        values, vectors = (own, None) if own.ndim == 1 else np.linalg.eigh(own)
         values = np.where(values < ROUNDED, 0.0, np.where(values > 1 - ROUNDED, 1.0, values))
-        self.across[at] = self.sizes[at] = values if own.ndim == 1 else 1.0
-        if own.ndim == 2:
-            self.across[at] = 0.0
-        units = sp.csr_array((self.across.size, 0)) if self.units is None else self.units
-        extra, lost = (np.zeros(0), np.zeros(0)) if self.units is None else (self.extra, self.lost)
-        above, below = (sp.csr_array((rows, vectors.shape[1])) for rows in (at.start, self.across.size - at.stop))
-        self.units = sp.csr_array(sp.hstack([units, sp.vstack([above, vectors, below])]))
-        self.extra = np.concatenate([extra, values[: vectors.shape[1]]])
-        self.lost = np.concatenate([lost, values[: vectors.shape[1]] == 0])
+        if vectors is None:
+            self.across[at] = self.sizes[at] = values
+            return
+        self.across[at], self.sizes[at] = 0.0, 1.0
+        above, below = (sp.csr_array((rows, len(values))) for rows in (at.start, self.across.size - at.stop))
+        self._turn(sp.vstack([above, vectors, below]), values, np.zeros(len(values)))
+
+    def _turn(self, units: Any, values: Array, before: Array) -> None:
+        """Give D these eigenvalues in some directions, instead of those on its diagonal."""
+        regular = np.where(values == 0, 1.0, values - values**2)
+        self.units = sp.csr_array(sp.hstack([self.units, units]))
+        self.extra = np.concatenate([self.extra, values - before])
+        self.bends = np.concatenate([self.bends, regular - (before - before**2)])
 
     @cached_property
     def active(self) -> Array:
@@ -206,38 +212,42 @@ class ProxDerivative:
 
     def times(self, u: Array) -> Array:
         """Du."""
-        rest = 0.0 if self.units is None else self.units @ (self.extra * (self.units.T @ u))
-        return self.across * u + rest
+        return self.across * u + self._along(self.extra, u)
+
+    def _along(self, weights: Array, u: Array) -> Any:
+        return self.units @ (weights * (self.units.T @ u)) if weights.size else 0.0
+
+    def _whole(self, u: Array) -> Array:
+        """All rows, from the active ones."""
+        whole = np.zeros(self.across.size)
+        whole[self.active] = u
+        return whole
 
     def spread(self, u: Array) -> Array:
         """Du, from the active rows."""
-        whole = np.zeros(self.across.size)
-        whole[self.active] = u
-        return self.times(whole)
+        return self.times(self._whole(u))
 
     def bent(self, u: Array) -> Array:
-        """D(I − D)u, made regular in the directions that D maps to zero; from and to the active rows."""
-        once = self.spread(u)
-        found = once - self.times(once)
-        if self.units is not None:
-            whole = np.zeros(self.across.size)
-            whole[self.active] = u
-            found = found + self.units @ (self.lost * (self.units.T @ whole))
-        return found[self.active]
+        """D(I − D)u, made regular; from and to the active rows."""
+        whole = self._whole(u)
+        return ((self.across - self.across**2) * whole + self._along(self.bends, whole))[self.active]
 
     def coupling(self, M: Matrix, steps: Array) -> tuple[Matrix, Matrix]:
-        """DM and S⁻¹D(I − D) of the active rows, the latter made regular in the directions that D maps to zero.
+        """DM and S⁻¹D(I − D) of the active rows, the latter made regular.
 
         Raises
         ------
         TooExpensive
             If the groups are so large that D, which has a dense block for each, has too many entries.
         """
-        if self.units is None:
+        across = self.across[self.active]
+        if not self.extra.size and np.all(across == 1):
             return M[self.active], sp.csr_array((self.active.size,) * 2)
         units = self.units[self.active]
         if float(units.count_nonzero(axis=0).astype(np.float64) @ units.count_nonzero(axis=0)) > MEMORY:
             raise TooExpensive("the entries of the derivative of the prox")
-        D = sp.diags_array(self.across[self.active]) + units @ sp.diags_array(self.extra) @ units.T
-        regular = D - D @ D + units @ sp.diags_array(self.lost) @ units.T
-        return D @ M[self.active], sp.csr_array(sp.diags_array(1 / steps[self.active]) @ regular)
+        D, bent = (
+            sp.diags_array(diagonal) + units @ sp.diags_array(weights) @ units.T
+            for diagonal, weights in ((across, self.extra), (across - across**2, self.bends))
+        )
+        return D @ M[self.active], sp.csr_array(sp.diags_array(1 / steps[self.active]) @ bent)

@@ -38,7 +38,10 @@ def call_host(
     wide = [leaf.dtype == jnp.float64 for leaf in leaves]
 
     def many(*words: Any) -> Any:
-        arrays = [_from_words(word) if long else np.asarray(word) for word, long in zip(words, wide, strict=True)]
+        arrays = [
+            np.ascontiguousarray(word).view(np.float64)[..., 0] if long else np.asarray(word)
+            for word, long in zip(words, wide, strict=True)
+        ]
         leading = [array.shape[: array.ndim - rank] for array, rank in zip(arrays, ranks, strict=True)]
         batch = np.broadcast_shapes(*leading)
         views: dict[Any, Any] = {}
@@ -71,7 +74,7 @@ def call_host(
     shapes = tuple(jax.ShapeDtypeStruct((n, count), np.uint32) for n in lengths)
     given = [_to_words(leaf) if long else leaf for leaf, long in zip(leaves, wide, strict=True)]
     found = jax.pure_callback(many, shapes, *given, vmap_method="expand_dims")
-    return tuple(_join(part, dtype) for part in found)
+    return tuple(lax.bitcast_convert_type(part if count > 1 else part[..., 0], dtype) for part in found)
 
 
 def _to_words(array: jax.Array) -> jax.Array:
@@ -80,14 +83,6 @@ def _to_words(array: jax.Array) -> jax.Array:
     JAX may call back in another thread, in which a local `jax.enable_x64` does not hold, and would round float64 there.
     """
     return lax.bitcast_convert_type(array, jnp.uint32)
-
-
-def _from_words(words: Any) -> Any:
-    return np.ascontiguousarray(words).view(np.float64)[..., 0]
-
-
-def _join(words: jax.Array, dtype: Any) -> jax.Array:
-    return lax.bitcast_convert_type(words if np.dtype(dtype).itemsize > 4 else words[..., 0], dtype)
 
 
 def _call(v: Any, *, operator: Operator) -> Any:

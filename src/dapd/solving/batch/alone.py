@@ -14,7 +14,6 @@ from dapd.arrays import Array
 from dapd.certificate.certify import certify
 from dapd.engines.native.threads import available
 from dapd.engines.protocol import Engine
-from dapd.functions import Quadratic
 from dapd.machine.blas import SMALL, single_blas
 from dapd.machine.clock import Cancellation, is_over, perf_counter, under
 from dapd.problem.problem import Problem
@@ -25,7 +24,6 @@ from dapd.solving.result import Result
 from dapd.solving.sentences import NO_TURN, SENTENCES
 from dapd.solving.settings import Settings
 from dapd.solving.solve import Solve
-from dapd.spectrum.estimate import Spectrum
 from dapd.ways.causes import Cause
 from dapd.ways.kept import Kept
 from dapd.ways.search import Info
@@ -151,17 +149,14 @@ class _Shared:
     """A family in its new variables, for one thread."""
 
     def __init__(self, form: Condensed) -> None:
-        f = Quadratic(np.ones(form.M.shape[1]))
-        spectrum = Spectrum(form.s_max, 0.0)
-        self.form, self.kept = form, Kept()
-        self.first = Problem(f, form.M, form.b[0], form.rows.phi(), spectrum=spectrum)
+        self.form, self.kept, self.first = form, Kept(), form.first
 
     def solve(self, problem: Problem, k: int, settings: Settings, deadline: float) -> Result | None:
         """Problem k; None if its certificate is not good enough for the given problem."""
         form = self.form
         phi = None
         if form.lower.ndim == 2:
-            phi = replace(form.rows, lower=form.lower[k], upper=form.upper[k]).phi()
+            phi = replace(form.basis.rows, lower=form.lower[k], upper=form.upper[k]).phi()
         simple = self.first.replaced(b=form.b[k], phi=phi)
         here = form._replace(at=form.at[k : k + 1], c=form.c if form.c.ndim == 1 else form.c[k : k + 1])
         x0, y0, iterations = None, None, 0

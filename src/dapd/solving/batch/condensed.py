@@ -15,6 +15,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from dapd.arrays import Array, namespace
+from dapd.functions import Quadratic
 from dapd.functions.terms import Terms
 from dapd.kinds.table import Table
 from dapd.machine.blas import MANY, single_blas
@@ -22,6 +23,7 @@ from dapd.presolve.tables import table_of
 from dapd.presolve.terms import parts_of
 from dapd.problem.problem import Problem
 from dapd.solving.batch.family import Family
+from dapd.spectrum.estimate import Spectrum
 
 WIDEST = 2_000  # variables and equations up to which the dense factorisations are made
 RANK = 1e-8  # least pivot of the equations, relative to the greatest, from which they count as independent
@@ -29,39 +31,11 @@ SINGULAR = 1e-10  # least squared pivot of R, relative to the greatest, from whi
 NOTHING = 1e-10  # norm of a row of M_I·W, relative to the row of M_I, that counts as zero
 
 
-class Condensed(NamedTuple):
-    """The family in the new variables, and the way back."""
+class Basis(NamedTuple):
+    """What all problems of a family share: the factorisations, and what is made of them."""
 
     M: Array  # D·M_I·W
     rows: Table  # φ of these rows
-    b: Array  # (problems, rows)
-    lower: Array  # (problems, rows) or (rows,)
-    upper: Array
-    s_max: float
-    at: Array  # x_k, (problems, columns)
-    W: Array
-    D: Array
-    H: Array
-    c: Array  # (problems, columns) or (columns,)
-    M_I: Array
-    to_y: Array  # −(Eᵀ)⁺, transposed
-    equations: Array  # places of the equations among all rows
-    others: Array
-
-    def back(self, v: Array, y: Array) -> tuple[Array, Array]:
-        """(x, y) of the given problems; of NumPy or JAX arrays."""
-        x = self.at + v @ self.W.T
-        y_I = y * self.D
-        y_E = (x @ self.H - self.c + y_I @ self.M_I) @ self.to_y
-        place = np.argsort(np.concatenate([self.equations, self.others]))
-        return x, namespace(y).concat([y_E, y_I], axis=1)[:, place]
-
-
-class Basis(NamedTuple):
-    """What all problems of a family share of `Condensed`: the factorisations, and what is made of them."""
-
-    M: Array  # D·M_I·W
-    rows: Table
     s_max: float
     W: Array
     D: Array
@@ -69,8 +43,35 @@ class Basis(NamedTuple):
     H: Array
     M_I: Array
     inverse: Array  # E⁺
-    equations: Array
+    equations: Array  # places of the equations among all rows
     others: Array
+
+
+class Condensed(NamedTuple):
+    """The family in the new variables, and the way back."""
+
+    basis: Basis
+    b: Array  # (problems, rows)
+    lower: Array  # (problems, rows) or (rows,)
+    upper: Array
+    at: Array  # x_k, (problems, columns)
+    c: Array  # (problems, columns) or (columns,)
+
+    @property
+    def first(self) -> Problem:
+        """The first problem, in the new variables."""
+        M, rows, s_max, *_ = self.basis
+        f = Quadratic(np.ones(M.shape[1]))
+        return Problem(f, M, np.asarray(self.b[0]), rows.phi(), spectrum=Spectrum(s_max, 0.0))
+
+    def back(self, v: Array, y: Array) -> tuple[Array, Array]:
+        """(x, y) of the given problems; of NumPy or JAX arrays."""
+        basis = self.basis
+        x = self.at + v @ basis.W.T
+        y_I = y * basis.D
+        y_E = (self.c - x @ basis.H - y_I @ basis.M_I) @ basis.inverse
+        place = np.argsort(np.concatenate([basis.equations, basis.others]))
+        return x, namespace(y).concat([y_E, y_I], axis=1)[:, place]
 
 
 def condensed(family: Family, xp: Any = np) -> Condensed | None:
@@ -91,48 +92,31 @@ def _condensed(family: Family, xp: Any) -> Condensed | None:
     terms = parts[0].terms
     if terms.loss is not None or terms.has_products_only:
         return None
-    rows = stacked_rows(family, table, xp)
-    basis = _basis(first, terms, table, _equations(table, rows))
+    b, lower, upper = _rows(family, table, xp)
+    equal = lower == upper
+    equation = table.interval & np.asarray(equal if equal.ndim == 1 else equal.all(axis=0))
+    # kept with the problem for later batches
+    basis = first.memory.once(Basis, equation.tobytes(), lambda: _basis(first, terms, table, equation))
     if basis is None:
         return None
     equations, others, W = basis.equations, basis.others, basis.W
     linear = np.zeros(first.columns) if terms.c is None else terms.c.astype(np.float64)
     c = linear if family.c is None else family.c.astype(np.float64)
-    e = (rows.b[:, equations] + xp.atleast_2d(rows.lower)[:, equations]) @ basis.inverse.T
+    e = (b[:, equations] + xp.atleast_2d(lower)[:, equations]) @ basis.inverse.T
     at = e - ((e @ basis.H - c) @ W) @ W.T
     if at.shape[0] == 1:
         at = xp.broadcast_to(at, (len(family), first.columns))
     return Condensed(
-        M=basis.M,
-        rows=basis.rows,
-        b=(rows.b[:, others] - at @ basis.M_I.T) * basis.D,
-        lower=rows.lower[..., others] * basis.factor,
-        upper=rows.upper[..., others] * basis.factor,
-        s_max=basis.s_max,
+        basis=basis,
+        b=(b[:, others] - at @ basis.M_I.T) * basis.D,
+        lower=lower[..., others] * basis.factor,
+        upper=upper[..., others] * basis.factor,
         at=at,
-        W=W,
-        D=basis.D,
-        H=basis.H,
         c=c,
-        M_I=basis.M_I,
-        to_y=-basis.inverse,
-        equations=equations,
-        others=others,
     )
 
 
-def _equations(table: Table, rows: StackedRows) -> Array:
-    """Which rows are equations of every problem."""
-    equal = rows.lower == rows.upper
-    return table.interval & np.asarray(equal if equal.ndim == 1 else equal.all(axis=0))
-
-
 def _basis(first: Problem, terms: Terms, table: Table, equation: Array) -> Basis | None:
-    """The factorisations, kept with the problem for later batches."""
-    return first.memory.once(_basis, equation.tobytes(), lambda: _factorised(first, terms, table, equation))
-
-
-def _factorised(first: Problem, terms: Terms, table: Table, equation: Array) -> Basis | None:
     n = first.columns
     equations, others = np.flatnonzero(equation), np.flatnonzero(~equation)
     if len(equations) > WIDEST or len(others) == 0:
@@ -193,23 +177,17 @@ def _null_space(E: Array) -> tuple[Array, Array]:
     return scipy.linalg.null_space(E), np.linalg.pinv(E)
 
 
-class StackedRows(NamedTuple):
-    """b and the bounds of all rows, with a row per problem, or with one for all."""
-
-    b: Array
-    lower: Array
-    upper: Array
-
-
-def stacked_rows(family: Family, table: Table, xp: Any = np) -> StackedRows:
-    """The rows of the stacked problems, as arrays of `xp`; bounds that all share are vectors."""
+def _rows(family: Family, table: Table, xp: Any) -> tuple[Array, Array, Array]:
+    """What b and the bounds of all rows are, as arrays of `xp`, with a row per problem; shared bounds are vectors."""
     first = family.first
     b = xp.atleast_2d(xp.asarray(first.b if family.b is None else family.b, np.float64))
     lower, upper = table.lower, table.upper
     if first.lower is not None:
         b = xp.concatenate([b, xp.zeros((len(b), first.columns))], axis=1)
-        if family.lower is not None and family.upper is not None:
-            own = [xp.broadcast_to(side[: first.rows], (len(family), first.rows)) for side in (lower, upper)]
-            lower = xp.concatenate([own[0], xp.asarray(family.lower)], axis=1)
-            upper = xp.concatenate([own[1], xp.asarray(family.upper)], axis=1)
-    return StackedRows(b, lower, upper)
+        if family.bounds is not None:
+            shape = len(family), first.rows
+            lower, upper = (
+                xp.concatenate([xp.broadcast_to(of_rows[: first.rows], shape), xp.asarray(of_x)], axis=1)
+                for of_rows, of_x in zip((lower, upper), family.bounds, strict=True)
+            )
+    return b, lower, upper

@@ -13,7 +13,7 @@ from dapd.arguments import TimeUp
 from dapd.arrays import Array, on_host, owned
 from dapd.certificate.certify import Certificate, certify, completed, error_of, excess_of
 from dapd.engines.jax.batch.lockstep import LOOK, Constants, Lockstep
-from dapd.engines.jax.batch.problem_tree import Certified, computed_there, in_double, placed_there, stacked_list
+from dapd.engines.jax.batch.problem_tree import Certified, computed_there, in_double, stacked_list
 from dapd.engines.protocol import Engine
 from dapd.machine.clock import is_over, perf_counter, seconds_left
 from dapd.machine.rates import COMPILATION
@@ -113,8 +113,9 @@ class Together(NamedTuple):
 def _kind(family: Family | None, first: Problem, count: int) -> tuple[Any, ...]:
     """What programs are compiled for: a batch of the same kind usually needs no others."""
     parts = (first.f, first.phi, first.M)
-    stacked = [None if v is None else v.shape for v in (family.b, family.c, family.lower)] if family else []
-    return (count, first.M.shape, first.dtype, first.lower is None, *map(type, parts), *stacked)
+    stacked = [None if v is None else v.shape for v in (family.b, family.c)] if family else []
+    bounded = family is not None and family.bounds is not None
+    return (count, first.M.shape, first.dtype, first.lower is None, bounded, *map(type, parts), *stacked)
 
 
 def _plan(
@@ -231,9 +232,8 @@ def _of_family(family: Family) -> LockStepPlan | None:
     if form is None or given is None:
         return None
     one = np.ones(len(family))
-    known = Constants(L=one, mu=one, s_max=form.s_max * one, s_min=0 * one)
-    there = placed_there(form, ("at", "W", "D", "H", "c", "M_I", "to_y"))
-    return LockStepPlan(stacked_condensed(form).lockstep(known), in_double(there.back), given.certify)
+    known = Constants(L=one, mu=one, s_max=form.basis.s_max * one, s_min=0 * one)
+    return LockStepPlan(stacked_condensed(form).lockstep(known), in_double(form.back), given.certify)
 
 
 def _of_list(problems: list[Problem], deadline: float) -> LockStepPlan | None:

@@ -15,10 +15,15 @@ from dapd.problem.problem import Problem
 class Family:
     """Problems that share f's curvature, M and φ's kind with `first`, and differ in b, c or the bounds."""
 
-    def __init__(self, first: Problem, count: int, b: Array | None, c: Array | None, bounds: Any) -> None:
-        self.first, self.count, self.b, self.c = first, count, b, c
-        self.lower: Array | None = None if bounds is None else bounds[0]
-        self.upper: Array | None = None if bounds is None else bounds[1]
+    def __init__(
+        self,
+        first: Problem,
+        count: int,
+        b: Array | None,
+        c: Array | None,
+        bounds: Sequence[Array] | None,  # lower and upper ones, a row per problem
+    ) -> None:
+        self.first, self.count, self.b, self.c, self.bounds = first, count, b, c, bounds
 
     def __len__(self) -> int:
         return self.count
@@ -27,7 +32,7 @@ class Family:
         """Problem k by itself."""
         first = self.first
         f = None if self.c is None else first.f.replaced(c=self.c[k])
-        limits = None if self.lower is None or self.upper is None else (self.lower[k], self.upper[k])
+        limits = None if self.bounds is None else (self.bounds[0][k], self.bounds[1][k])
         return first.replaced(f=f, b=None if self.b is None else self.b[k], limits=limits)
 
 

@@ -7,13 +7,11 @@ import numpy as np
 from dapd.arguments import SAFE
 from dapd.arrays import Array
 from dapd.engines.jax.batch.problem_tree import F64, Stacked, stacked_like
-from dapd.functions import Quadratic
 from dapd.kinds.base import least_positive
 from dapd.kinds.by_rows import Rows
 from dapd.kinds.table import Table
 from dapd.operators.base import Operator
 from dapd.presolve.tables import table_of
-from dapd.problem.problem import Problem
 from dapd.problem.sizes import limits_of, sizes_of
 from dapd.problem.units import Data, Units, natural_units
 from dapd.solving.batch.condensed import Condensed
@@ -22,11 +20,11 @@ from dapd.solving.batch.family import Family
 
 def stacked_condensed(form: Condensed) -> Stacked:
     """The condensed family."""
-    first = Problem(Quadratic(np.ones(form.M.shape[1])), form.M, np.asarray(form.b[0]), form.rows.phi())
+    first, table = form.first, form.basis.rows
     zero, curvature = np.zeros(first.columns), np.ones(first.columns)
-    data = _data(form.rows, form.b, form.lower, form.upper)._replace(slopes=zero, primal=zero, curvature=curvature)
+    data = _data(table, form.b, form.lower, form.upper)._replace(slopes=zero, primal=zero, curvature=curvature)
     sizes = _sizes(_units(data, first.M, len(form.b)), data, form.b, (zero, zero))
-    return stacked_like(first, Rows.between(form.lower, form.upper, form.rows.of_y), form.b, None, sizes, None)
+    return stacked_like(first, Rows.between(form.lower, form.upper, table.of_y), form.b, None, sizes, None)
 
 
 def stacked_family(family: Family) -> Stacked | None:
@@ -36,9 +34,7 @@ def stacked_family(family: Family) -> Stacked | None:
     if table is None or table.grouped.any() or (family.c is not None and first.terms is None):
         return None
     b = np.broadcast_to(first.b if family.b is None else family.b, (count, first.rows)).astype(F64)
-    own_bounds = family.lower is not None and family.upper is not None
-    bounds = (family.lower, family.upper) if own_bounds else first.bounds
-    lower, upper = (np.broadcast_to(np.asarray(side), (count, first.columns)) for side in bounds)
+    lower, upper = (np.broadcast_to(side, (count, first.columns)) for side in family.bounds or first.bounds)
     slopes: Array = first.slopes if family.c is None else abs(family.c.astype(F64))
     data = _data(table, b, table.lower, table.upper)._replace(
         primal=least_positive(lower, upper, most=SAFE), slopes=slopes, curvature=first.curvature

@@ -119,12 +119,6 @@ def computed_there(call: Callable[..., Any], *given: Any) -> Any:
         return call(*given, jnp)
 
 
-def placed_there(record: Any, names: Sequence[str]) -> Any:
-    """The record with some of its arrays on the device."""
-    with jax.enable_x64(True):
-        return record._replace(**{name: jnp.asarray(getattr(record, name)) for name in names})
-
-
 def in_double(call: Callable[..., Any]) -> Callable[..., Any]:
     """A function of arrays, computed on the device in float64."""
 
