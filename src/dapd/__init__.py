@@ -20,10 +20,9 @@ from dapd.kinds.composed import Conjugate, Stack
 from dapd.methods import METHODS, Method
 from dapd.operators.base import Operator
 from dapd.operators.block_diagonal import BlockDiagonal
-from dapd.operators.column_blocks import ColumnBlocks
+from dapd.operators.blocks import ColumnBlocks, RowBlocks
 from dapd.operators.identity import Identity
 from dapd.operators.kronecker import Kronecker
-from dapd.operators.row_blocks import RowBlocks
 from dapd.problem.problem import Problem
 from dapd.solving.batch import BatchResult, solve_batch
 from dapd.solving.explain import Explanation, explain

@@ -24,7 +24,7 @@ from dapd.kinds.base import kinds_of
 from dapd.kinds.by_rows import Rows
 from dapd.kinds.groups import Balls
 from dapd.operators.explicit import Dense
-from dapd.operators.scaled import ScaledMap
+from dapd.operators.factors import ScaledMap
 
 PROGRAM = Path(__file__).parents[1] / "support" / "mesh_program.py"
 SECONDS = 120

@@ -14,7 +14,7 @@ from dapd.engines.native.maps import fills_vectors, moves_on, scattered
 from dapd.engines.protocol import NotNative
 from dapd.machine.core import load, variants
 from dapd.operators.base import Operator
-from dapd.operators.scaled import ScaledMap
+from dapd.operators.factors import ScaledMap
 
 SIZES = [(1, 1), (1, 9), (9, 1), (3, 5), (4, 4), (5, 17), (7, 3), (8, 64), (13, 31), (26, 45), (30, 512), (130, 67)]
 

@@ -11,7 +11,7 @@ from dapd.arguments import curvatures
 from dapd.arrays import Array
 from dapd.functions.terms import Part, Terms
 from dapd.operators.base import Operator, describes
-from dapd.operators.column_blocks import OnBlock
+from dapd.operators.blocks import OnBlock
 
 METHODS = ("value", "grad", "block_grad")  # a subclass with another one of these has other terms
 

@@ -25,7 +25,6 @@ class Composite(Function):
         return Composite(self._terms._replace(c=vector("c", c, self.size)), self.size, self.mu, self.L)
 
     def split(self, blocks: list[slice]) -> list[Function] | None:
-        """The same terms on each block, if none of them is a matrix."""
         own = self._terms
         if not own.is_by_entry:
             return None

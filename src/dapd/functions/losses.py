@@ -92,7 +92,6 @@ class LogisticLoss(Loss):
     needs = "labels"
 
     def value(self, u: Array, d: Any) -> Array:
-        """log(1 + exp(−d·u)), without overflow."""
         xp = namespace(u)
         return xp.logaddexp(xp.zeros_like(u), -d * u)
 

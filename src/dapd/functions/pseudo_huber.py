@@ -23,9 +23,7 @@ class PseudoHuber(Function):
         return cls((number("kappa", kappa, above=1.0) - 1) ** -0.5)
 
     def split(self, blocks: list[slice]) -> list[Function]:
-        """The same function on each block."""
         return [self] * len(blocks)
 
     def lowered(self) -> Terms:
-        """A loss of x itself, and a ridge."""
         return Terms(PseudoHuberLoss(self.e), ridge=self.e)

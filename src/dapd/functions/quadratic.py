@@ -68,13 +68,11 @@ class Quadratic(Function):
 
     @classmethod
     def _part(cls, H: Any, c: Array, mu: float, L: float | None) -> Quadratic:
-        """With numbers that were checked before."""
         made = cls.__new__(cls)
         made.H, made.c, made.size, made.mu, made.L = H, c, len(c), mu, L
         return made
 
     def replaced(self, *, c: Any = None, H: Any = None) -> Quadratic:
-        """½xᵀHx − cᵀx with another c or H."""
         if H is None:
             other = copy(self)
             other.c = vector("c", c, self.size)
@@ -118,7 +116,6 @@ class Quadratic(Function):
         self._check_sign(*ritz_range(self._product, self.H.shape[0], name="H"), rounding)
 
     def _product(self, v: Array) -> Array:
-        """Hv of a LinearOperator, in float64."""
         product = np.asarray(asked("H.matvec", self.H.matvec, v))
         if product.dtype.kind != "f" or product.size != v.size:
             raise TypeError(f"H must give {v.size} real numbers, found shape {product.shape} of {product.dtype}")
@@ -133,7 +130,6 @@ class Quadratic(Function):
             )
 
     def split(self, blocks: list[slice]) -> list[Function] | None:
-        """One quadratic per block if H is block-diagonal."""
         if isinstance(self.H, LinearOperator) or not (self.H.ndim == 1 or _block_diagonal(self.H, blocks)):
             return None
         parts = [self.H[b] if self.H.ndim == 1 else self.H[b, b] for b in blocks]

@@ -68,11 +68,9 @@ class Separable(Function):
         return namespace(x).concat([f.grad(piece) for f, piece in self._pieces(x)])
 
     def split(self, blocks: list[slice]) -> list[Function] | None:
-        """The functions themselves, if the blocks are theirs."""
         return list(self.functions) if blocks == self.blocks else None
 
     def block_grad(self, x: Array, block: slice) -> Array:
-        """The gradient of the function of that block."""
         return self.functions[self._known_blocks().index(block)].grad(x[block])
 
     def parts(self, size: int) -> list[Part] | None:

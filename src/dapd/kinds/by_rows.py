@@ -54,7 +54,6 @@ class ByRows(OfSet):
         return shrunk if self.of_y is False else namespace(v).where(self.of_y, _clipped(v, lower, upper), shrunk)
 
     def _value(self, v: Array, inside: Any) -> float:
-        """The indicator in some rows, the support function in others."""
         lower, upper = self._ends
         if isinstance(inside, bool):
             return indicator(within(v, lower, upper)) if inside else support(v, lower, upper)
@@ -119,12 +118,10 @@ class Rows(ByRows):
         return self.lower, self.upper
 
     def parameters(self) -> dict[str, Any]:
-        """The ends, and which are of y if rows differ."""
         found = {"lower": self.lower, "upper": self.upper}
         return found if isinstance(self.of_y, bool) else found | {"of_y": self.of_y}
 
     def conjugated(self) -> Phi:
-        """The same intervals, of the other vector."""
         return Rows.between(self.lower, self.upper, other(self.of_y))
 
     def part(self, at: slice, rows: int) -> Phi:

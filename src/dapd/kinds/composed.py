@@ -93,7 +93,6 @@ class Conjugate(Phi):
         return self.g.project_recession(w) if isinstance(self.g, Phi) else w
 
     def ends(self, rows: int) -> tuple[Array, Array]:
-        """Those of g, whose argument is Mx − b."""
         of_residual, of_y = self.g.ends(rows) if isinstance(self.g, Phi) else super().ends(rows)
         return of_y, of_residual
 
@@ -216,7 +215,6 @@ class Stack(Phi):
         return consecutive(n for n in self.sizes if n is not None)
 
     def _with_steps(self, v: Array, step: Any) -> list[tuple[Phi, Array, Any]]:
-        """Each part with its rows and the steps that it takes."""
         steps = self._pieces(step) if np.ndim(step) else [step] * len(self.parts)
         own = [
             step if part.row_steps or not np.ndim(step) else step[0]
@@ -275,7 +273,6 @@ class Stack(Phi):
 
     @property
     def kind(self) -> str:
-        """Those of the parts, with their sizes."""
         return "Stack of " + ", ".join(f"{part.kind} ({n})" for part, n in zip(self.parts, self.sizes, strict=True))
 
     @property

@@ -67,7 +67,6 @@ class Balls(OfSet):
         return numbers_of_groups(self.radius, self.heights(rows), of_y=self.of_y)
 
     def _squares(self, v: Array) -> Array:
-        """The squared norm of each group."""
         if self.owner is not None:
             return sums(v * v, self.owner, self.count, increasing=True)
         xp = namespace(v)
@@ -86,7 +85,6 @@ class Balls(OfSet):
         return xp.reshape(xp.broadcast_to(values[:, None], (values.shape[0], self.height)), (-1,))
 
     def pooled(self, sizes: Array) -> Array:
-        """The norm of each group, in each of its rows."""
         return self._spread(self._norms(sizes))
 
     def prox(self, v: Array, step: Any) -> Array:

@@ -168,7 +168,6 @@ class Table:
         return self._of_groups(steps, means)
 
     def _of_groups(self, v: Array, values: Array) -> Array:
-        """V with the values of the groups in their rows."""
         found = v.copy()
         found[self.members] = values[self.owner]
         return found
@@ -318,5 +317,4 @@ def _changes(*kinds: Array) -> Array:
 
 
 def _short(values: Array) -> float | Array:
-    """One number if all are equal."""
     return float(values[0]) if np.all(values == values[0]) else values

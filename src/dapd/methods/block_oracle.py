@@ -9,7 +9,7 @@ import numpy as np
 from dapd.arrays import Array, in_dtype
 from dapd.functions import Function
 from dapd.operators.base import Operator
-from dapd.operators.column_blocks import column_matrices
+from dapd.operators.blocks import column_matrices
 from dapd.operators.convert import as_operator
 from dapd.problem.problem import Problem
 

@@ -18,8 +18,6 @@ NONE = np.zeros(0)
 
 
 class _Losses(NamedTuple):
-    """Rows with the same loss."""
-
     loss: Loss
     rows: slice
     d: Any

@@ -102,7 +102,6 @@ class Path:
                     return
 
     def _firm_step(self, at: Point, a: Array, c: Array, left: Lack) -> tuple[Point, float]:
-        """The next step, with a higher floor if a system breaks down."""
         while True:
             try:
                 return self._step(at, a, c, left)

@@ -12,9 +12,8 @@ from dapd.arrays import Array
 from dapd.machine.clock import perf_counter
 from dapd.operators.base import PROBED, Operator
 from dapd.operators.block_diagonal import BlockDiagonal
-from dapd.operators.column_blocks import ColumnBlocks
+from dapd.operators.blocks import ColumnBlocks, RowBlocks
 from dapd.operators.kronecker import Kronecker
-from dapd.operators.row_blocks import RowBlocks
 
 Matrix = Any  # a dense array or a CSR array, in float64
 DENSE = 0.25  # part of the entries that must be nonzero for a matrix to be treated as dense

@@ -99,7 +99,6 @@ class Newton:
         self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
 
     def _set(self, rows: Table, curvature: Curvature, M: Matrix) -> None:
-        """Scale all parts."""
         d, e, cost = self.factors
         self.rows, self.f, self.M = rows.scaled(e, cost), curvature.scaled(d, cost), scaled(M, e, d)
         self.Mt = self.M.T.tocsr() if sp.issparse(self.M) else self.M.T

@@ -51,7 +51,6 @@ def explicit_parts(problem: Problem, seconds: float = np.inf) -> tuple[Table, Cu
 
 
 def _with_bounds(problem: Problem, M: Matrix) -> Matrix:
-    """M above an identity if x has bounds."""
     if problem.lower is None:
         return M
     identity = sp.eye_array(problem.columns, format="csr")

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from dapd.arrays import Array
 from dapd.kinds.table import Table
 from dapd.newton.curvature import Curvature
-from dapd.operators.greatest_entries import Entries, damped
+from dapd.operators.factors import Entries, damped
 
 ROUNDS, FEW_ROUNDS = 10, 3  # rounds of scaling for sparse matrices, and if one is dense
 

@@ -156,20 +156,18 @@ class Operator:
 
     def dense(self) -> Array:
         """The matrix as an array, by one product per row or per column, and one more to check the other product."""
-        rows, columns = self.shape
         matrix = np.empty(self.shape)
-        if rows <= columns:
-            for k, unit in enumerate(_identity(rows)):
-                matrix[k] = self.adjoint(unit)
-        else:
-            for k, unit in enumerate(_identity(columns)):
-                matrix[:, k] = self.forward(unit)
+        wide = self.shape[0] <= self.shape[1]
+        lines = matrix if wide else matrix.T
+        product, other = (self.adjoint, self.forward) if wide else (self.forward, self.adjoint)
+        for line, unit in zip(lines, np.eye(len(lines)), strict=True):
+            line[:] = product(unit)
         if matrix.size:
-            v = np.random.default_rng(0).standard_normal(max(rows, columns))
+            v = np.random.default_rng(0).standard_normal(max(self.shape))
             with np.errstate(over="ignore", invalid="ignore"):
-                expected = matrix @ v if rows <= columns else v @ matrix
-                image = self.forward(v) if rows <= columns else self.adjoint(v)
-                check_adjoint(self.name, float(np.linalg.norm(image - expected)), float(np.linalg.norm(expected)))
+                expected = lines @ v
+                difference = float(np.linalg.norm(other(v) - expected))
+                check_adjoint(self.name, difference, float(np.linalg.norm(expected)))
         return matrix
 
     def outer(self) -> Array:
@@ -206,7 +204,6 @@ class _Columns(Operator):
         self.dtype = inner.dtype
 
     def forward(self, x: Array) -> Array:
-        """M applied to x, padded with zeros."""
         full = np.zeros(self.inner.shape[1], x.dtype)
         full[self.block] = x
         return self.inner.forward(full)
@@ -216,8 +213,6 @@ class _Columns(Operator):
 
 
 class _Transpose(Operator):
-    """Mᵀ of a matrix-free map."""
-
     def __init__(self, inner: Operator) -> None:
         self.inner = inner
         self.shape = (inner.shape[1], inner.shape[0])
@@ -242,10 +237,3 @@ def check_adjoint(name: str, difference: float, size: float) -> None:
             f"{name}.rmatvec is not the adjoint of {name}.matvec: products that must agree differ by "
             f"{difference / size if size else np.inf:.2g} of their size; compare them by dapd.testing.check_adjoint"
         )
-
-
-def _identity(size: int) -> Iterator[Array]:
-    for k in range(size):
-        unit = np.zeros(size)
-        unit[k] = 1.0
-        yield unit

@@ -59,37 +59,32 @@ class BlockDiagonal(Operator):
         return list(map(Placed, self.parts(), self.row_blocks, self.column_blocks))
 
     def forward(self, x: Array) -> Array:
-        """M_i x_i for all blocks, concatenated."""
         if self._stack is not None:
             return (self._stack @ x.reshape(len(self._stack), -1, 1)).ravel()
         return np.concatenate([m @ x[block] for m, block in zip(self.matrices, self.column_blocks, strict=True)])
 
     def adjoint(self, y: Array) -> Array:
-        """M_iᵀ y_i for all blocks, concatenated."""
         if self._stack is not None:
             return (y.reshape(len(self._stack), 1, -1) @ self._stack).ravel()
         return np.concatenate([y[block] @ m for m, block in zip(self.matrices, self.row_blocks, strict=True)])
 
     @cached_property
     def row_norms(self) -> Array:
-        """The row norms of the blocks, concatenated."""
         return np.concatenate([norms_of_rows(matrix) for matrix in self.matrices])
 
     def row_sizes(self, x: Array, power: float = 1) -> Array:
-        """|M_i||x_i| for all blocks, concatenated."""
-        if self._stack is None:
-            places = zip(self.matrices, self.column_blocks, strict=True)
-            return np.concatenate([raised(matrix, power) @ abs(x[at]) for matrix, at in places])
-        columns = abs(x).reshape(len(self._stack), -1, 1)
-        return np.concatenate([(raised(self._stack[at], power) @ columns[at]).ravel() for at in self._sheets()])
+        return self._sizes(abs(x), power, self.column_blocks, (0, 1))
 
     def column_sizes(self, y: Array, power: float = 1) -> Array:
-        """|M_i|ᵀ|y_i| for all blocks, concatenated."""
+        return self._sizes(abs(y), power, self.row_blocks, (1, 0))
+
+    def _sizes(self, v: Array, power: float, places: list[slice], order: tuple[int, int]) -> Array:
+        """|M_i|v_i for all blocks, with the axes of the blocks in this order."""
         if self._stack is None:
-            places = zip(self.matrices, self.row_blocks, strict=True)
-            return np.concatenate([abs(y[at]) @ raised(matrix, power) for matrix, at in places])
-        rows = abs(y).reshape(len(self._stack), 1, -1)
-        return np.concatenate([(rows[at] @ raised(self._stack[at], power)).ravel() for at in self._sheets()])
+            pairs = zip(self.matrices, places, strict=True)
+            return np.concatenate([raised(matrix.transpose(order), power) @ v[at] for matrix, at in pairs])
+        stack, columns = self._stack.transpose(0, *(1 + k for k in order)), v.reshape(len(self._stack), -1, 1)
+        return np.concatenate([(raised(stack[at], power) @ columns[at]).ravel() for at in self._sheets()])
 
     def _sheets(self) -> Iterator[slice]:
         """A few blocks at a time, to avoid a copy of all of M."""

@@ -20,7 +20,7 @@ class MatrixFree(Operator):
     def __init__(self, linear: Any, name: str = "M") -> None:
         self.linear, self.name = linear, name
         self.shape = (int(linear.shape[0]), int(linear.shape[1]))
-        self.dtype = _float(getattr(linear, "dtype", None))
+        self.dtype = np.dtype(np.float32 if getattr(linear, "dtype", None) == np.float32 else np.float64)
 
     def forward(self, x: Array) -> Array:
         return self._product("matvec", x, self.shape[0])
@@ -96,8 +96,3 @@ def _shape(name: str, shape: Sequence[int], *, empty: bool = False) -> None:
         raise ValueError(f"{name} must be a matrix, found shape {tuple(shape)}")
     if min(shape) < 1 and not (empty and shape[1]):
         raise ValueError(f"{name} is empty (shape {tuple(shape)}); give it at least one row and one column")
-
-
-def _float(dtype: Any) -> np.dtype[Any]:
-    """float32 stays float32, everything else becomes float64."""
-    return np.dtype(np.float32 if dtype == np.float32 else np.float64)

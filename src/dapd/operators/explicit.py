@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -10,13 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.operators.base import Operator, stored
+from dapd.operators.base import Operator
 from dapd.operators.sizes import SHEET, magnitudes, norms_of_rows, outer, raised
 
 
 class _Explicit(Operator):
-    """A map whose matrix is stored."""
-
     matrix: Any
     divisible = True
 
@@ -159,27 +157,6 @@ def to_power(matrix: Any, power: float) -> Any:
     if not sp.issparse(matrix):
         return raised(matrix, power)
     return sp.csr_array((raised(matrix.data, power), matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def total_entries(parts: Sequence[Operator]) -> int | None:
-    """How many entries the matrices of the parts have at most; None if one is not known."""
-    counts = [part.entry_count for part in parts]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
-
-
-def joined(parts: Sequence[Operator], axis: int, most: int) -> Operator | None:
-    """The matrices of the parts in one, dense if all of them are; None if one is not known, or `most` are too few."""
-    matrices = [one.matrix for one in (stored(part, most) for part in parts) if isinstance(one, (Dense, Sparse))]
-    if len(matrices) < len(parts):
-        return None
-    sparse = [sp.issparse(matrix) for matrix in matrices]
-    if sum(matrix.nnz if known else matrix.size for matrix, known in zip(matrices, sparse, strict=True)) > most:
-        return None
-    if not any(sparse):
-        return Dense(np.concatenate(matrices, axis=axis))
-    stack = (sp.vstack, sp.hstack)[axis]
-    return Sparse(sp.csr_array(stack([sp.csr_array(matrix) for matrix in matrices], format="csr")))
 
 
 def as_entries(matrix: Array, dtype: Any = None) -> Array:

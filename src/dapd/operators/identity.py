@@ -53,11 +53,9 @@ class Identity(Operator):
         return self.shape[0]
 
     def forward(self, x: Array) -> Array:
-        """The entries start … start + rows − 1 of x."""
         return x[self._own].copy()
 
     def adjoint(self, y: Array) -> Array:
-        """The entries of y at these positions, zeros elsewhere."""
         full = np.zeros(self.shape[1], y.dtype)
         full[self._own] = y
         return full
@@ -70,7 +68,6 @@ class Identity(Operator):
         return abs(x[self._own])
 
     def column_sizes(self, y: Array, power: float = 1) -> Array:
-        """|y| at these entries, zeros elsewhere."""
         return self.adjoint(abs(y))
 
     def sparse(self) -> Any:

@@ -40,7 +40,6 @@ class Kronecker(Operator):
 
     @property
     def work(self) -> int:
-        """The multiplications of the product with A plus those with B."""
         (p, q), width = self.A.shape, self.shape[1] // self.A.shape[1]
         return int(p * q * width + (0 if self.B is None else p * self.B.size))
 
@@ -74,7 +73,6 @@ class Kronecker(Operator):
 
     @cached_property
     def row_norms(self) -> Array:
-        """The products of the row norms of the factors."""
         other = np.ones(self.shape[0] // len(self.A)) if self.B is None else norms_of_rows(self.B)
         return np.outer(norms_of_rows(self.A), other).ravel()
 

@@ -13,7 +13,7 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.kinds.table import Table
 from dapd.operators.base import Operator
-from dapd.operators.greatest_entries import Entries, damped
+from dapd.operators.factors import Entries, damped
 from dapd.operators.kronecker import Kronecker
 
 LARGEST = 2.0**60  # greatest factor

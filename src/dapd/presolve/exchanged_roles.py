@@ -18,8 +18,8 @@ from dapd.functions import Quadratic
 from dapd.kinds.by_rows import Box
 from dapd.kinds.table import Table
 from dapd.operators.base import Operator
+from dapd.operators.blocks import RowBlocks
 from dapd.operators.explicit import Dense, Sparse
-from dapd.operators.row_blocks import RowBlocks
 from dapd.presolve.equilibrate import identity_columns
 from dapd.presolve.maps import restricted
 from dapd.presolve.tables import table_of

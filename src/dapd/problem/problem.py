@@ -19,10 +19,10 @@ from dapd.kinds.composed import Stack, is_sum_over_rows
 from dapd.kinds.native import UnitTable, tabulate
 from dapd.kinds.table import Table
 from dapd.operators.base import Operator
+from dapd.operators.blocks import RowBlocks
 from dapd.operators.convert import as_operator
 from dapd.operators.identity import Identity
 from dapd.operators.memory import Memory
-from dapd.operators.row_blocks import RowBlocks
 from dapd.problem import ask
 from dapd.problem.sizes import Limits, Sizes, limits_of, sizes_of, within_bounds
 from dapd.problem.units import Data, Units, natural_units

@@ -19,9 +19,9 @@ from scipy.sparse.csgraph import connected_components
 from dapd.arguments import SAFE
 from dapd.arrays import Array
 from dapd.machine.core import load
-from dapd.operators.balance import balancing
 from dapd.operators.base import Operator
 from dapd.operators.explicit import record_of, to_power
+from dapd.operators.factors import balancing
 from dapd.operators.sizes import SHEET, raised
 
 ROUNDING = 2.0**-49  # ratio to the greatest number up to which another may be what is left of such numbers that cancel

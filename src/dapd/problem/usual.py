@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.operators.balance import balancing
+from dapd.operators.factors import balancing
 from dapd.problem.problem import Problem
 from dapd.problem.units import ROUNDING
 

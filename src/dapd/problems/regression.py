@@ -13,9 +13,9 @@ from dapd.functions import Function, LeastSquares, Logistic, Quadratic
 from dapd.kinds.by_rows import L1, Box, NonNegative, Zero
 from dapd.kinds.composed import Stack
 from dapd.kinds.groups import GroupBall
+from dapd.operators.blocks import RowBlocks
 from dapd.operators.convert import as_operator
 from dapd.operators.identity import Identity
-from dapd.operators.row_blocks import RowBlocks
 from dapd.problem.problem import Problem
 from dapd.problems.rows import as_csr, between
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from dapd.arrays import EPSILON
 from dapd.operators.base import Operator
-from dapd.operators.column_blocks import column_matrices
+from dapd.operators.blocks import column_matrices
 from dapd.operators.convert import as_operator
 from dapd.spectrum.deadline import check_deadline
 from dapd.spectrum.record import Estimate, Spectrum

@@ -6,7 +6,7 @@ from dapd.arguments import TimeUp
 from dapd.arrays import Array
 from dapd.machine.clock import seconds_left
 from dapd.operators.base import Operator
-from dapd.operators.column_blocks import ColumnBlocks
+from dapd.operators.blocks import ColumnBlocks
 
 
 def check_deadline(deadline: float, cost: float = 0.0) -> None:

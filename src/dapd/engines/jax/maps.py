@@ -18,12 +18,11 @@ from dapd.engines.jax.pytree import pytree
 from dapd.engines.protocol import NotNative
 from dapd.operators.base import Operator
 from dapd.operators.block_diagonal import BlockDiagonal
-from dapd.operators.column_blocks import ColumnBlocks
+from dapd.operators.blocks import ColumnBlocks, RowBlocks
 from dapd.operators.explicit import Dense, Sparse
+from dapd.operators.factors import ScaledMap
 from dapd.operators.identity import Identity
 from dapd.operators.kronecker import Kronecker
-from dapd.operators.row_blocks import RowBlocks
-from dapd.operators.scaled import ScaledMap
 
 
 def product(a: Array, b: Array) -> Array:

@@ -13,7 +13,7 @@ from dapd.arrays import Array
 from dapd.engines.protocol import NotNative
 from dapd.functions import Function, native
 from dapd.functions.terms import Terms
-from dapd.operators.column_blocks import split_columns
+from dapd.operators.blocks import split_columns
 
 LINE = 64  # bytes of a cache line
 SHORT_COLUMN = 16  # columns with fewer entries than this are not padded to whole lines

@@ -24,7 +24,7 @@ from dapd.methods.block import BlockMethod
 from dapd.methods.x_sbc import XSBC
 from dapd.methods.x_sbc_nonseparable import XSBCNonseparable
 from dapd.methods.y_sbc import YSBC
-from dapd.operators.column_blocks import column_matrices
+from dapd.operators.blocks import column_matrices
 
 LOOPS: dict[type[BlockMethod], str] = {XSBC: "XSbc", YSBC: "YSbc", XSBCNonseparable: "XSbcNonseparable"}
 DEFINING = (

@@ -11,7 +11,7 @@ from dapd.arrays import Array
 from dapd.engines.protocol import NotNative
 from dapd.operators.base import Operator, describes, stored
 from dapd.operators.explicit import as_entries, short_indices
-from dapd.operators.scaled import ScaledMap
+from dapd.operators.factors import ScaledMap
 
 FEW = 1 << 15  # entries of a map with structure up to which the core is faster with its matrix than Python without
 OWN = 1 << 20  # bytes of M that a core's own cache keeps from one step to the next

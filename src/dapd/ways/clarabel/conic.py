@@ -20,7 +20,7 @@ from dapd.kinds.groups import GroupBall
 from dapd.kinds.table import Table
 from dapd.newton.matrices import csr_of, stack_rows
 from dapd.newton.quadratic_form import QuadraticForm, quadratic
-from dapd.operators.row_blocks import RowBlocks
+from dapd.operators.blocks import RowBlocks
 from dapd.problem.problem import Problem
 
 SMALL = 1 << 14  # entries of rows up to which they are chosen from an array

@@ -20,8 +20,8 @@ from dapd.engines.jax.pytree import pytree
 from dapd.operators.base import Operator
 from dapd.operators.block_diagonal import BlockDiagonal
 from dapd.operators.explicit import Sparse
+from dapd.operators.factors import ScaledMap
 from dapd.operators.kronecker import Kronecker
-from dapd.operators.scaled import ScaledMap
 
 
 @pytree()
