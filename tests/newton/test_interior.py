@@ -8,11 +8,10 @@ import scipy.sparse as sp
 
 import dapd
 from dapd.certificate.certify import certify
-from dapd.newton.banded import BandedSystem
 from dapd.newton.interior import FLOORS, Path
 from dapd.newton.matrices import split
 from dapd.newton.newton import Newton
-from dapd.newton.systems import Singular
+from dapd.newton.systems import BandedSystem, Singular
 from dapd.newton.weights import Groups, Weights
 from dapd.ways.clarabel import attempts as direct
 

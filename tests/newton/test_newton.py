@@ -11,12 +11,9 @@ from scipy.sparse.linalg import aslinearoperator
 import dapd
 from dapd.certificate.certify import certify
 from dapd.kinds.table import Table
-from dapd.newton.curvature import Curvature
-from dapd.newton.matrices import TooExpensive, split
+from dapd.newton.matrices import TooExpensive, slacks_of, split
 from dapd.newton.newton import Newton
-from dapd.newton.parts import Unsuitable
-from dapd.newton.ruiz import ruiz
-from dapd.newton.slacks import slacks_of
+from dapd.newton.parts import Curvature, Unsuitable, ruiz
 from dapd.newton.systems import DualSystem, NormalSystem, SparseSystem
 from dapd.newton.weights import Groups, weigh
 

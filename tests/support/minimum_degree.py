@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.newton.symbolic import most_entries
+from dapd.newton.costs import most_entries
 
 
 class MinimumDegree:

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from dapd.arrays import Array
 from dapd.functions.terms import Part, Terms
 from dapd.machine.rates import FACTORISATION
-from dapd.newton.curvature import Curvature
 from dapd.newton.matrices import Matrix, NotExplicit, TooExpensive
+from dapd.newton.parts import Curvature
 from dapd.operators.base import Operator
 from dapd.problem.problem import Problem
 

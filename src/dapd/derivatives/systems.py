@@ -13,9 +13,8 @@ from scipy.sparse.linalg import LinearOperator, lsmr, minres
 from dapd.arrays import Array
 from dapd.derivatives.front import NotSolved
 from dapd.machine.rates import FACTORISATION
-from dapd.newton.costs import MEMORY
+from dapd.newton.costs import MEMORY, cost
 from dapd.newton.matrices import Matrix
-from dapd.newton.symbolic import cost
 
 SHIFT = 1e-9  # shift of the eigenvalues of the scaled system, which may be singular
 REFINEMENTS = 20

@@ -21,15 +21,21 @@ import scipy.sparse as sp
 from dapd.arrays import Array
 from dapd.kinds.table import NONE, Derivative, Table
 from dapd.machine.clock import is_over, perf_counter
-from dapd.newton.banded import BandedSystem
 from dapd.newton.costs import choose_system
-from dapd.newton.curvature import Curvature, linear_part
 from dapd.newton.interior import Path, Solve
-from dapd.newton.line_search import least_along
 from dapd.newton.matrices import Matrix, probes, same_pattern, scaled, split, stack
-from dapd.newton.parts import explicit_parts, right_of, rows_of, same_matrices, terms_of
-from dapd.newton.ruiz import ruiz
-from dapd.newton.systems import CORRECTIONS, Singular, System
+from dapd.newton.parts import (
+    Curvature,
+    explicit_parts,
+    least_along,
+    linear_part,
+    right_of,
+    rows_of,
+    ruiz,
+    same_matrices,
+    terms_of,
+)
+from dapd.newton.systems import CORRECTIONS, BandedSystem, Singular, System
 from dapd.newton.weights import Groups, Weights, weigh
 from dapd.problem.problem import Problem
 

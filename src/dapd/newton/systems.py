@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
+from scipy.linalg import lapack
 
 from dapd.arrays import Array
-from dapd.newton.matrices import Split, scaled
-from dapd.newton.pattern import Mixed, Pattern
-from dapd.newton.slacks import no_slacks, slacks_of
-from dapd.newton.weights import Groups, Weights
+from dapd.machine.rates import BAND
+from dapd.newton.matrices import Split, no_slacks, scaled, slacks_of
+from dapd.newton.weights import Groups, Mixed, Pattern, Weights
 
 CORRECTIONS = 2  # most corrections of a solution by its residual
 SMALL = 1 << 16  # entries, zeros included, up to which a sparse matrix is made dense
@@ -25,20 +25,7 @@ class Singular(Exception):
     """A factorisation broke down."""
 
 
-class System(Protocol):
-    """A Newton system whose matrix changes with h and T."""
-
-    def factor(self, h: Array, weights: Weights) -> None:
-        """Prepare to solve with these."""
-
-    def solve(self, r: Array, q: Array, *, corrections: int = CORRECTIONS) -> tuple[Array, Array]:
-        """(d, z), with z and q for all rows, corrected so often at most."""
-
-    def adopt(self, other: Self) -> None:
-        """Take over what depends only on the pattern from a system with the same one."""
-
-
-class Base:
+class System:
     """What all systems share: rows with one entry only change the diagonal, and slack columns only scale their rows.
 
     What is left, [P + diag(h), Bᵀ; B, −I] with fewer columns, is the core, which each kind factorises in its own way.
@@ -116,7 +103,7 @@ class Base:
         return d, z
 
     def adopt(self, other: Self) -> None:
-        """Nothing, in general."""
+        """Take over what depends only on the pattern from a system with the same one."""
 
     def _forward(self, d: Array) -> Array:
         """Bd in the core."""
@@ -135,7 +122,7 @@ class Base:
         raise NotImplementedError
 
 
-class _ByBlas(Base):
+class _ByBlas(System):
     """A system whose factors are dense; a small matrix is made dense too, since sparse products take longer to call."""
 
     def __init__(self, P: Any, rows: Split, groups: Groups) -> None:
@@ -212,7 +199,7 @@ class DualSystem(_ByBlas):
         return (r - self._adjoint(z)) / self.H, z
 
 
-class SparseSystem(Base):
+class SparseSystem(System):
     """qdldl on the whole system, whose pattern stays the same, so it is ordered only once."""
 
     def __init__(self, P: Any, rows: Split, groups: Groups) -> None:
@@ -261,3 +248,63 @@ def _cholesky(K: Array) -> Any:
 
 def _dense(product: Any) -> Array:
     return np.asarray(product.toarray()) if sp.issparse(product) else np.array(product)
+
+
+class BandedSystem(System):
+    """Banded Cholesky of I + B(P + diag(h))⁻¹Bᵀ, if P is diagonal and a row shares columns only with near ones."""
+
+    def __init__(self, P: Any, rows: Split, groups: Groups) -> None:
+        super().__init__(P, rows, groups, eliminate=False)
+        by_column = sp.csr_array(self.core).tocsc()
+        by_column.sort_indices()
+        count, row = self.core.shape[0], by_column.indices
+        column = np.repeat(np.arange(by_column.shape[1]), np.diff(by_column.indptr))
+        starts, places, products, columns = np.arange(row.size), [], [], []
+        self.width = _width(by_column)
+        for step in range(int(np.diff(by_column.indptr).max(initial=0))):
+            starts = starts[starts < row.size - step]
+            starts = starts[column[starts] == column[starts + step]]
+            places.append(row[starts] * (self.width + 1) + row[starts + step] - row[starts])
+            products.append(by_column.data[starts] * by_column.data[starts + step])
+            columns.append(column[starts])
+        none = np.zeros(0, np.intp)
+        self.places, self.columns = np.concatenate([none, *places]), np.concatenate([none, *columns])
+        self.products = np.concatenate([np.zeros(0), *products])
+        self.shape = (count, self.width + 1)
+        self.H: Array | None = None
+
+    def _factor(self, h: Array) -> None:
+        H = self.slacks.P + h
+        if self.H is None or not np.array_equal(H, self.H):
+            weights, self.H = self.products / H[self.columns], None
+            self.gram = np.bincount(self.places, weights, minlength=self.shape[0] * self.shape[1]).reshape(self.shape)
+            self.H = H  # after what belongs to it, since an interrupt may come in between
+        across, band = self.core_T.across, self.gram * self.core_T.across[:, None]
+        for step in range(self.width + 1):
+            band[: across.size - step, step] *= across[step:]
+        band[:, 0] += 1.0
+        self.factors, broken = lapack.dpbtrf(band.T, lower=1, overwrite_ab=1)
+        if broken:
+            raise Singular("a banded factorisation broke down")
+
+    def _once(self, r: Array, s: Array) -> tuple[Array, Array]:
+        assert self.H is not None
+        z, _ = lapack.dpbtrs(self.factors, self._forward(r / self.H) - s, lower=1, overwrite_b=1)
+        return (r - self._adjoint(z)) / self.H, z
+
+
+def banded_seconds(matrix: Any) -> tuple[float, float]:
+    """What a factorisation takes, and the places in the band of BBᵀ."""
+    by_column = sp.csr_array(matrix).tocsc()
+    by_column.sort_indices()
+    lengths, width = np.diff(by_column.indptr).astype(np.float64), _width(by_column)
+    count = matrix.shape[0]
+    once = BAND.row + BAND.place * (width + 1) + float(width) ** 2 / BAND.wide
+    return once * count + BAND.pair * float(lengths @ lengths) / 2, float(count) * (width + 1)
+
+
+def _width(by_column: Any) -> int:
+    """How far apart two rows with an entry in the same column are at most; columns of a sorted CSC matrix."""
+    starts, ends = by_column.indptr[:-1], by_column.indptr[1:]
+    filled = ends > starts
+    return int((by_column.indices[ends[filled] - 1] - by_column.indices[starts[filled]]).max(initial=0))

@@ -52,16 +52,26 @@ class _Blocks(Operator):
         places = [(own, across) if self.axis == 0 else (across, own) for own in self.blocks]
         return [Placed(part, *place) for part, place in zip(self.operators, places, strict=True)]
 
-    def _joined(self, products: str, v: Array, *power: float) -> Array | None:
-        """Such products or sizes of the blocks, concatenated; None if those of one are not known."""
-        parts = [getattr(operator, products)(v, *power) for operator in self.operators]
-        return None if any(part is None for part in parts) else np.concatenate(parts)
+    def forward(self, x: Array) -> Array:
+        return np.asarray(self._products("forward", x, joined=self.axis == 0))
 
-    def _summed(self, products: str, v: Array, *power: float) -> Array | None:
-        """The sum of such products or sizes; None if those of a block are not known."""
+    def adjoint(self, y: Array) -> Array:
+        return np.asarray(self._products("adjoint", y, joined=self.axis == 1))
+
+    def row_sizes(self, x: Array, power: float = 1) -> Array | None:
+        return self._products("row_sizes", x, power, joined=self.axis == 0)
+
+    def column_sizes(self, y: Array, power: float = 1) -> Array | None:
+        return self._products("column_sizes", y, power, joined=self.axis == 1)
+
+    def _products(self, name: str, v: Array, *power: float, joined: bool) -> Array | None:
+        """Products or sizes of the blocks, joined or added up; None if those of one are not known."""
+        if joined:
+            parts = [getattr(operator, name)(v, *power) for operator in self.operators]
+            return None if any(part is None for part in parts) else np.concatenate(parts)
         total = np.zeros(self.shape[1 - self.axis], np.float64 if power else np.result_type(self.dtype, v))
         for operator, block in zip(self.operators, self.blocks, strict=True):
-            own = getattr(operator, products)(v[block], *power)
+            own = getattr(operator, name)(v[block], *power)
             if own is None:
                 return None
             total += own
@@ -103,21 +113,9 @@ class RowBlocks(_Blocks):
             for part, own in block.bands()
         ]
 
-    def forward(self, x: Array) -> Array:
-        return np.concatenate([operator.forward(x) for operator in self.operators])
-
-    def adjoint(self, y: Array) -> Array:
-        return np.asarray(self._summed("adjoint", y))
-
     @cached_property
     def row_norms(self) -> Array:
         return np.concatenate([operator.row_norms for operator in self.operators])
-
-    def row_sizes(self, x: Array, power: float = 1) -> Array | None:
-        return self._joined("row_sizes", x, power)
-
-    def column_sizes(self, y: Array, power: float = 1) -> Array | None:
-        return self._summed("column_sizes", y, power)
 
     def sparse(self) -> Any:
         matrices = [operator.sparse() for operator in self.operators]
@@ -143,21 +141,9 @@ class ColumnBlocks(_Blocks):
     def column_partition(self) -> list[slice]:
         return self.blocks
 
-    def forward(self, x: Array) -> Array:
-        return np.asarray(self._summed("forward", x))
-
-    def adjoint(self, y: Array) -> Array:
-        return np.concatenate([operator.adjoint(y) for operator in self.operators])
-
     @cached_property
     def row_norms(self) -> Array:
         return np.asarray(reduce(np.hypot, [operator.row_norms for operator in self.operators]))
-
-    def row_sizes(self, x: Array, power: float = 1) -> Array | None:
-        return self._summed("row_sizes", x, power)
-
-    def column_sizes(self, y: Array, power: float = 1) -> Array | None:
-        return self._joined("column_sizes", y, power)
 
     def divides(self, blocks: list[slice]) -> bool:
         """Also true if `blocks` are the blocks of this map."""

@@ -12,7 +12,7 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.machine.clock import cancellation, is_over, seconds_left
 from dapd.machine.rates import CLARABEL
-from dapd.newton.symbolic import cost
+from dapd.newton.costs import cost
 from dapd.problem.problem import Problem
 from dapd.ways.clarabel.conic import Conic, conic, entries_of
 

@@ -9,7 +9,7 @@ from cores import CORES, needs_core
 from minimum_degree import MinimumDegree
 
 from dapd.newton import symbolic
-from dapd.newton.symbolic import cost
+from dapd.newton.costs import cost
 
 
 def grid(side):
