@@ -8,14 +8,14 @@ with weights between zero and infinity, so it does not matter which rows change 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.kinds.table import Table
+from dapd.newton.scaled import ScaledProblem
 from dapd.newton.systems import Singular
 
 STEPS = 80  # most steps
@@ -28,23 +28,6 @@ FLOORS = (1e-11, 1e-9, 1e-7, 1e-5)  # numbers added to P and to inverse weights,
 IDLE = 15  # steps without a point that lacks less after which a path has failed
 NEAREST = 1e-30  # least distance to a bound
 SHORT, SHORTS = 1e-3, 6  # length of a short step, and short steps after which a path has failed
-
-Solve = Callable[[Array, Array], tuple[Array, Array]]
-
-
-class Linearised(Protocol):
-    """What the path needs of a problem."""
-
-    rows: Table
-
-    def residuals(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """−(∇f(x) + Mᵀy), and Mx − b."""
-
-    def forward(self, d: Array) -> Array:
-        """Md."""
-
-    def weighted(self, weights: Array, delta: float) -> Solve:
-        """A function that gives (d, dy) with (∇²f + δ)d + Mᵀdy = r and dy = weights·Md + s for any (r, s)."""
 
 
 class Point(NamedTuple):
@@ -74,7 +57,7 @@ class Lack(NamedTuple):
 class Path:
     """The path of a problem with a quadratic f and without groups of rows."""
 
-    def __init__(self, problem: Linearised) -> None:
+    def __init__(self, problem: ScaledProblem) -> None:
         self.problem, rows = problem, problem.rows
         self.floor = FLOORS[0]
         (low, high), (self.least, most) = rows.of_residual, rows.of_dual
@@ -142,7 +125,7 @@ class Path:
             kp, kq = kp * self.above, kq * self.below
             k = kp / a - kq / c - left.drift
             dx, dy = solve(left.r, weights * left.gap + np.where(self.on_y, -weights * k, k / damped))
-            dt = np.where(self.on_y, dy, self.problem.forward(dx) + left.gap - self.floor * dy)
+            dt = np.where(self.on_y, dy, self.problem.M @ dx + left.gap - self.floor * dy)
             return Point(dx, dy, dt, (kp + at.p * dt) / a, (kq - at.q * dt) / c)
 
         step = towards(-a * at.p, -c * at.q)
@@ -175,7 +158,7 @@ class Path:
         s = np.where(equations, s, s - y)
         weights[self.fixed], s[self.fixed] = 0.0, (self.least - y)[self.fixed]
         dx, dy = self.problem.weighted(weights, self.floor)(r, s)
-        x, y, w = x + dx, y + dy, w + self.problem.forward(dx) - self.level
+        x, y, w = x + dx, y + dy, w + self.problem.M @ dx - self.level
         t, m = np.where(self.on_y, (y, w), (w, y))
         margin = np.minimum(1.0, np.where(self.above & self.below, INSIDE * (self.upper - self.lower), 1.0))
         t = np.maximum(t, np.where(self.below, self.lower + margin, -np.inf))

@@ -12,31 +12,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Generator, Iterator
-from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.kinds.table import NONE, Derivative, Table
+from dapd.kinds.table import Derivative
 from dapd.machine.clock import is_over, perf_counter
-from dapd.newton.costs import choose_system
-from dapd.newton.interior import Path, Solve
-from dapd.newton.matrices import Matrix, probes, same_pattern, scaled, split, stack
-from dapd.newton.parts import (
-    Curvature,
-    explicit_parts,
-    least_along,
-    linear_part,
-    right_of,
-    rows_of,
-    ruiz,
-    same_matrices,
-    terms_of,
-)
-from dapd.newton.systems import CORRECTIONS, BandedSystem, Singular, System
-from dapd.newton.weights import Groups, Weights, weigh
+from dapd.newton.interior import Path
+from dapd.newton.parts import least_along
+from dapd.newton.scaled import ScaledProblem
+from dapd.newton.systems import BandedSystem, Singular
 from dapd.problem.problem import Problem
 
 LEAST_DELTA = 1e-9  # the least proximal weight δ of a scaled problem
@@ -45,7 +32,6 @@ MOST_STEP = 1e7  # greatest σ
 DECREASE = 0.25  # σ is raised in rows whose residual fell by less
 BOLD, CAREFUL = (1e-6, 100.0), (1e-2, 10.0)  # δ at first and the greatest factor of σ, in bold and in careful steps
 INCOMPLETE = 2  # proximal steps that Newton could not complete before bold and careful steps change places
-PROBING = 10  # seconds, in factorisations, that products may take to find the entries of a matrix-free M
 FRUITLESS = 12  # proximal steps that did not halve the error, after which a path is tried
 INNER = 60  # Newton steps per proximal step
 FEW = 8  # Newton steps of a warm start before a path is the faster way
@@ -60,7 +46,6 @@ NEXT, OFTEN = (
     10,
 )  # part of the last residuals at which a point on a path is checked, and most steps between checks
 ROUNDING = 1e-13  # relative size of a residual that rounding explains
-FIRMER = (1.0, 1e2, 1e4, 1e6)  # factors of δ, tried in turn until a factorisation succeeds
 
 
 class Reached(NamedTuple):
@@ -77,73 +62,17 @@ class Reached(NamedTuple):
 ErrorOf = Callable[[Array, Array], float]
 
 
-class Newton:
+class Newton(ScaledProblem):
     """A problem set up for second-order steps."""
 
     def __init__(self, problem: Problem, *, seconds: float = np.inf) -> None:
-        known = probes(problem.M)
-        rows, curvature, M = explicit_parts(problem, PROBING * seconds)
-        self.products = probes(problem.M) - known  # made for the entries of M
-        self.problem = problem
-        self.groups = Groups(curvature.rows + rows.members, rows.starts, rows.owner)
-        self.keep = np.zeros(curvature.rows + problem.multipliers, bool)
-        self.keep[self.groups.rows] = True
-        stacked = stack([curvature.A, M] if curvature.rows else [M], problem.columns)
-        chosen = choose_system(curvature.P, split(stacked, self.keep), self.groups, seconds)
-        self.made_by, self.cost, self.work = chosen  # the cost is in seconds, the work in multiplications by BLAS
-        self.kind = (self.made_by.__doc__ or self.made_by.__name__).partition(",")[0]
-        self.factors = ruiz(curvature, M, rows)
-        self._set(rows, curvature, M)
-        self.system = self._assembled()
+        super().__init__(problem, seconds=seconds)
         self.delta = BOLD[0]
         self.steps: Array | None = None  # σ, kept from one solve to the next
         self.firm = False  # whether σ was raised for starts near a solution
-        self.factorizations = 0
         self.most_factorizations = np.inf  # more are not begun
         # whether steps with the same matrix go on from a point that is good enough: digits are cheap
         self.finer = False
-        self.factored: tuple[Derivative, Array, float] | None = None  # what the system was last factorised for
-
-    def _set(self, rows: Table, curvature: Curvature, M: Matrix) -> None:
-        d, e, cost = self.factors
-        self.rows, self.f, self.M = rows.scaled(e, cost), curvature.scaled(d, cost), scaled(M, e, d)
-        self.Mt = self.M.T.tocsr() if sp.issparse(self.M) else self.M.T
-        self.b = e * right_of(self.problem)
-
-    def _assembled(self) -> System:
-        matrix = stack([self.f.A, self.M] if self.f.rows else [self.M], self.f.size)
-        return self.made_by(self.f.P, split(matrix, self.keep), self.groups)
-
-    def update(self, problem: Problem) -> bool:
-        """Take the numbers of a problem of the same pattern, keeping scaling, ordering and σ; False if it has another.
-
-        As long as f's matrices and M are the same objects, the last factorisation stays valid too.
-        """
-        before = self.problem
-        if problem is before:
-            return True
-        new_f, new_M = problem.f is not before.f, problem.M is not before.M
-        if new_M or (new_f and not same_matrices(before, problem)):
-            rows, curvature, M = explicit_parts(problem)
-            pairs = ((curvature.P, self.f.P), (curvature.A, self.f.A), (M, self.M))
-            if not (rows.same_groups(self.rows) and all(same_pattern(*pair) for pair in pairs)):
-                return False
-            self.problem = problem
-            self._set(rows, curvature, M)
-            system = self._assembled()
-            system.adopt(self.system)
-            self.system, self.factored = system, None
-            return True
-        d, e, cost = self.factors
-        if any(getattr(problem, name) is not getattr(before, name) for name in ("phi", "lower", "upper")):
-            rows = rows_of(problem)
-            if not rows.same_groups(self.rows):
-                return False
-            self.rows = rows.scaled(e, cost)
-        if new_f:
-            self.f = self.f.with_c(cost * d * linear_part(terms_of(problem)))
-        self.problem, self.b = problem, e * right_of(problem)
-        return True
 
     def forget(self) -> None:
         """Start anew with σ and δ, after a solve that did not end well."""
@@ -173,19 +102,15 @@ class Newton:
             tries = FEW if impatient else INNER
             x, y, derivative = yield from self._proximal_step(x, y, steps, accuracy, deadline, tries)
             residual, pull = (y - y_before) / steps, self.delta * np.max(abs(x - centre), initial=0.0)
-            error, *point = np.inf, x, y
-            if not self._over(deadline):
-                error, *point = self._polish(x, y, steps, derivative, judge, tol)
-            if error > 0.0:
-                plain = judge(d * x, e * y / cost)
-                error, *point = (error, *point) if error < plain else (plain, x, y)
-            x, y = point
+            found = (np.inf, x, y) if self._over(deadline) else self._polish(x, y, steps, derivative, judge, tol)
+            if found[0] > 0.0:
+                found = min((judge(*self.unscaled(x, y)), x, y), found, key=itemgetter(0))
+            error, x, y = found
             if error < best_error:
                 best_error, best = error, (x, y)
             self.steps = steps
-            there, dual = best
-            moved = d * (x - centre), e * (y - y_before) / cost
-            yield Reached(d * there, e * dual / cost, best_error, self.factorizations, *moved)
+            moved = self.unscaled(x - centre, y - y_before)
+            yield Reached(*self.unscaled(*best), best_error, self.factorizations, *moved)
             greatest = np.max(abs(residual), initial=0.0)
             if residual_before is not None:
                 slow = (abs(residual) > DECREASE * abs(residual_before)) & (abs(residual) > ROUNDING)
@@ -225,43 +150,24 @@ class Newton:
         self, least: float, best: tuple[Array, Array], judge: ErrorOf, deadline: float, tol: float
     ) -> Generator[Reached | None, None, tuple[float, tuple[Array, Array]]]:
         """The least error and the best point, which may be one on the path through the inside of all bounds."""
-        d, e, cost = self.factors
         seen, enough = perf_counter(), POLISHED * tol
-        for number, (*point, left) in enumerate(Path(self).run(*best), start=1):
-            over = self._over(deadline)
-            if left <= enough or number % OFTEN == 0 or least == 0.0 or over:
-                there = point[0], self.rows.project(point[1])
-                error, done = judge(d * there[0], e * there[1] / cost), least == 0.0
+        for number, (x, y, left) in enumerate(Path(self).run(*best), start=1):
+            over, done = self._over(deadline), least == 0.0  # one more step is for more digits
+            if left <= enough or number % OFTEN == 0 or over or done:
+                there = x, self.rows.project(y)
+                error = judge(*self.unscaled(*there))
                 if error < least or error == 0.0:
-                    moved = d * (there[0] - best[0]), e * (there[1] - best[1]) / cost
+                    moved = self.unscaled(x - best[0], there[1] - best[1])
                     best, least = there, error
-                    self.steps = self._first_steps(there[0])  # for a warm start
-                    yield Reached(d * there[0], e * there[1] / cost, error, self.factorizations, *moved)
-                if done:  # one more step was for more digits
-                    break
+                    self.steps = self._first_steps(x)  # for a warm start
+                    yield Reached(*self.unscaled(*best), error, self.factorizations, *moved)
                 enough = min(enough, NEXT * left)
             elif perf_counter() > seen + PULSE:
                 yield None
                 seen = perf_counter()
-            if over:
+            if over or done:
                 break
         return least, best
-
-    def residuals(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """−(∇f(x) + Mᵀy), and Mx − b."""
-        return -(self.f.gradient(x, self.f.image(x)) + self.Mt @ y), self.M @ x - self.b
-
-    def forward(self, d: Array) -> Array:
-        """Md."""
-        return np.asarray(self.M @ d)
-
-    def weighted(self, weights: Array, delta: float) -> Solve:
-        """A function that gives (d, dy) with (∇²f + δ)d + Mᵀdy = r and dy = weights·Md + s for any (r, s)."""
-        across = np.sqrt(np.concatenate([self.f.curvatures(np.zeros(self.f.rows)), weights]))
-        self.weights, self.factored = Weights(across, NONE, NONE, self.groups), None
-        self.factorizations += 1
-        self.system.factor(np.full(self.f.size, delta), self.weights)
-        return partial(self._solve, corrections=0)
 
     def _first_steps(self, x: Array) -> Array:
         if self.f.quadratic and not self.rows.bounded.any() and self.rows.linear.all():
@@ -301,8 +207,8 @@ class Newton:
             if size <= accuracy or stuck or trial == tries or self._over(deadline):
                 break
             before, fell = derivative, size
-            self._factor(image, derivative, steps)
-            d = self._solve(-g, None)[0]
+            self.factor(image, derivative, steps, self.delta)
+            d = self.solve(-g)[0]
             Md = self.M @ d
             t = self._line_search(x, image, v, steps, centre, d, Md, float(g @ d))
             if t == 0.0:  # rounding hides any further descent
@@ -317,35 +223,6 @@ class Newton:
 
     def _over(self, deadline: float) -> bool:
         return is_over(deadline) or self.factorizations >= self.most_factorizations
-
-    def _factor(self, image: Array, derivative: Derivative, steps: Array) -> None:
-        known = self.factored
-        same = known is not None and known[1] is steps and known[2] == self.delta
-        if self.f.quadratic and known is not None and same and derivative.same_rows(known[0]):
-            return
-        self.factored = (derivative, steps, self.delta)
-        self.weights = weigh(self.f.curvatures(image), derivative, steps, self.rows, self.groups)
-        for more in FIRMER:
-            self.factorizations += 1
-            try:
-                return self.system.factor(np.full(self.f.size, more * self.delta), self.weights)
-            except Singular:  # rounding hides δ; with more of it, steps are only shorter
-                if more == FIRMER[-1]:
-                    self.factored = None
-                    raise
-
-    def _solve(self, r: Array, s: Array | None, corrections: int = CORRECTIONS) -> tuple[Array, Array]:
-        """(d, dy) with (∇²f + δ)d + Mᵀdy = r and dy = σDMd + s."""
-        losses = self.f.rows
-        q = np.zeros(self.weights.across.size)
-        if s is not None:
-            q[losses:] = s
-            q, null = self.weights.divided(q)
-            r = r - self.Mt @ null[losses:] if null.any() else r
-        d, z = self.system.solve(r, q, corrections=corrections)
-        if s is None:
-            return d, z
-        return d, (self.weights.times(z) + null)[losses:]
 
     def _line_search(
         self, x: Array, image: Array, v: Array, steps: Array, centre: Array, d: Array, Md: Array, start: float
@@ -379,10 +256,9 @@ class Newton:
         They converge fast if the active rows are right. The judge, who takes as long as a step, is asked when the
         residual is near `tol`, and again at the end if need be. The error is infinite if nothing came of it.
         """
-        d, e, cost = self.factors
         best, least, error, enough, done = (x, y), np.inf, np.inf, POLISHED * tol, False
         try:
-            self._factor(self.f.image(x), derivative, steps)
+            self.factor(self.f.image(x), derivative, steps, self.delta)
             v = y + steps * (self.M @ x - self.b)
             piece = self.rows.piece(v, steps, derivative)
             for _ in range(POLISHES):
@@ -393,14 +269,14 @@ class Newton:
                     break
                 best, least, error = (x, self.rows.project(y)), left, np.inf
                 if left <= enough and not done:
-                    error = judge(d * best[0], e * best[1] / cost)
+                    error = judge(*self.unscaled(*best))
                     done = error == 0.0
                     if done and not self.finer:
                         break
                     enough *= 1.0 if done else left / error
-                dx, dy = self._solve(r, s)
+                dx, dy = self.solve(r, s)
                 x, y = x + dx, y + dy
                 v = y + steps * (self.M @ x - self.b)
         except Singular:
             return np.inf, *best
-        return error if error < np.inf else judge(d * best[0], e * best[1] / cost), *best
+        return error if error < np.inf else judge(*self.unscaled(*best)), *best

@@ -13,8 +13,9 @@ from dapd.machine.core import MISSING, load
 from dapd.machine.rates import FACTORISATION, NEWTON
 from dapd.newton.costs import banded_step_seconds, dense_multiplications, dense_seconds, overhead
 from dapd.newton.matrices import TooExpensive
-from dapd.newton.newton import PROBING, Newton
+from dapd.newton.newton import Newton
 from dapd.newton.parts import Unsuitable
+from dapd.newton.scaled import PROBING
 from dapd.newton.systems import Singular
 from dapd.ways.base import AT_ONCE, OVERRUN, SOON, Asked, Candidate, Moved, Piece, entries_are_scattered
 from dapd.ways.search import Search
