@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from cores import CORES, needs_core
 from minimum_degree import MinimumDegree
 
-from dapd.newton import symbolic
+from dapd.newton import costs
 from dapd.newton.costs import cost
 
 
@@ -144,13 +144,13 @@ def test_dense_rows_cost_what_they_couple():
 @pytest.mark.parametrize("name", PATTERNS)
 def test_without_the_core_superlu_counts(monkeypatch, name):
     with_core = cost(PATTERNS[name])
-    monkeypatch.setattr(symbolic, "load", lambda: None)
+    monkeypatch.setattr(costs, "load", lambda: None)
     np.testing.assert_allclose(cost(PATTERNS[name]), with_core, rtol=0.1)
 
 
 def test_without_the_core_large_patterns_get_an_upper_bound(monkeypatch):
     with_core = cost(grid(60))
-    monkeypatch.setattr(symbolic, "load", lambda: None)
+    monkeypatch.setattr(costs, "load", lambda: None)
     bound = cost(grid(60))
     assert bound.complete
     assert with_core.fill <= bound.fill <= 10 * with_core.fill
@@ -159,8 +159,8 @@ def test_without_the_core_large_patterns_get_an_upper_bound(monkeypatch):
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_the_band_bounds_the_fill_of_every_pattern(monkeypatch, name):
-    monkeypatch.setattr(symbolic, "load", lambda: None)
-    monkeypatch.setattr(symbolic, "SLOW", 0)
+    monkeypatch.setattr(costs, "load", lambda: None)
+    monkeypatch.setattr(costs, "SLOW", 0)
     bound = cost(PATTERNS[name])
     found = MinimumDegree(*pattern(PATTERNS[name])).run(math.inf, math.inf)
     assert bound.fill >= 0.99 * found[0]
