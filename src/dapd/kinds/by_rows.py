@@ -12,7 +12,7 @@ from dapd.arrays import Array, is_foreign, namespace
 from dapd.kinds.base import Phi, common_size, indicator, least_positive, like, within
 from dapd.kinds.groups import GroupBall
 from dapd.kinds.native import Numbers, numbers_of_rows
-from dapd.kinds.sets import OfSet, either, other
+from dapd.kinds.sets import OfSet, either
 
 __all__ = ["L1", "Box", "ByRows", "GroupBall", "Interval", "NonNegative", "Phi", "Rows", "Zero", "support"]
 
@@ -53,20 +53,24 @@ class ByRows(OfSet):
         shrunk = _shrunk(v, step * lower, step * upper)
         return shrunk if self.of_y is False else namespace(v).where(self.of_y, _clipped(v, lower, upper), shrunk)
 
-    def _value(self, v: Array, inside: Any) -> float:
-        lower, upper = self._ends
+    def conjugated(self) -> Phi:
+        return Rows.between(*self._ends, not self.of_y if isinstance(self.of_y, bool) else ~self.of_y)
+
+    def value(self, y: Array) -> float:
+        """The indicator in some rows, the support function in others."""
+        (lower, upper), inside = self._ends, self.of_y
         if isinstance(inside, bool):
-            return indicator(within(v, lower, upper)) if inside else support(v, lower, upper)
+            return indicator(within(y, lower, upper)) if inside else support(y, lower, upper)
         outside = ~inside
         low, high = np.where(inside, lower, -np.inf), np.where(inside, upper, np.inf)
-        return indicator(within(v, low, high)) + support(v, np.where(outside, lower, 0), np.where(outside, upper, 0))
+        return indicator(within(y, low, high)) + support(y, np.where(outside, lower, 0), np.where(outside, upper, 0))
 
-    def _terms(self, v: Array, inside: Any) -> Array:
-        return either(inside, 0 * v, _support_ends(v, *self._ends) * v)
+    def terms(self, y: Array) -> Array:
+        return either(self.of_y, 0 * y, _support_ends(y, *self._ends) * y)
 
-    def _slope(self, d: Array, inside: Any) -> float:
-        lower, upper = self._ends
-        low, high = self._directions
+    def recession(self, d: Array) -> float:
+        """The indicator of the directions in which the intervals are unbounded, or φ itself."""
+        (lower, upper), (low, high), inside = self._ends, self._directions, self.of_y
         if isinstance(inside, bool):
             return indicator(np.all(d >= low) and np.all(d <= high)) if inside else support(d, lower, upper)
         fits = np.all((d >= low) & (d <= high) | ~inside)
@@ -90,11 +94,13 @@ class ByRows(OfSet):
         """Those in which they are bounded."""
         return _bounds_by(self._ends, (0.0, 0.0), (-np.inf, np.inf))
 
-    def _nearest(self, v: Array, inside: Any) -> Array:
-        return _clipped(v, *map(either, (inside, inside), self._ends, self._bounded))
+    def project(self, y: Array) -> Array:
+        """Onto the intervals, or onto the directions in which they are bounded."""
+        return _clipped(y, *map(either, (self.of_y, self.of_y), self._ends, self._bounded))
 
-    def _nearest_direction(self, d: Array, inside: Any) -> Array:
-        return _clipped(d, *map(either, (inside, inside), self._directions, self._bounded))
+    def project_recession(self, d: Array) -> Array:
+        """Onto the directions in which the intervals are unbounded, or in which they are bounded."""
+        return _clipped(d, *map(either, (self.of_y, self.of_y), self._directions, self._bounded))
 
 
 class Rows(ByRows):
@@ -120,9 +126,6 @@ class Rows(ByRows):
     def parameters(self) -> dict[str, Any]:
         found = {"lower": self.lower, "upper": self.upper}
         return found if isinstance(self.of_y, bool) else found | {"of_y": self.of_y}
-
-    def conjugated(self) -> Phi:
-        return Rows.between(self.lower, self.upper, other(self.of_y))
 
     def part(self, at: slice, rows: int) -> Phi:
         ends = (end[at] if np.ndim(end) else end for end in (self.lower, self.upper, self.of_y))

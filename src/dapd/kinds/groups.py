@@ -113,21 +113,21 @@ class Balls(OfSet):
         some = squares > 0
         return xp.sqrt(xp.where(some, squares, 1.0)), some
 
-    def _value(self, v: Array, inside: bool) -> float:
-        norms = self._norms(v)
-        return indicator(within(norms, 0, self.radius)) if inside else float(np.sum(self.radius * norms))
+    def value(self, y: Array) -> float:
+        norms = self._norms(y)
+        return indicator(within(norms, 0, self.radius)) if self.of_y else float(np.sum(self.radius * norms))
 
-    def _terms(self, v: Array, inside: bool) -> Array:
-        return 0 * v if inside else self.radius * self._norms(v)
+    def terms(self, y: Array) -> Array:
+        return 0 * y if self.of_y else self.radius * self._norms(y)
 
-    def _slope(self, d: Array, inside: bool) -> float:
-        return indicator(not np.any(d)) if inside else self._value(d, inside)
+    def recession(self, d: Array) -> float:
+        return indicator(not np.any(d)) if self.of_y else self.value(d)
 
-    def _nearest(self, v: Array, inside: bool) -> Array:
-        return self._inside(v) if inside else v
+    def project(self, y: Array) -> Array:
+        return self._inside(y) if self.of_y else y
 
-    def _nearest_direction(self, d: Array, inside: bool) -> Array:
-        return 0 * d if inside else d
+    def project_recession(self, d: Array) -> Array:
+        return 0 * d if self.of_y else d
 
     def _least(self, rows: int) -> Array:
         return np.array(self._spread(self._farthest(rows)))
