@@ -19,10 +19,8 @@ from dapd.kinds.by_rows import L1, Box, GroupBall, Interval, NonNegative, Phi, Z
 from dapd.kinds.composed import Conjugate, Stack
 from dapd.methods import METHODS, Method
 from dapd.operators.base import Operator
-from dapd.operators.block_diagonal import BlockDiagonal
 from dapd.operators.blocks import ColumnBlocks, RowBlocks
-from dapd.operators.identity import Identity
-from dapd.operators.kronecker import Kronecker
+from dapd.operators.structured import BlockDiagonal, Identity, Kronecker
 from dapd.problem.problem import Problem
 from dapd.solving.batch import BatchResult, solve_batch
 from dapd.solving.explain import Explanation, explain

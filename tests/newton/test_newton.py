@@ -78,6 +78,10 @@ def least_error(problem, x, y, *, looks=60, enough=1e-9):
 # rows
 
 
+def prox(rows, v, steps):
+    return rows.prox_and_derivative(v, steps)[0]
+
+
 @pytest.mark.parametrize("phi", ALL_PHIS)
 def test_prox_by_rows_is_that_of_phi(phi):
     rng = np.random.default_rng(0)
@@ -85,11 +89,11 @@ def test_prox_by_rows_is_that_of_phi(phi):
     for size in (0.1, 1.0, 10.0):
         v = size * rng.standard_normal(ROWS)
         for step in (0.3, 1.0, 7.0):
-            np.testing.assert_allclose(rows.prox(v, np.full(ROWS, step)), ALL_PHIS[phi].prox(v, step), atol=1e-14)
+            np.testing.assert_allclose(prox(rows, v, np.full(ROWS, step)), ALL_PHIS[phi].prox(v, step), atol=1e-14)
         # one step per row, pooled if rows belong together
         steps = rows.averaged(STEPS)
-        p = rows.prox(v, steps)
-        np.testing.assert_allclose(rows.prox(p + (v - p), steps), p, atol=1e-14)
+        p = prox(rows, v, steps)
+        np.testing.assert_allclose(prox(rows, p + (v - p), steps), p, atol=1e-14)
         g = (v - p) / steps  # ∈ ∂φ(p), so p is the prox at any other step too
         np.testing.assert_allclose(ALL_PHIS[phi].prox(p + 2.0 * g, 2.0), p, atol=1e-13)
 
@@ -101,7 +105,7 @@ def test_derivative_of_the_prox_is_that_of_finite_differences(phi):
     steps = rows.averaged(STEPS)
     for size in (0.1, 1.0, 10.0):
         v, direction = size * rng.standard_normal(ROWS), rng.standard_normal(ROWS)
-        found = rows.derivative(v, steps)
+        found = rows.prox_and_derivative(v, steps)[1]
         D = np.diag(found.across)
         if rows.members.size:
             for k, start in enumerate(rows.starts):
@@ -110,7 +114,7 @@ def test_derivative_of_the_prox_is_that_of_finite_differences(phi):
                 assert of_group[0] == start
                 D[np.ix_(at, at)] += (found.along[k] - found.across[at[0]]) * np.outer(unit, unit)
         h = 1e-7 * size
-        numeric = (rows.prox(v + h * direction, steps) - rows.prox(v - h * direction, steps)) / (2 * h)
+        numeric = (prox(rows, v + h * direction, steps) - prox(rows, v - h * direction, steps)) / (2 * h)
         np.testing.assert_allclose(D @ direction, numeric, atol=1e-6)
         eigenvalues = np.linalg.eigvalsh(D)
         assert eigenvalues.min() >= -1e-12
@@ -123,9 +127,9 @@ def test_piece_is_the_prox_nearby(phi):
     rows = rows_of(ALL_PHIS[phi])
     steps = rows.averaged(STEPS)
     v = 2.0 * rng.standard_normal(ROWS)
-    near = rows.piece(v, steps, rows.derivative(v, steps))
+    near = rows.piece(v, steps, rows.prox_and_derivative(v, steps)[1])
     for shift in (0.0, 1e-6, -1e-6):
-        np.testing.assert_allclose(near(v + shift), rows.prox(v + shift, steps), atol=1e-13)
+        np.testing.assert_allclose(near(v + shift), prox(rows, v + shift, steps), atol=1e-13)
 
 
 @pytest.mark.parametrize("phi", ALL_PHIS)
@@ -141,8 +145,8 @@ def test_scaled_rows_have_the_scaled_prox(phi):
     rows = rows_of(ALL_PHIS[phi])
     e, cost, steps = rows.averaged(2.0 ** rng.uniform(-2, 2, ROWS)), 3.7, rows.averaged(STEPS)
     v = 2.0 * rng.standard_normal(ROWS)
-    found = rows.scaled(e, cost).prox(cost * v / e, steps)
-    np.testing.assert_allclose(e * found / cost, rows.prox(v, steps * e * e / cost), atol=1e-13)
+    found = prox(rows.scaled(e, cost), cost * v / e, steps)
+    np.testing.assert_allclose(e * found / cost, prox(rows, v, steps * e * e / cost), atol=1e-13)
 
 
 # f
@@ -179,7 +183,7 @@ def system_of(kind, P, matrix, phi, rng):
     keep = np.zeros(losses + ROWS, bool)
     keep[groups.rows] = True
     h, steps = rng.uniform(0.1, 1.0, COLUMNS), rows.averaged(STEPS)
-    derivative = rows.derivative(2.0 * rng.standard_normal(ROWS), steps)
+    derivative = rows.prox_and_derivative(2.0 * rng.standard_normal(ROWS), steps)[1]
     weights = weigh(rng.uniform(0.0, 2.0, losses), derivative, steps, rows, groups)
     system = kind(P, split(matrix, keep), groups)
     system.factor(h, weights)
@@ -250,7 +254,7 @@ def test_sparse_system_is_factorised_again_on_the_same_pattern():
     first = system.factors
     for seed in range(3):
         own = np.random.default_rng(seed)
-        derivative = rows.derivative(3.0 * own.standard_normal(ROWS), rows.averaged(STEPS))
+        derivative = rows.prox_and_derivative(3.0 * own.standard_normal(ROWS), rows.averaged(STEPS))[1]
         groups = Groups(3 + rows.members, rows.starts, rows.owner)
         weights = weigh(own.uniform(0.0, 2.0, 3), derivative, rows.averaged(STEPS), rows, groups)
         h = own.uniform(0.1, 1.0, COLUMNS)

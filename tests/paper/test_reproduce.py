@@ -288,7 +288,7 @@ DEFINING = (
     "dapd/paper/experiments/references/equality.py",
     "dapd/functions/smooth.py",
     "dapd/kinds/by_rows.py",
-    "dapd/operators/kronecker.py",
+    "dapd/operators/structured.py",
     "dapd/spectrum/lanczos.py",
     "dapd/solving/race.py",
     "dapd/ways/named.py",

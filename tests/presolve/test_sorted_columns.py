@@ -13,7 +13,7 @@ import dapd
 from dapd.arrays import EPSILON
 from dapd.certificate.certify import certify
 from dapd.engines import precision
-from dapd.operators.identity import Identity
+from dapd.operators.structured import Identity
 from dapd.presolve import Presolve, SortedColumns
 from dapd.problem.way_back import WayBack
 from dapd.problems.network import incidence

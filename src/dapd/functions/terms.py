@@ -14,7 +14,7 @@ from dapd.arrays import Array
 from dapd.functions.losses import Loss
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
-from dapd.operators.identity import Identity
+from dapd.operators.structured import Identity
 
 
 def _symmetric(H: Any) -> Operator:
@@ -109,8 +109,7 @@ class Terms(NamedTuple):
         """The block's part of ∇f(x), at the cost of the block's part of H and Aᵀ."""
         total = self.ridge * x[block]
         if self.loss is not None and self.A is None:
-            own = self._replace(d=self.d if self.d is None else self.d[block])
-            total = total + own.slopes(x[block])
+            total = total + self._replace(d=self.d if self.d is None else self.d[block]).slopes(x[block])
         elif self.loss is not None:
             total = total + self.A.columns(block).adjoint(self.slopes(x))
         if self.has_products_only:

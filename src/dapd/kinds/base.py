@@ -195,8 +195,7 @@ class Phi:
         size = np.finfo(np.float64).eps ** (1 / 3) * (abs(v) + (FLOOR * np.max(abs(v), initial=0.0) or 1.0))
         if self.row_steps:
             return (self.prox(v + size, step) - self.prox(v - size, step)) / (2 * size)
-        moves = np.diag(size)
-        columns = [(self.prox(v + d, step) - self.prox(v - d, step)) / (2 * d.sum()) for d in moves]
+        columns = [(self.prox(v + d, step) - self.prox(v - d, step)) / (2 * d.sum()) for d in np.diag(size)]
         jacobian = np.stack(columns, axis=1)
         return 0.5 * (jacobian + jacobian.T)
 

@@ -128,8 +128,7 @@ class Rows(ByRows):
         return found if isinstance(self.of_y, bool) else found | {"of_y": self.of_y}
 
     def part(self, at: slice, rows: int) -> Phi:
-        ends = (end[at] if np.ndim(end) else end for end in (self.lower, self.upper, self.of_y))
-        return Rows.between(*ends)
+        return Rows.between(*(end[at] if np.ndim(end) else end for end in (self.lower, self.upper, self.of_y)))
 
     def native(self, rows: int) -> Numbers:
         return numbers_of_rows(self.lower, self.upper, self.of_y)

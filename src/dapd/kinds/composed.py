@@ -223,8 +223,7 @@ class Stack(Phi):
         return list(zip(self.parts, self._pieces(v), own, strict=True))
 
     def _sum(self, name: str, v: Array) -> float:
-        values = (getattr(part, name)(piece) for part, piece in zip(self.parts, self._pieces(v), strict=True))
-        return sum(values, 0.0)
+        return sum((getattr(part, name)(piece) for part, piece in zip(self.parts, self._pieces(v), strict=True)), 0.0)
 
     def value(self, y: Array) -> float:
         return self._sum("value", y)
@@ -281,8 +280,7 @@ class Stack(Phi):
         return all(part.anywhere for part in self.parts)
 
     def canonical(self, rows: int) -> list[tuple[Phi, int]]:
-        parts = zip(self.parts, self.sizes, strict=True)
-        return [found for part, n in parts for found in kinds_of(part, n or 0)]
+        return [found for part, n in zip(self.parts, self.sizes, strict=True) for found in kinds_of(part, n or 0)]
 
     def each(self, call: Callable[..., Array], *vectors: Array) -> Array:
         """Part by part; numbers stay as they are."""

@@ -232,26 +232,14 @@ class Table:
         is_cone = isinstance(lower, float) and isinstance(upper, float) and lower == 0 and upper == np.inf
         return NonNegative() if is_cone else Box.between(lower, upper)
 
-    def prox(self, v: Array, steps: Array) -> Array:
-        """prox_{σφ}(v) with the steps σ, equal in the rows of a group."""
-        p = self._by_rows(v, steps)[0]
-        if self.members.size:
-            p[self.members] = v[self.members] * self._multiples(v, steps)[0][self.owner]
-        return p
-
-    def derivative(self, v: Array, steps: Array) -> Derivative:
-        """An element of the generalised derivative of the prox at v."""
-        return self.prox_and_derivative(v, steps)[1]
-
     def prox_and_derivative(self, v: Array, steps: Array) -> tuple[Array, Derivative]:
-        """Both at once."""
+        """prox_{σφ}(v) with the steps σ, equal in the rows of a group, and an element of its generalised derivative."""
         p, active = self._by_rows(v, steps)
         across = active.astype(np.float64)
         if not self.members.size:
             return p, Derivative(across, NONE, NONE)
         multiples, norms = self._multiples(v, steps)
-        outside = multiples < 1.0
-        along = np.where(self.inside, np.where(outside, 0.0, 1.0), (multiples > 0) * 1.0)
+        along = np.where(self.inside, np.where(multiples < 1.0, 0.0, 1.0), (multiples > 0) * 1.0)
         across[self.members] = multiples[self.owner]
         p[self.members] = v[self.members] * across[self.members]
         unit = v[self.members] / np.where(norms > 0, norms, 1.0)[self.owner]
@@ -281,7 +269,7 @@ class Table:
         """The prox as it is near v: linear in the rows, which stay active or not wherever its argument goes."""
         slope = derivative.across.copy()
         slope[self.members] = 0.0
-        offset = self.prox(v, steps) - slope * v
+        offset = self.prox_and_derivative(v, steps)[0] - slope * v
 
         def near(u: Array) -> Array:
             p = slope * u + offset
@@ -296,8 +284,7 @@ class Table:
         (lower, upper), (least, most) = self.of_residual, self.of_dual
         y = np.clip(y, np.where(lower == -np.inf, 0.0, least), np.where(upper == np.inf, 0.0, most))
         if self.members.size:
-            multiples = np.where(self.inside, self._multiples(y, np.ones(y.size))[0], 1.0)
-            y[self.members] *= multiples[self.owner]
+            y[self.members] *= np.where(self.inside, self._multiples(y, np.ones(y.size))[0], 1.0)[self.owner]
         return y
 
     def _multiples(self, v: Array, steps: Array) -> tuple[Array, Array]:
@@ -305,8 +292,7 @@ class Table:
         members = v[self.members]
         norms = np.sqrt(np.add.reduceat(members * members, self.starts))
         safe = np.where(norms > 0, norms, 1.0)
-        of_group = steps[self.members][self.starts]
-        shrunk = np.maximum(0.0, 1.0 - of_group * self.radii / safe)
+        shrunk = np.maximum(0.0, 1.0 - steps[self.members][self.starts] * self.radii / safe)
         return np.where(self.inside, np.minimum(1.0, self.radii / safe), shrunk), norms
 
 

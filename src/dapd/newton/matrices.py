@@ -11,9 +11,8 @@ import scipy.sparse as sp
 from dapd.arrays import Array
 from dapd.machine.clock import perf_counter
 from dapd.operators.base import PROBED, Operator
-from dapd.operators.block_diagonal import BlockDiagonal
 from dapd.operators.blocks import ColumnBlocks, RowBlocks
-from dapd.operators.kronecker import Kronecker
+from dapd.operators.structured import BlockDiagonal, Kronecker
 
 Matrix = Any  # a dense array or a CSR array, in float64
 DENSE = 0.25  # part of the entries that must be nonzero for a matrix to be treated as dense

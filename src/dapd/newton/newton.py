@@ -143,8 +143,7 @@ class Newton(ScaledProblem):
     @property
     def has_path(self) -> bool:
         """Whether there is such a path: f is quadratic, and some rows, but no groups of them, have bounds."""
-        has_bounds = not np.all(self.rows.linear & ~self.rows.bounded)
-        return self.f.quadratic and not self.rows.members.size and has_bounds
+        return self.f.quadratic and not self.rows.members.size and not np.all(self.rows.linear & ~self.rows.bounded)
 
     def _along_path(
         self, least: float, best: tuple[Array, Array], judge: ErrorOf, deadline: float, tol: float
@@ -262,8 +261,7 @@ class Newton(ScaledProblem):
             v = y + steps * (self.M @ x - self.b)
             piece = self.rows.piece(v, steps, derivative)
             for _ in range(POLISHES):
-                p = piece(v)
-                r, s = -(self.f.gradient(x, self.f.image(x)) + self.Mt @ y), p - y
+                r, s = -(self.f.gradient(x, self.f.image(x)) + self.Mt @ y), piece(v) - y
                 left = max(np.max(abs(r), initial=0.0), np.max(abs(s) / steps, initial=0.0))
                 if not left < 0.5 * least:
                     break

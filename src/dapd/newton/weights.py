@@ -128,8 +128,7 @@ def _triangle(P: Any, n: int) -> tuple[Array, Array, Array, Array]:
     whole = sp.coo_array(P)
     (i, j), data = whole.coords, whole.data
     above = i < j
-    counts = 1 + np.bincount(j[above], minlength=n)
-    starts = np.append(0, np.cumsum(counts))
+    starts = np.append(0, np.cumsum(1 + np.bincount(j[above], minlength=n)))
     order = np.lexsort((i[above], j[above]))
     places = np.arange(len(order)) + j[above][order]  # one diagonal entry in each column before
     at = np.empty(starts[-1], np.int64)

@@ -161,8 +161,7 @@ def to_power(matrix: Any, power: float) -> Any:
 
 def as_entries(matrix: Array, dtype: Any = None) -> Array:
     """The array as the core needs it: in C order, aligned, in native byte order; a copy only if necessary."""
-    wanted = np.dtype(dtype or matrix.dtype).newbyteorder("=")
-    return np.require(matrix, wanted, ["C", "A"])
+    return np.require(matrix, np.dtype(dtype or matrix.dtype).newbyteorder("="), ["C", "A"])
 
 
 def csr_record(matrix: Any) -> tuple[Any, ...]:

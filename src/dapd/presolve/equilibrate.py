@@ -14,7 +14,7 @@ from dapd.arrays import Array
 from dapd.kinds.table import Table
 from dapd.operators.base import Operator
 from dapd.operators.factors import Entries, damped
-from dapd.operators.kronecker import Kronecker
+from dapd.operators.structured import Kronecker
 
 LARGEST = 2.0**60  # greatest factor
 UNEVEN = 8.0  # ratio of column factors from which columns are scaled

@@ -10,12 +10,10 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.operators.base import Operator
-from dapd.operators.block_diagonal import BlockDiagonal
 from dapd.operators.blocks import ColumnBlocks, RowBlocks
 from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.factors import ScaledMap
-from dapd.operators.identity import Identity
-from dapd.operators.kronecker import Kronecker
+from dapd.operators.structured import BlockDiagonal, Identity, Kronecker
 
 
 @singledispatch

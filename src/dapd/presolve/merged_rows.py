@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from dapd.arrays import Array
 from dapd.kinds.table import Table
 from dapd.operators.base import Operator
-from dapd.operators.identity import Identity
+from dapd.operators.structured import Identity
 from dapd.presolve.equilibrate import identity_columns
 from dapd.presolve.maps import restricted, stacked_maps
 from dapd.presolve.tables import table_of

@@ -15,9 +15,8 @@ from dapd.arrays import Array
 from dapd.kinds.table import Table
 from dapd.machine.blas import MANY, single_blas
 from dapd.operators.base import Operator
-from dapd.operators.block_diagonal import BlockDiagonal
 from dapd.operators.explicit import Dense
-from dapd.operators.kronecker import Kronecker
+from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.presolve.maps import restricted, stacked_maps
 from dapd.presolve.tables import table_of
 from dapd.presolve.transform import FLOPS, rebuilt_problem

@@ -21,8 +21,8 @@ from dapd.kinds.table import Table
 from dapd.operators.base import Operator
 from dapd.operators.blocks import RowBlocks
 from dapd.operators.convert import as_operator
-from dapd.operators.identity import Identity
 from dapd.operators.memory import Memory
+from dapd.operators.structured import Identity
 from dapd.problem import ask
 from dapd.problem.sizes import Limits, Sizes, limits_of, sizes_of, within_bounds
 from dapd.problem.units import Data, Units, natural_units

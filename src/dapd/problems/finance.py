@@ -12,7 +12,7 @@ from dapd.functions import Quadratic
 from dapd.kinds.by_rows import Box, Zero
 from dapd.kinds.composed import Stack
 from dapd.operators.blocks import RowBlocks
-from dapd.operators.identity import Identity
+from dapd.operators.structured import Identity
 from dapd.problem.problem import Problem
 from dapd.problems.rows import as_csr
 

@@ -11,9 +11,8 @@ from dapd.functions import LeastSquares, Quadratic
 from dapd.kinds.by_rows import NonNegative
 from dapd.kinds.groups import GroupBall
 from dapd.operators.explicit import Dense
-from dapd.operators.identity import Identity
-from dapd.operators.kronecker import Kronecker
 from dapd.operators.sizes import norms_of_rows
+from dapd.operators.structured import Identity, Kronecker
 from dapd.problem.problem import Problem
 from dapd.problems.rows import between
 

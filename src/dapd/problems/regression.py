@@ -15,7 +15,7 @@ from dapd.kinds.composed import Stack
 from dapd.kinds.groups import GroupBall
 from dapd.operators.blocks import RowBlocks
 from dapd.operators.convert import as_operator
-from dapd.operators.identity import Identity
+from dapd.operators.structured import Identity
 from dapd.problem.problem import Problem
 from dapd.problems.rows import as_csr, between
 

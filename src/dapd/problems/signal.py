@@ -12,7 +12,7 @@ from dapd.arrays import Array
 from dapd.functions import LeastSquares
 from dapd.kinds.by_rows import Box, NonNegative
 from dapd.kinds.groups import GroupBall
-from dapd.operators.identity import Identity
+from dapd.operators.structured import Identity
 from dapd.problem.problem import Problem
 
 

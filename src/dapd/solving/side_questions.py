@@ -15,7 +15,7 @@ from dapd.functions import Quadratic
 from dapd.kinds.by_rows import Zero
 from dapd.kinds.composed import Stack
 from dapd.machine.clock import perf_counter, seconds_left
-from dapd.newton.quadratic_form import quadratic
+from dapd.newton.parts import quadratic
 from dapd.presolve.maps import scaled_map, stacked_maps
 from dapd.problem import ask
 from dapd.problem.problem import Problem

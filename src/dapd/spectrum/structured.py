@@ -7,8 +7,7 @@ from collections.abc import Callable
 from functools import singledispatch
 
 from dapd.operators.base import Operator
-from dapd.operators.block_diagonal import BlockDiagonal
-from dapd.operators.kronecker import Kronecker
+from dapd.operators.structured import BlockDiagonal, Kronecker
 from dapd.spectrum.record import Estimate, Spectrum, zero_spectrum
 
 Find = Callable[[Operator], Spectrum]

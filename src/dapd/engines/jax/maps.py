@@ -17,12 +17,10 @@ from dapd.engines.jax.gathers import Gathered, gathered
 from dapd.engines.jax.pytree import pytree
 from dapd.engines.protocol import NotNative
 from dapd.operators.base import Operator
-from dapd.operators.block_diagonal import BlockDiagonal
 from dapd.operators.blocks import ColumnBlocks, RowBlocks
 from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.factors import ScaledMap
-from dapd.operators.identity import Identity
-from dapd.operators.kronecker import Kronecker
+from dapd.operators.structured import BlockDiagonal, Identity, Kronecker
 
 
 def product(a: Array, b: Array) -> Array:

@@ -8,7 +8,7 @@ from dapd.arguments import named, number, whole
 from dapd.arrays import Array
 from dapd.functions import PseudoHuber
 from dapd.kinds.by_rows import GroupBall
-from dapd.operators.kronecker import Kronecker
+from dapd.operators.structured import Kronecker
 from dapd.problem.problem import Problem
 
 

@@ -19,7 +19,7 @@ from dapd.kinds.composed import Stack
 from dapd.kinds.groups import GroupBall
 from dapd.kinds.table import Table
 from dapd.newton.matrices import csr_of, stack_rows
-from dapd.newton.quadratic_form import QuadraticForm, quadratic
+from dapd.newton.parts import QuadraticForm, quadratic
 from dapd.operators.blocks import RowBlocks
 from dapd.problem.problem import Problem
 

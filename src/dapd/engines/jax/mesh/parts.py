@@ -18,10 +18,9 @@ from dapd.engines.jax.mesh.map import Sharded
 from dapd.engines.jax.mesh.rows import as_matrix
 from dapd.engines.jax.pytree import pytree
 from dapd.operators.base import Operator
-from dapd.operators.block_diagonal import BlockDiagonal
 from dapd.operators.explicit import Sparse
 from dapd.operators.factors import ScaledMap
-from dapd.operators.kronecker import Kronecker
+from dapd.operators.structured import BlockDiagonal, Kronecker
 
 
 @pytree()

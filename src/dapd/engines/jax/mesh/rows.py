@@ -12,11 +12,9 @@ from jax.sharding import Mesh
 from dapd.engines.jax.layout import Layout
 from dapd.engines.native.maps import obstacle
 from dapd.operators.base import FORMED, Operator, stored
-from dapd.operators.block_diagonal import BlockDiagonal
 from dapd.operators.blocks import RowBlocks
 from dapd.operators.explicit import Sparse
-from dapd.operators.identity import Identity
-from dapd.operators.kronecker import Kronecker
+from dapd.operators.structured import BlockDiagonal, Identity, Kronecker
 
 
 def divided_shape(M: Operator, mesh: Any) -> tuple[int, int]:

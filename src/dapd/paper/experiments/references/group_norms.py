@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.certificate.certify import certify
-from dapd.operators.kronecker import Kronecker
+from dapd.operators.structured import Kronecker
 from dapd.paper.experiments.references.interior_point import interior_point
 from dapd.problem.problem import Problem
 
