@@ -92,7 +92,7 @@ class Phi:
     @property
     def is_foreign(self) -> bool:
         """Whether some parameter is an array of JAX or PyTorch."""
-        return any(map(is_foreign, self.parameters().values()))
+        return any(map(_is_foreign, self.parameters().values()))
 
     def each(self, call: Callable[..., Array], *vectors: Array) -> Array:
         """`call` of each part and its own rows of the vectors, joined; of φ itself if it has no parts."""
@@ -215,13 +215,14 @@ class Phi:
 
 
 class Called(Phi):
-    """φ of an object that is called for its value and has `prox(v, step)`, as those of PyProximal.
+    """φ of an object with `prox(v, step)` that has `value(y)`, or is called for it, as those of PyProximal.
 
-    Its value is a number, or a bool if it is an indicator.
+    Its value is a number, or a bool if it is an indicator; with `conjugate(z)`, φ* is known too.
     """
 
     def __init__(self, function: Any) -> None:
         self.function = function
+        self._evaluate = getattr(function, "value", function)
 
     @property
     def kind(self) -> str:
@@ -229,18 +230,21 @@ class Called(Phi):
 
     def value(self, y: Array) -> float:
         """The number; for a bool 0 if y is inside, up to the rounding that a projection leaves."""
-        found = self.function(y)
+        found = self._evaluate(y)
         if not isinstance(found, (bool, np.bool_)):
-            return float(found)
+            return found  # type: ignore[no-any-return]  # a scalar of the object's own kind
         return indicator(found or np.all(abs(self.prox(y, 1.0) - y) <= _slack(y)))
 
     def value_at_prox(self, v: Array, step: Any) -> float:
         """For a bool 0, however few digits the projection has."""
         p = self.prox(v, step)
-        return 0.0 if isinstance(self.function(p), (bool, np.bool_)) else value_inside(self.value, p, v)
+        return 0.0 if isinstance(self._evaluate(p), (bool, np.bool_)) else value_inside(self.value, p, v)
 
     def prox(self, v: Array, step: Any) -> Array:
         return self.function.prox(v, step)
+
+    def conjugate(self, z: Array) -> float:
+        return self.function.conjugate(z) if hasattr(self.function, "conjugate") else np.nan
 
 
 class Opaque(Phi):
@@ -294,6 +298,12 @@ def numbers_of(phi: Phi, rows: int) -> list[tuple[Numbers, int]] | None:
             return None
         known.append((numbers, n))
     return known
+
+
+def _is_foreign(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_is_foreign, value))
+    return value.is_foreign if isinstance(value, Phi) else is_foreign(value)
 
 
 def _on_host(value: Any) -> Any:

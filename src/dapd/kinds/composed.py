@@ -11,7 +11,7 @@ import numpy as np
 
 from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array, namespace
-from dapd.kinds.base import NEARBY, Called, Phi, as_phi, is_own, kinds_of, value_inside
+from dapd.kinds.base import Called, Phi, as_phi, is_own, kinds_of
 from dapd.kinds.by_rows import ByRows
 
 
@@ -39,105 +39,89 @@ class Conjugate(Phi):
 
     @named
     def __init__(self, g: HasProx) -> None:
-        if not hasattr(g, "value") and callable(g) and hasattr(g, "prox"):
-            g = Called(g)
-        for need in ("value(z)", "prox(v, step)"):
+        needs = ("prox(v, step)",) if callable(g) else ("value(z)", "prox(v, step)")
+        for need in needs:
             if not callable(getattr(g, need.partition("(")[0], None)):
                 raise TypeError(
                     f"g must have a method {need}, and {type(g).__name__} has none; "
                     "Conjugate needs value(z) = g(z) and prox(v, step) = argmin_z g(z) + ‖z − v‖²/(2·step)"
                 )
-        self.g = g
+        self.g: Phi = g if isinstance(g, Phi) else Called(g)
         self.size = getattr(g, "size", None)
 
     def value(self, y: Array) -> float:
-        """g*(y); nan if g has no `conjugate` of its own."""
-        known = getattr(self.g, "conjugate", None)
-        return np.nan if known is None else known(y)
+        return self.g.conjugate(y)
 
     def prox(self, v: Array, step: Any) -> Array:
-        return v - step * self._inner(v, step)
-
-    def _inner(self, v: Array, step: Any) -> Array:
         inner = self.g.prox(v / step, 1 / step)
         if getattr(inner, "shape", None) != v.shape:
             found = getattr(inner, "shape", type(inner).__name__)
             raise ValueError(f"g.prox returned {found}, expected an array of shape {v.shape}")
-        return inner
+        return v - step * inner
 
     @property
     def row_steps(self) -> bool:
-        return isinstance(self.g, Phi) and self.g.row_steps
+        return self.g.row_steps
 
     def pooled(self, sizes: Array) -> Array:
-        return self.g.pooled(sizes) if isinstance(self.g, Phi) else sizes
+        return self.g.pooled(sizes)
 
     def conjugate(self, z: Array) -> float:
         return self.g.value(z)
 
     def conjugate_near(self, v: Array, step: Any) -> float:
-        if isinstance(self.g, Phi):
-            return self.g.value_at_prox(v / step, 1 / step)
-        return value_inside(self.g.value, self._inner(v, step), v / step)
+        return self.g.value_at_prox(v / step, 1 / step)
 
     def recession(self, d: Array) -> float:
-        return self.g.conjugate_recession(d) if isinstance(self.g, Phi) else np.nan
+        return self.g.conjugate_recession(d)
 
     def conjugate_recession(self, w: Array) -> float:
-        return self.g.recession(w) if isinstance(self.g, Phi) else np.nan
+        return self.g.recession(w)
 
     def project_recession(self, d: Array) -> Array:
-        return self.g.project_conjugate_recession(d) if isinstance(self.g, Phi) else d
+        return self.g.project_conjugate_recession(d)
 
     def project_conjugate_recession(self, w: Array) -> Array:
-        return self.g.project_recession(w) if isinstance(self.g, Phi) else w
+        return self.g.project_recession(w)
 
     def ends(self, rows: int) -> tuple[Array, Array]:
-        of_residual, of_y = self.g.ends(rows) if isinstance(self.g, Phi) else super().ends(rows)
+        of_residual, of_y = self.g.ends(rows)
         return of_y, of_residual
 
     def reach(self, rows: int) -> float:
-        return self.g.steepness(rows) if isinstance(self.g, Phi) else np.inf
+        return self.g.steepness(rows)
 
     def steepness(self, rows: int) -> float:
-        return self.g.reach(rows) if isinstance(self.g, Phi) else np.inf
+        return self.g.reach(rows)
 
     def project(self, y: Array) -> Array:
-        return self.g.project_conjugate(y) if isinstance(self.g, Phi) else super().project(y)
+        return self.g.project_conjugate(y)
 
     def project_conjugate(self, z: Array) -> Array:
-        if isinstance(self.g, Phi):
-            return self.g.project(z)
-        return z if np.isfinite(self.g.value(z)) else self.g.prox(z, NEARBY)
+        return self.g.project(z)
 
     def sized(self, rows: int) -> Phi:
-        inner = self.g.sized(rows) if isinstance(self.g, Phi) else self.g
+        inner = self.g.sized(rows)
         return self if inner is self.g else Conjugate(inner)
 
     @property
     def kind(self) -> str:
-        return f"Conjugate of {self.g.kind if isinstance(self.g, Phi) else type(self.g).__name__}"
+        return f"Conjugate of {self.g.kind}"
 
     def canonical(self, rows: int) -> list[tuple[Phi, int]]:
-        if not isinstance(self.g, Phi):
-            return [(self, rows)]
         return [
             (kind.conjugated() or (self if kind is self.g else Conjugate(kind)), n)
             for kind, n in kinds_of(self.g, rows)
         ]
 
-    def conjugated(self) -> Phi | None:
-        return self.g if isinstance(self.g, Phi) else None
+    def conjugated(self) -> Phi:
+        return self.g
 
     def parameters(self) -> dict[str, Any]:
-        return {"g": self.g} if isinstance(self.g, Phi) else {}
+        return {"g": self.g}
 
     def checked(self) -> Phi:
-        return Conjugate(self.g.checked()) if isinstance(self.g, Phi) else self
-
-    @property
-    def is_foreign(self) -> bool:
-        return isinstance(self.g, Phi) and self.g.is_foreign
+        return Conjugate(self.g.checked())
 
 
 class Stack(Phi):
@@ -290,10 +274,6 @@ class Stack(Phi):
 
     def checked(self) -> Phi:
         return Stack([part.checked() for part in self.parts], sizes=self.sizes)
-
-    @property
-    def is_foreign(self) -> bool:
-        return any(part.is_foreign for part in self.parts)
 
 
 # what the core's certificate computes of rows by itself
