@@ -95,14 +95,14 @@ class _Solve(torch.autograd.Function):  # type: ignore[misc]  # mypy does not lo
         point = [part.cpu().numpy() for part in (x, w, steps)]
         data = with_leaves(ctx.data, [tensor.detach().cpu().numpy() for tensor in tensors])
         (solve,) = host.linear_solvers([data], [point], ctx.settings, transpose=True)
-        weights = solve(*(slope.cpu().double().numpy() for slope in slopes[:2]))
-        if np.isnan(weights[0]).any():
+        weights = solve(torch.cat(slopes[:2]).cpu().double().numpy())
+        if np.isnan(weights).any():
             lost = (torch.full_like(tensor, torch.nan) for tensor in tensors)
             return None, None, None, *(nan if want else None for nan, want in zip(lost, wanted, strict=True))
         with torch.enable_grad():
             inputs = [tensor.detach().requires_grad_(want) for tensor, want in zip(tensors, wanted, strict=True)]
             left = torch.cat(with_leaves(ctx.data, inputs).residual(x, w, steps))
-            total = -(left @ torch.cat([torch.as_tensor(part).to(x) for part in weights]))
+            total = -(left @ torch.as_tensor(weights).to(x))
         by = [tensor for tensor in inputs if tensor.requires_grad]
         gradients = iter(torch.autograd.grad(total, by, allow_unused=True))
         return None, None, None, *(next(gradients) if want else None for want in wanted)

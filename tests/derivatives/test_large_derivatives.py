@@ -183,12 +183,12 @@ def test_a_batch_is_solved_at_once_and_as_one_by_one(stacked, engine, batches):
     ((first, *others),) = batches
     shared = {"b", "b c lower"} & {stacked}
     assert all((other.M is first.M) == bool(shared) for other in others)
-    directions = [np.random.default_rng(1).standard_normal(n) for n in datas[0].lengths]
+    direction = np.random.default_rng(1).standard_normal(sum(datas[0].lengths))
     solvers = host.linear_solvers(datas, together, settings, transpose=True)
     for data, found, solve in zip(datas, together, solvers, strict=True):
         (alone,) = host.solutions([data], check_options("raise", {}))
         (solve_alone,) = host.linear_solvers([data], [alone], settings, transpose=True)
-        pairs = zip([*found, *solve(*directions)], [*alone, *solve_alone(*directions)], strict=True)
+        pairs = zip([*found, solve(direction)], [*alone, solve_alone(direction)], strict=True)
         assert all(np.allclose(one, other, rtol=1e-7, atol=1e-9) for one, other in pairs)
     assert len(batches) == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -71,34 +72,28 @@ def _is_lost(data: Data, settings: SolveOptions) -> bool:
 
 def linear_solvers(
     datas: Sequence[Data], points: Sequence[Sequence[Array]], settings: SolveOptions, *, transpose: bool
-) -> Iterator[Callable[[Array, Array], Point]]:
+) -> Iterator[Callable[[Array], Array]]:
     """What solves with the derivative J of the optimality conditions at (x, w) with given prox steps, or with Jᵀ.
 
     It gives NaN at a point that is NaN, and if the system cannot be solved and the settings say so.
     """
     solved = _conditions(data for data, point in zip(datas, points, strict=True) if not np.isnan(point[0]).any())
     for x, w, steps in points:
-        lost = np.full(x.shape, np.nan), np.full(w.shape, np.nan)
         if np.isnan(x).any():
-            yield lambda r, q, lost=lost: lost  # type: ignore[misc]  # mypy does not infer a lambda with a default
+            yield partial(np.full_like, fill_value=np.nan)
         else:
-            yield _linear_solver(next(solved), (x, w, steps), settings, transpose)
+            linear = next(solved).at(*(part.astype(np.float64) for part in (x, w, steps)))
+            solve = linear.solve_transpose if transpose else linear.solve
+            yield partial(_solved, solve, x.size, settings.failures)
 
 
-def _linear_solver(
-    conditions: Conditions, point: Sequence[Array], settings: SolveOptions, transpose: bool
-) -> Callable[[Array, Array], Point]:
-    linear = conditions.at(*(part.astype(np.float64) for part in point))
-
-    def solve(r: Array, q: Array) -> Point:
-        try:
-            return linear.solve_transpose(r, q) if transpose else linear.solve(r, q)
-        except NotSolved:
-            if settings.failures == "raise":
-                raise
-            return np.full(r.shape, np.nan), np.full(q.shape, np.nan)
-
-    return solve
+def _solved(solve: Callable[[Array, Array], Point], columns: int, failures: str, rhs: Array) -> Array:
+    try:
+        return np.concatenate(solve(rhs[:columns], rhs[columns:]))
+    except NotSolved:
+        if failures == "raise":
+            raise
+        return np.full_like(rhs, np.nan)
 
 
 def _conditions(datas: Iterable[Data]) -> Iterator[Conditions]:

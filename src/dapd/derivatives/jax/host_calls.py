@@ -26,7 +26,7 @@ def call_host(
     system: tuple[Any, ...],
     rhs: Any = None,
 ) -> Any:
-    """What call([system]) gives, or does with rhs, in NumPy: vectors of the given lengths.
+    """What call([system]) gives, in NumPy: vectors of the given lengths, or else a function of rhs that gives one.
 
     In a batch, `call` gets all different systems at once, which share the arrays that are not batched. What it gives
     for a system is used for all of its right-hand sides. If nothing is traced, `call` is called at once, so its errors
@@ -62,14 +62,14 @@ def call_host(
         out = [np.empty((*batch, n), dtype) for n in lengths]
         for made, own_users in zip(call(systems), users.values(), strict=True):
             for index, right in own_users:
-                for part, value in zip(out, made if rhs is None else made(right), strict=True):
+                for part, value in zip(out, made if rhs is None else [made(right)], strict=True):
                     part[index] = value
         return tuple(part[..., None].view(np.uint32) for part in out)
 
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         own, right = jax.tree.unflatten(tree, [np.asarray(leaf) for leaf in leaves])
         (made,) = call([own])
-        return tuple(jnp.asarray(np.asarray(part, dtype)) for part in (made if rhs is None else made(right)))
+        return tuple(jnp.asarray(np.asarray(part, dtype)) for part in (made if rhs is None else [made(right)]))
     count = np.dtype(dtype).itemsize // 4
     shapes = tuple(jax.ShapeDtypeStruct((n, count), np.uint32) for n in lengths)
     given = [_to_words(leaf) if long else leaf for leaf, long in zip(leaves, wide, strict=True)]
@@ -87,7 +87,7 @@ def _to_words(array: jax.Array) -> jax.Array:
 
 def _call(v: Any, *, operator: Operator) -> Any:
     def products(systems: Sequence[Any]) -> list[Any]:
-        return [lambda v: [operator.forward(v.astype(float))]]
+        return [lambda v: operator.forward(v.astype(float))]
 
     if v.ndim > 1:
         return jax.vmap(partial(_call, operator=operator))(v)

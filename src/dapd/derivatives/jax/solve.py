@@ -126,13 +126,6 @@ def _linear_solve(settings: SolveOptions, data: Data, point: Any, rhs: jax.Array
     return lax.custom_linear_solve(times, rhs, by(False), by(True))
 
 
-def _solvers(settings: SolveOptions, transpose: bool, systems: Sequence[Any]) -> Iterator[Callable[[Any], list[Any]]]:
-    """What solves with right-hand sides, for each system."""
+def _solvers(settings: SolveOptions, transpose: bool, systems: Sequence[Any]) -> Iterator[Callable[[Any], Any]]:
     datas, points = [data for data, *_ in systems], [point for _, *point in systems]
-
-    def joined(solve: Callable[[Any, Any], Any], columns: int, rhs: Any) -> list[Any]:
-        return [np.concatenate(solve(rhs[:columns], rhs[columns:]))]
-
-    solvers = host.linear_solvers(datas, points, settings, transpose=transpose)
-    for solve, (x, *_) in zip(solvers, points, strict=True):
-        yield partial(joined, solve, x.size)
+    return host.linear_solvers(datas, points, settings, transpose=transpose)

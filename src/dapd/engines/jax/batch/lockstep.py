@@ -24,7 +24,7 @@ from dapd.engines.jax.certificate import Measured, certificate_of
 from dapd.engines.jax.runner import Oracle
 from dapd.machine.clock import is_over, perf_counter, seconds_left
 from dapd.machine.rates import COMPILATION
-from dapd.methods.base import Method
+from dapd.methods import METHODS
 from dapd.methods.guesses import (
     FIRST,
     MU_STEP,
@@ -36,8 +36,6 @@ from dapd.methods.guesses import (
     lowest_guess,
     reduction,
 )
-from dapd.methods.x_dapd import XDAPD
-from dapd.methods.y_dapd import YDAPD
 
 LOOK = 25  # iterations between two convergence checks
 PLENTY = 2.5  # reduction of the error, as a logarithm, from which a guess is raised by a level
@@ -87,28 +85,23 @@ class LevelTable(NamedTuple):
     """Parameters of the theorem for L = s_max = 1, by the levels of μ and s_min."""
 
     parameters: Any  # a record of arrays (levels of μ, levels of s_min)
-    Pi: Array
-    powers: Any  # of L and s_max by which each parameter scales
+    powers: list[tuple[float, float]]  # of L and s_max by which each of them scales
 
 
 @functools.cache
-def table(side: str) -> LevelTable:
+def table(name: str) -> LevelTable:
     """The grid of x-DAPD or y-DAPD."""
-    sides: dict[str, Callable[..., Any]] = {"x-dapd": theory.x_dapd, "y-dapd": theory.y_dapd}
-    settings = sides[side]
 
     def at(L: float, s_max: float, mu: float, s: float) -> Any:
-        return settings(L=L, mu=L * math.exp(-mu * MU_LEVEL), s_max=s_max, s_min=s_max * math.exp(-s * S_LEVEL))
+        known = {"L": L, "mu": L * math.exp(-mu * MU_LEVEL), "s_max": s_max, "s_min": s_max * math.exp(-s * S_LEVEL)}
+        return METHODS[name].settings(**known)
 
     grid = [[at(1.0, 1.0, i, j) for j in range(S_LEVELS)] for i in range(MU_LEVELS)]
-    kind = type(grid[0][0])
-    values = np.array(grid)  # (levels, levels, fields)
+    fields = np.moveaxis(np.array(grid), 2, 0)
     one, other_L, other_s = (np.array(at(L, s, 4, 8)) for L, s in ((1.0, 1.0), (2.0, 1.0), (1.0, 2.0)))
     with np.errstate(all="ignore"):
         powers = [np.where(one > 0, np.round(np.log2(other / one)), 0.0) for other in (other_L, other_s)]
-    columns = [np.asarray(values[:, :, k]) for k in range(values.shape[2])]
-    record = kind(*columns)
-    return LevelTable(record, record.Pi, kind(*zip(*powers, strict=True)))
+    return LevelTable(type(grid[0][0])(*fields), list(zip(*powers, strict=True)))
 
 
 class Lockstep:
@@ -118,9 +111,8 @@ class Lockstep:
         self.measured, self.axes, self.known = measured, axes, known
         ratio = float(np.median(np.where(known.s_min > 0, known.s_min, 0.3 * known.s_max) / known.s_max))
         kappa = float(np.median(known.mu / known.L))
-        best = theory.favoured(L=1.0, mu=max(kappa, 1e-8), s_max=1.0, s_min=max(ratio, 1e-7))
+        self.method = theory.favoured(L=1.0, mu=max(kappa, 1e-8), s_max=1.0, s_min=max(ratio, 1e-7)).method
         self.interrupted = False
-        self.method: type[Method] = XDAPD if best.method == "x-dapd" else YDAPD
 
     def origin(self) -> tuple[Array, Array]:
         """Zero for every problem."""
@@ -137,7 +129,7 @@ class Lockstep:
         found, own = None, np.arange(len(tol))  # the best points, and the problem of each place
         data = (self.measured, Constants(*map(jnp.asarray, self.known)))
         axes = (self.axes, Constants(*(0 for _ in self.known)))
-        compiled = programs(self.method.name, Axes(axes))
+        compiled = programs(self.method, Axes(axes))
         walk = compiled.begin(data, *start, tol)
         done, looks = 0, 1
         while True:
@@ -152,7 +144,7 @@ class Lockstep:
             looks = max(1, min(looks, (limit - done) // LOOK))
             over = active == 0 or done + LOOK > limit or is_over(deadline)
             size = max(SMALLEST, -(-len(own) // LEFT))
-            smaller = self.method.name, Axes(axes), start[0].shape, start[1].shape, len(own), size
+            smaller = self.method, Axes(axes), start[0].shape, start[1].shape, len(own), size
             shrinks = LEFT * active <= len(own) and len(own) > SMALLEST
             shrinks = shrinks and (smaller in SHRUNK or seconds_left(deadline) > COMPILATION.smaller_batch)
             if over or shrinks:
@@ -208,18 +200,15 @@ class Programs:
     """
 
     def __init__(self, name: str, axes: Axes) -> None:
-        self.grid = table(name)
-        self.method: type[Method] = XDAPD if name == XDAPD.name else YDAPD
+        self.method, self.grid = METHODS[name], table(name)
         self.begin = jax.jit(jax.vmap(self._begin, in_axes=(axes.tree, 0, 0, 0)))
         self.step = jax.vmap(self._look, in_axes=(axes.tree, 0, None))
         self.advance = jax.jit(self._advance)
 
     def _parameters(self, known: Constants, guess: Guess) -> Any:
-        kind = type(self.grid.parameters)
-        by_L, by_s = (kind(*part) for part in zip(*self.grid.powers, strict=True))
-        kinds = zip(self.grid.parameters, by_L, by_s, strict=True)
-        at = -guess.mu, -guess.s
-        return kind(*(jnp.asarray(values)[at] * known.L**a * known.s_max**b for values, a, b in kinds))
+        at, levels = (-guess.mu, -guess.s), self.grid.parameters
+        each = zip(levels, self.grid.powers, strict=True)
+        return type(levels)(*(jnp.asarray(values)[at] * known.L**a * known.s_max**b for values, (a, b) in each))
 
     def _lowest(self, known: Constants) -> Guess:
         """The levels of what is known."""
@@ -229,7 +218,7 @@ class Programs:
 
     def _looks(self, guess: Guess) -> Array:
         """How many times `LOOK` iterations an epoch lasts."""
-        return jnp.ceil(epoch_length(jnp.asarray(self.grid.Pi)[-guess.mu, -guess.s]) / LOOK).astype(int)
+        return jnp.ceil(epoch_length(jnp.asarray(self.grid.parameters.Pi)[-guess.mu, -guess.s]) / LOOK).astype(int)
 
     def _first(self, data: Any, guess: Guess, x: Array, y: Array) -> Any:
         measured, known = data
