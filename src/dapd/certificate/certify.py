@@ -12,7 +12,10 @@ from dapd.arrays import EPSILON, Array, namespace
 from dapd.certificate.distance import Evaluated, distance
 from dapd.certificate.norms import norm
 from dapd.certificate.sums import (
+    NUMPY,
+    ByNumPy,
     ColumnSums,
+    Measurable,
     RowSums,
     balanced_step,
     measure_columns,
@@ -166,24 +169,39 @@ def certify(
     x, y = x.astype(np.float64, copy=False), y[: problem.rows].astype(np.float64, copy=False)
     grad, at = np.asarray(ask.gradient(problem.f, x), np.float64), products_of(problem, x, y)
     rows, columns = measure_rows(problem, y, at), measure_columns(problem, x, grad, at)
-    gap, gap_error = _gap(problem, x, rows, columns)
     bound = math.inf
     if with_distance and _can_be_known(problem, spectrum):
         residual, pull = at.Mx - problem.b, at.Mty
         del at  # long vectors
         bound = _distance(problem, x, y, grad, residual, pull, spectrum)
+    return certificate_of(problem, x, rows, columns, bound, accuracy)
+
+
+def certificate_of(
+    problem: Measurable,
+    x: Array,
+    rows: RowSums,
+    columns: ColumnSums,
+    distance: float = math.inf,
+    accuracy: str = SOLUTION,
+    by: ByNumPy = NUMPY,
+) -> Certificate:
+    """The certificate of a point, from the sums over its rows and columns."""
+    size = abs(rows.conjugate) + abs(rows.value) + rows.sizes + columns.sizes
+    rounding = GUARD * (size + problem.sizes.curvature @ (x * x))
+    gap = by.known(abs(rows.conjugate + rows.value + rows.product + columns.product) + rounding)
     return Certificate(
         stationarity=columns.norm,
-        feasibility=math.hypot(rows.feasibility, columns.natural, columns.primal),
+        feasibility=by.length(rows.feasibility, columns.natural, columns.primal),
         gap=gap,
         stationarity_error=columns.stationarity,
-        feasibility_error=max(rows.outside, columns.outside),
-        complementarity_error=max(rows.complementarity, columns.complementarity, columns.outside),
-        gap_error=gap_error,
-        primal=max(rows.primal, columns.primal),
-        dual=max(columns.greatest, rows.dual),
-        typical_error=max(columns.errors, rows.errors),
-        distance=bound,
+        feasibility_error=by.most(rows.outside, columns.outside),
+        complementarity_error=by.most(rows.complementarity, columns.complementarity, columns.outside),
+        gap_error=by.known(gap / (by.least(size, problem.sizes.most) + problem.sizes.objective)),
+        primal=by.most(rows.primal, columns.primal),
+        dual=by.most(columns.greatest, rows.dual),
+        typical_error=by.most(columns.errors, rows.errors),
+        distance=distance,
         accuracy=accuracy,
     )
 
@@ -223,16 +241,6 @@ def _can_be_known(problem: Problem, spectrum: Spectrum | None) -> bool:
 def _known_spectrum(problem: Problem, given: Spectrum | None) -> Spectrum | None:
     """What is known of the singular values of M, with the bounds as rows, without work."""
     return problem.stacked.known_spectrum if given is None else problem.stacked_spectrum(given)
-
-
-def _gap(problem: Problem, x: Array, rows: RowSums, columns: ColumnSums) -> tuple[float, float]:
-    """|P − D| with the rounding of its terms, and the same relative to them; nan if φ or φ* has no value."""
-    gap = abs(rows.conjugate + rows.value + rows.product + columns.product)
-    if not math.isfinite(gap):
-        return math.nan, math.nan
-    size = abs(rows.conjugate) + abs(rows.value) + rows.sizes + columns.sizes
-    gap += GUARD * (size + float(problem.sizes.curvature @ (x * x)))
-    return gap, float(gap / (min(size, problem.sizes.most) + problem.sizes.objective))
 
 
 def completed(problem: Problem, x: Array, dual: Array) -> tuple[Array, Array]:

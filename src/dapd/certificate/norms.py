@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.linalg.blas import dnrm2
 
-from dapd.arrays import Array
+from dapd.arrays import Array, namespace
 
 PIECE = 1 << 16  # coordinates that are converted at a time
 
@@ -28,11 +28,13 @@ def pieces(size: int) -> Iterator[slice]:
     return (slice(start, start + PIECE) for start in range(0, size, PIECE))
 
 
-def worst(errors: Array, sizes: Array) -> float:
-    """The greatest error relative to its size; inf if one of them is not finite."""
-    relative = errors / sizes
-    finite = math.isfinite(float(relative @ sizes))  # not so if either has an entry that is not
-    return (float(relative.max()) if relative.size else 0.0) if finite else math.inf
+def relative(errors: Array, sizes: Array) -> Array:
+    """Errors relative to their sizes; inf where one is not finite."""
+    found = errors / sizes
+    if isinstance(found, np.ndarray) and math.isfinite(found @ sizes):  # so all are
+        return found
+    xp = namespace(found)
+    return xp.where(xp.isfinite(found) & xp.isfinite(sizes), found, xp.inf)
 
 
 def norm(v: Array) -> float:

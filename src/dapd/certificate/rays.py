@@ -10,13 +10,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr
 
 from dapd.arguments import TimeUp, consecutive
-from dapd.arrays import Array, on_host
+from dapd.arrays import Array, namespace, on_host
 from dapd.certificate.norms import greatest, pieces
 from dapd.machine.clock import is_over
 from dapd.operators.base import Operator
@@ -86,14 +86,17 @@ def may_be_ray(problem: Problem, direction: Array) -> bool:
     """
     d = problem.phi.project_recession(on_host(direction)[: problem.rows].astype(np.float64))
     gain = -float(problem.b @ d) - float(problem.phi.recession(d))
-    if problem.lower is None and not gain > 0:
-        return False
-    image, terms = problem.M.adjoint(d), problem.M.column_sizes(d)
-    ends = np.where(image < 0, problem.bounds[1], problem.bounds[0])
-    endless = np.isinf(ends)
-    gain += float(image @ np.where(endless, 0.0, ends))
-    size = float(np.linalg.norm(d)) if terms is None else greatest(terms)
-    return gain > 0 and greatest(np.where(endless, image, 0.0)) <= WORTH_CHECKING * size
+    return (problem.lower is not None or gain > 0) and bool(exceeds_supremum(gain, problem.M, d, problem.bounds))
+
+
+def exceeds_supremum(gain: Any, M: Any, d: Array, bounds: tuple[Array, Array]) -> Any:
+    """Whether that is so, for arrays of NumPy or of a device."""
+    image, terms, xp = M.adjoint(d), M.column_sizes(d), namespace(d)
+    ends = xp.where(image < 0, bounds[1], bounds[0])
+    endless = xp.isinf(ends)
+    size = xp.linalg.norm(d) if terms is None else xp.max(terms, initial=0.0)
+    small = xp.max(abs(xp.where(endless, image, 0.0)), initial=0.0) <= WORTH_CHECKING * size
+    return small & (gain + image @ xp.where(endless, 0.0, ends) > 0)
 
 
 def proves_unbounded(problem: Problem, x: Array, direction: Array, deadline: float = math.inf) -> Array | None:

@@ -1,15 +1,20 @@
-"""The sums of a certificate over rows and columns: by the native core in one pass each, or by NumPy if it cannot."""
+"""The sums of a certificate over rows and columns: by the native core in one pass each, or by formulas if it cannot.
+
+The formulas are for arrays of NumPy or of a device; `ByNumPy` says how their vectors become numbers.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dapd.arrays import EPSILON, Array
-from dapd.certificate.norms import greatest, norm, pieces, worst
+from dapd.arrays import EPSILON, Array, namespace
+from dapd.certificate.norms import norm, pieces, relative
+from dapd.kinds.base import Phi
 from dapd.machine.core import load
 from dapd.operators.base import Operator
 from dapd.operators.explicit import record_of
@@ -18,7 +23,7 @@ from dapd.problem.problem import Problem
 from dapd.problem.sizes import multipliers_of_bounds
 
 Number = Any  # a float, or an array of JAX without axes
-
+Measurable = Any  # a Problem, or on a device what has its f, M, b, φ, sizes and limits
 
 _as_float64 = partial(np.ascontiguousarray, dtype=np.float64)  # no call of Python for each vector
 
@@ -70,6 +75,52 @@ class BalancedStep(NamedTuple):
     steps: Any  # Y_i/R_i, or one number if the prox takes no more
 
 
+class Vectors(NamedTuple):
+    """What becomes numbers."""
+
+    lengths: list[Array]  # vectors whose norms count
+    products: list[tuple[Array, Array]]  # inner products
+    greatest: list[Array]  # vectors without negative entries, of which the greatest counts
+    terms: tuple[Any, ...] = ()  # vectors to be summed, or their sums
+
+
+class ByNumPy:
+    """How a certificate computes with arrays of NumPy, where a device computes in another way."""
+
+    prox: Callable[..., Array] = staticmethod(ask.prox)
+    pieces: Callable[[int], Iterable[slice]] = staticmethod(pieces)
+    most: Callable[..., Number] = staticmethod(max)
+    least: Callable[..., Number] = staticmethod(min)
+    length: Callable[..., Number] = staticmethod(math.hypot)
+    root: Callable[[Number], Number] = staticmethod(math.sqrt)
+
+    def known(self, v: Number) -> Number:
+        """The number; nan if it is not finite."""
+        return float(v) if math.isfinite(v) else math.nan
+
+    def values(self, phi: Phi, z: Array, y: Array) -> tuple[Any, ...]:
+        """φ* and φ of points where they are finite, or terms of both."""
+        return phi.conjugate(z), phi.value(y)
+
+    def numbers(self, parts: Iterable[Vectors]) -> tuple[list[Number], list[Number], list[Number]]:
+        """Norms, sums and greatest entries of vectors that come in pieces."""
+        found = [
+            (
+                [norm(v) for v in part.lengths],
+                [*(float(v @ w) for v, w in part.products), *map(float, part.terms)],
+                [float(v.max(initial=0.0)) for v in part.greatest],
+            )
+            for part in parts
+        ]
+        if len(found) == 1:
+            return found[0]
+        lengths, sums, greatest = (np.array(numbers) for numbers in zip(*found, strict=True))
+        return [norm(v) for v in lengths.T], sums.sum(axis=0).tolist(), greatest.max(axis=0).tolist()
+
+
+NUMPY = ByNumPy()
+
+
 def products_of(problem: Problem, x: Array, y: Array) -> Products:
     """The products at a point, each of the matrices that are stored read once if the core is there."""
     bands = problem.M.bands()
@@ -91,8 +142,8 @@ def _products_of_band(M: Operator, x: Array, y: Array) -> Products:
     return plain_products(M, x, y)
 
 
-def plain_products(M: Operator, x: Array, y: Array) -> Products:
-    """The same by NumPy, for any M.
+def plain_products(M: Any, x: Array, y: Array) -> Products:
+    """The same for any M.
 
     If entries are not known, only what is left after terms have cancelled is, which is no more.
     """
@@ -101,7 +152,7 @@ def plain_products(M: Operator, x: Array, y: Array) -> Products:
     return Products(Mx, abs(Mx) if rows is None else rows, Mty, abs(Mty) if columns is None else columns)
 
 
-def balanced_step(problem: Problem, y: Array, at: Products) -> BalancedStep:
+def balanced_step(problem: Measurable, y: Array, at: Products) -> BalancedStep:
     """The sizes of the rows, as in `certify`."""
     phi, sizes = problem.phi, problem.sizes
     rows = phi.pooled(sizes.rows + at.rows)
@@ -121,27 +172,25 @@ def measure_rows(problem: Problem, y: Array, at: Products) -> RowSums:
     return plain_rows(problem, y, at)
 
 
-def plain_rows(problem: Problem, y: Array, at: Products) -> RowSums:
-    """The same by NumPy, for any φ."""
-    phi, residual = problem.phi, at.Mx - problem.b
-    balance = balanced_step(problem, y, at)
-    fixed = ask.prox(phi, y + residual, 1.0)
-    away = abs(y - ask.prox(phi, y + balance.steps * residual, balance.steps)) + EPSILON * abs(y)
+def plain_rows(problem: Measurable, y: Array, at: Products, by: ByNumPy = NUMPY) -> RowSums:
+    """The same for any φ."""
+    phi, residual, xp = problem.phi, at.Mx - problem.b, namespace(y)
+    rows, duals, steps = balanced_step(problem, y, at)
+    away = abs(y - by.prox(phi, y + steps * residual, steps)) + EPSILON * abs(y)
     near, image = phi.project(y), phi.project_conjugate(residual)
-    errors = phi.pooled(away), np.minimum(balance.duals, balance.steps * balance.rows)
-    beyond = worst(phi.pooled(abs(residual - image)), balance.rows), worst(phi.pooled(abs(y - near)), balance.duals)
-    return RowSums(
-        feasibility=norm(y - fixed),
-        complementarity=worst(*errors),
-        errors=math.sqrt(_squares(*errors) / max(1, y.size)),
-        outside=max(beyond),
-        primal=greatest(residual - image),
-        dual=greatest(y - near),
-        conjugate=float(phi.conjugate(image)),
-        value=float(phi.value(near)),
-        product=float(problem.b @ near),
-        sizes=float(abs(problem.b) @ abs(near)),
+    beyond, off = abs(residual - image), abs(y - near)
+    errors = relative(phi.pooled(away), xp.minimum(duals, steps * rows))
+    outside = xp.maximum(relative(phi.pooled(beyond), rows), relative(phi.pooled(off), duals))
+    vectors = Vectors(
+        lengths=[y - by.prox(phi, y + residual, 1.0)],
+        products=[(errors, errors), (problem.b, near), (abs(problem.b), abs(near))],
+        greatest=[errors, outside, beyond, off],
+        terms=by.values(phi, image, near),
     )
+    (feasibility,), (squares, product, sizes, conjugate, value), greatest = by.numbers([vectors])
+    error, out, primal, dual = greatest
+    mean = by.root(squares / max(1, y.size))
+    return RowSums(feasibility, error, mean, out, primal, dual, conjugate, value, product, sizes)
 
 
 def measure_columns(problem: Problem, x: Array, grad: Array, at: Products) -> ColumnSums:
@@ -159,58 +208,32 @@ def measure_columns(problem: Problem, x: Array, grad: Array, at: Products) -> Co
     return plain_columns(problem, x, grad, at)
 
 
-def plain_columns(problem: Problem, x: Array, grad: Array, at: Products) -> ColumnSums:
-    """The same by NumPy."""
-    found = [_some_columns(problem, x, grad, at, piece) for piece in pieces(x.size)]
-    sums = ColumnSums(*(np.array(column) for column in zip(*found, strict=True)))
-    most = {name: float(getattr(sums, name).max()) for name in ("stationarity", "complementarity", "primal", "outside")}
-    return sums._replace(
-        norm=norm(sums.norm),
-        greatest=greatest(sums.greatest),
-        natural=norm(sums.natural),
-        errors=math.sqrt(float(sums.errors.sum()) / max(1, x.size)),
-        product=float(sums.product.sum()),
-        sizes=float(sums.sizes.sum()),
-        **most,
-    )
+def plain_columns(problem: Measurable, x: Array, grad: Array, at: Products, by: ByNumPy = NUMPY) -> ColumnSums:
+    """The same by the formulas."""
+    vectors = (_column_vectors(problem, x, grad, at, piece) for piece in by.pieces(x.size))
+    (length, natural), (squares, product, of_bounds, sizes, sizes_of_bounds), greatest = by.numbers(vectors)
+    most, error, part, primal, out = greatest
+    mean, product, sizes = by.root(squares / max(1, x.size)), product + of_bounds, sizes + sizes_of_bounds
+    return ColumnSums(length, most, error, natural, part, mean, primal, out, product, sizes)
 
 
-def _some_columns(problem: Problem, x: Array, grad: Array, at: Products, piece: slice) -> ColumnSums:
-    sizes, limits = problem.sizes, problem.limits
+def _column_vectors(problem: Measurable, x: Array, grad: Array, at: Products, piece: slice) -> Vectors:
+    sizes, limits, xp = problem.sizes, problem.limits, namespace(x)
     x, grad, slopes = x[piece], grad[piece], grad[piece] + at.Mty[piece]
-    size = sizes.columns[piece] + abs(grad) + at.columns[piece]
-    product, terms = float(x @ grad), float(abs(x) @ (abs(grad) + sizes.slopes[piece]))
-    natural = complementarity = primal = outside = errors = 0.0
-    left = slopes
+    size = sizes.columns[piece] + abs(grad) + at.columns[piece] + 0 * x  # not finite if x is not
+    z = end = natural = complementarity = beyond = outside = xp.zeros_like(x)
     if limits is not None:
         lower, upper, unit = limits.lower[piece], limits.upper[piece], limits.primal[piece]
         z, end = multipliers_of_bounds(x, slopes, lower, upper)
-        left = np.where(z != 0, 0.0, slopes)
-        lengths = unit + abs(x) + abs(end)
-        away = abs(x - end) * (z != 0)
-        natural = norm(np.minimum(abs(z), away))
-        parts = np.minimum(abs(z) / size, away / lengths), np.ones(x.size)
-        complementarity, errors = worst(*parts), _squares(*parts)
-        beyond = np.maximum(np.maximum(lower - x, x - upper), 0.0)
-        near = np.clip(x, lower, upper)
-        primal, outside = greatest(beyond), worst(beyond, unit + abs(x) + abs(near))
-        product += float(z @ end)
-        terms += float(abs(z) @ abs(end))
-    errors += _squares(left, size)
-    return ColumnSums(
-        norm(left),
-        greatest(left),
-        worst(abs(left), size),
-        natural,
-        complementarity,
-        errors,
-        primal,
-        outside,
-        product,
-        terms,
+        away, near = abs(x - end) * (z != 0), xp.clip(x, lower, upper)
+        natural, beyond = xp.minimum(abs(z), away), abs(x - near)
+        complementarity = xp.minimum(relative(abs(z), size), relative(away, unit + abs(x) + abs(end)))
+        outside = relative(beyond, unit + abs(x) + abs(near))
+    left = xp.where(z != 0, 0.0, slopes)
+    error = relative(abs(left), size)
+    errors, terms = error + complementarity, abs(grad) + sizes.slopes[piece]  # one of the first two is zero
+    return Vectors(
+        lengths=[left, natural],
+        products=[(errors, errors), (x, grad), (z, end), (abs(x), terms), (abs(z), abs(end))],
+        greatest=[abs(left), error, complementarity, beyond, outside],
     )
-
-
-def _squares(errors: Array, sizes: Array) -> float:
-    relative = errors / sizes
-    return float(relative @ relative)

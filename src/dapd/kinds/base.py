@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dapd.arrays import Array, is_foreign
+from dapd.arrays import Array, is_foreign, namespace
 from dapd.kinds.native import Numbers
 
 FARTHER = 9  # powers of ten, from one rounding on, by which a point is moved into a domain
@@ -94,10 +94,6 @@ class Phi:
         """Whether some parameter is an array of JAX or PyTorch."""
         return any(map(_is_foreign, self.parameters().values()))
 
-    def each(self, call: Callable[..., Array], *vectors: Array) -> Array:
-        """`call` of each part and its own rows of the vectors, joined; of φ itself if it has no parts."""
-        return call(self, *vectors)
-
     def terms(self, y: Array) -> Array:
         """φ(y) of a y in dom φ, row by row or group by group."""
         raise NotImplementedError
@@ -127,7 +123,11 @@ class Phi:
 
     def steps(self, dual: Array, primal: Array) -> Any:
         """A prox step near dual/primal: one per row if `prox` takes them, else one for all."""
-        return dual / primal if self.row_steps else float(np.linalg.norm(dual) / np.linalg.norm(primal))
+        if self.row_steps:
+            return dual / primal
+        norm = namespace(dual).linalg.norm
+        ratio = norm(dual) / norm(primal)
+        return float(ratio) if isinstance(dual, np.ndarray) else ratio
 
     def value(self, y: Array) -> float:
         """φ(y), inf outside the domain; nan if unknown."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -182,13 +182,13 @@ class Stack(Phi):
     def pooled(self, sizes: Array) -> Array:
         if self._all_by_rows:
             return sizes
-        return np.concatenate([p.pooled(own) for p, own in zip(self.parts, self._pieces(sizes), strict=True)])
+        return self._joined("pooled", sizes)
 
     def steps(self, dual: Array, primal: Array) -> Any:
         if self._all_by_rows:
             return dual / primal
-        pieces = zip(self.parts, self._pieces(dual), self._pieces(primal), strict=True)
-        return np.concatenate([np.broadcast_to(part.steps(y, z), y.shape) for part, y, z in pieces])
+        pieces, xp = zip(self.parts, self._pieces(dual), self._pieces(primal), strict=True), namespace(dual)
+        return xp.concat([xp.broadcast_to(part.steps(y, z), y.shape) for part, y, z in pieces])
 
     def _pieces(self, v: Array) -> list[Array]:
         return [v[piece] for piece in self.places]
@@ -236,6 +236,12 @@ class Stack(Phi):
         pieces = zip(self.parts, self._pieces(v), strict=True)
         return namespace(v).concat([getattr(part, name)(piece) for part, piece in pieces])
 
+    def terms(self, y: Array) -> Array:
+        return self._joined("terms", y)
+
+    def conjugate_terms(self, z: Array) -> Array:
+        return self._joined("conjugate_terms", z)
+
     def project(self, y: Array) -> Array:
         return self._joined("project", y)
 
@@ -265,12 +271,6 @@ class Stack(Phi):
 
     def canonical(self, rows: int) -> list[tuple[Phi, int]]:
         return [found for part, n in zip(self.parts, self.sizes, strict=True) for found in kinds_of(part, n or 0)]
-
-    def each(self, call: Callable[..., Array], *vectors: Array) -> Array:
-        """Part by part; numbers stay as they are."""
-        own = ([v[at] if np.ndim(v) else v for v in vectors] for at in self.places)
-        joined = [part.each(call, *some) for part, some in zip(self.parts, own, strict=True)]
-        return namespace(joined[0]).concat(joined)
 
     def checked(self) -> Phi:
         return Stack([part.checked() for part in self.parts], sizes=self.sizes)

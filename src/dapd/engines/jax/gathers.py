@@ -66,26 +66,11 @@ class Gathered:
     parts: tuple[Any, ...]
     order: Array | None  # where each row is among the sorted ones; None if they are in order
 
-    def apply(self, x: Array) -> Array:
-        """The product."""
-        return self._joined([part.apply(x) for part in self.parts])
-
-    def with_sizes(self, x: Array) -> tuple[Array, Array]:
-        """The product, and the sums of the absolute values of its terms, which are gathered once for both."""
-        changes: tuple[Callable[[Array], Array], ...] = (_same, abs)
-        found = [[part.apply(x, change) for change in changes] for part in self.parts]
-        product, sizes = (self._joined(list(some)) for some in zip(*found, strict=True))
-        return product, sizes
-
-    def _joined(self, found: list[Array]) -> Array:
-        """The products of all parts, in the order of the rows."""
+    def apply(self, x: Array, change: Callable[[Array], Array] = _same) -> Array:
+        """The sum of each row, of its terms as `change` leaves them."""
+        found = [part.apply(x, change) for part in self.parts]
         joined = found[0] if len(found) == 1 else jnp.concatenate(found)
         return joined if self.order is None else joined[self.order]
-
-    def magnitudes(self) -> Gathered:
-        """The same with the absolute values of the entries."""
-        parts = [type(part)(**{**vars(part), "values": abs(part.values)}) for part in self.parts]
-        return Gathered(tuple(parts), self.order)
 
 
 def gathered(matrix: Any, dtype: Any) -> Gathered:

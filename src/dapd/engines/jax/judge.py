@@ -18,7 +18,7 @@ from dapd.engines.jax.program import report
 from dapd.engines.jax.runner import Placed, place
 from dapd.operators.base import Operator
 from dapd.problem.problem import Problem
-from dapd.problem.sizes import Limits
+from dapd.problem.sizes import Limits, Sizes
 from dapd.problem.way_back import Transformed, WayBack
 from dapd.spectrum.estimate import Spectrum
 
@@ -68,15 +68,6 @@ class Device(Operator):
         """The problem with its bounds and the sizes of its data, kept there for later solves."""
         with jax.enable_x64(True):
             return self.problem.memory.once(measured_of, layout(), lambda: measured_of(self.problem))
-
-    @property
-    def bounds(self) -> tuple[Array, Array]:
-        """The bounds on x, on the device."""
-        with jax.enable_x64(True):
-            lower, upper = self.problem.memory.once(
-                Device.bounds, layout(), lambda: [put(side, np.float64, dual=False) for side in self.problem.bounds]
-            )
-        return lower, upper
 
     @property
     def steepness(self) -> float:
@@ -144,7 +135,7 @@ class OnDevice:
         """Whether products that are small, taken for zero, would make it one."""
         with jax.enable_x64(True):
             d = direction if on_device(direction) else put(direction, np.float64, dual=True)
-            return bool(report(formulas.may_be_ray, self.device.placed, self.device.bounds, d))
+            return bool(report(formulas.may_be_ray, self.device.measured, d))
 
     def may_descend(self, x: Array, direction: Array) -> bool:
         """Whether the slope is negative, and what must cancel, M's products that φ* does not allow, is small."""
@@ -153,7 +144,7 @@ class OnDevice:
             return False
         with jax.enable_x64(True):
             x, v = (_put(part, device.problem, dual=False) for part in (x, direction))
-            return bool(report(formulas.may_descend, device.placed, device.bounds, device.steepness, x, v))
+            return bool(report(formulas.may_descend, device.measured, device.steepness, x, v))
 
     def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
         """The objective in float64; on the host if the device does not know f's value."""
@@ -162,21 +153,17 @@ class OnDevice:
             return objective(device.problem, on_host(x), on_host(y), satisfied)
         with jax.enable_x64(True):
             x, y = _put(x, device.problem, dual=False), _put(y, device.problem, dual=True)
-            value, inside = report(formulas.objective_of, device.measured, x, y)
+            value, inside = report(formulas.objective_of, device.placed, x, y)
         return float(value if inside or satisfied else np.inf)
 
 
 def measured_of(problem: Problem) -> Measured:
     """A problem on the device with the sizes of its data."""
-    sizes, limits, placed = problem.sizes, problem.limits, place(problem, np.float64)
-    rows, duals = (put(part, np.float64, dual=True) for part in (sizes.rows, sizes.duals))
-    columns, slopes, curvature = (
-        put(part, np.float64, dual=False) for part in (sizes.columns, sizes.slopes, sizes.curvature)
-    )
-    objective, most = (put(part, np.float64, dual=False) for part in (sizes.objective, sizes.most))
+    placed, limits = place(problem, np.float64), problem.limits
+    sizes = (put(part, np.float64, dual=name in ("rows", "duals")) for name, part in problem.sizes._asdict().items())
     if limits is not None:
-        limits = Limits(*(put(part, np.float64, dual=False) for part in limits))
-    return Measured(placed, rows, duals, columns, slopes, objective, most, curvature, limits)
+        limits = Limits(*(put(part, part.dtype, dual=False) for part in limits))
+    return Measured(placed.M, placed.f, placed.phi, placed.b, Sizes(*sizes), limits)
 
 
 def _put(v: Array, problem: Problem, *, dual: bool) -> Array:

@@ -22,14 +22,33 @@ from dapd.operators.explicit import Dense, Sparse
 from dapd.operators.factors import ScaledMap
 from dapd.operators.structured import BlockDiagonal, Identity, Kronecker
 
+Places = tuple[tuple[int, int], ...]  # starts and ends
+
 
 def product(a: Array, b: Array) -> Array:
     """A @ b with all digits of the operands, which accelerators do not keep by themselves."""
     return jnp.matmul(a, b, precision=Precision.HIGHEST)
 
 
+def changed(M: Any, to: Callable[[Array], Array]) -> Any:
+    """The same map with other entries, such as abs(entries)."""
+    return jax.tree.map(lambda leaf: to(leaf) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf, M)
+
+
+class Sized:
+    """A map that knows how large the terms of its products are."""
+
+    def row_sizes(self: Any, x: Array) -> Array | None:
+        """|M||x|; None if the entries are not known."""
+        return changed(self, abs).forward(abs(x))
+
+    def column_sizes(self: Any, y: Array) -> Array | None:
+        """|M|ᵀ|y|; None if the entries are not known."""
+        return changed(self, abs).adjoint(abs(y))
+
+
 @pytree()
-class DenseMap:
+class DenseMap(Sized):
     """A matrix."""
 
     matrix: Array
@@ -42,13 +61,9 @@ class DenseMap:
         """Mᵀy, as y @ M: the transpose of M would be copied."""
         return product(y, self.matrix.astype(y.dtype))
 
-    def magnitudes(self) -> DenseMap:
-        """|M|."""
-        return DenseMap(abs(self.matrix))
-
 
 @pytree()
-class SparseMap:
+class SparseMap(Sized):
     """A sparse matrix and its transpose, each as gathers."""
 
     by_rows: Gathered
@@ -62,21 +77,17 @@ class SparseMap:
         """Mᵀy."""
         return self.by_columns.apply(y)
 
-    def with_sizes(self, x: Array) -> tuple[Array, Array]:
-        """Mx and |M||x|."""
-        return self.by_rows.with_sizes(x)
+    def row_sizes(self, x: Array) -> Array:
+        """By the terms of Mx, which a program then gathers once for both."""
+        return self.by_rows.apply(x, abs)
 
-    def with_column_sizes(self, y: Array) -> tuple[Array, Array]:
-        """Mᵀy and |M|ᵀ|y|."""
-        return self.by_columns.with_sizes(y)
-
-    def magnitudes(self) -> SparseMap:
-        """|M|."""
-        return SparseMap(self.by_rows.magnitudes(), self.by_columns.magnitudes())
+    def column_sizes(self, y: Array) -> Array:
+        """The same of Mᵀy."""
+        return self.by_columns.apply(y, abs)
 
 
 @pytree("rows", "columns", "start")
-class IdentityMap:
+class IdentityMap(Sized):
     """Some entries of x."""
 
     rows: int
@@ -91,13 +102,9 @@ class IdentityMap:
         """Zeros elsewhere."""
         return jnp.pad(y, (self.start, self.columns - self.start - self.rows))
 
-    def magnitudes(self) -> IdentityMap:
-        """Itself."""
-        return self
-
 
 @pytree("width")
-class KroneckerMap:
+class KroneckerMap(Sized):
     """A ⊗ B, B the identity if it is None; `width` is the number of A's columns."""
 
     width: int
@@ -114,13 +121,9 @@ class KroneckerMap:
         Y = product(self.A.T.astype(y.dtype), y.reshape(self.A.shape[0], -1))
         return (Y if self.B is None else product(Y, self.B.astype(y.dtype))).ravel()
 
-    def magnitudes(self) -> KroneckerMap:
-        """|A| ⊗ |B|."""
-        return KroneckerMap(self.width, abs(self.A), None if self.B is None else abs(self.B))
-
 
 @pytree()
-class BlocksMap:
+class BlocksMap(Sized):
     """Equal dense blocks along the diagonal."""
 
     blocks: Array  # (count, rows, columns)
@@ -135,52 +138,37 @@ class BlocksMap:
         count, rows, _ = self.blocks.shape
         return product(y.reshape(count, 1, rows), self.blocks.astype(y.dtype)).ravel()
 
-    def magnitudes(self) -> BlocksMap:
-        """|M|."""
-        return BlocksMap(abs(self.blocks))
-
 
 @pytree("rows", "columns")
 class PartsMap:
     """Maps at places of a larger one; places may overlap, and what does is added."""
 
-    rows: tuple[tuple[int, int], ...]
-    columns: tuple[tuple[int, int], ...]
+    rows: Places
+    columns: Places
     parts: tuple[Any, ...]
 
     def forward(self, x: Array) -> Array:
         """Each part of its own entries."""
-        return _joined(self.rows, [part.forward(x[a:b]) for part, (a, b) in zip(self.parts, self.columns, strict=True)])
+        return self._joined("forward", x, self.columns, self.rows)
 
     def adjoint(self, y: Array) -> Array:
         """The same."""
-        return _joined(self.columns, [part.adjoint(y[a:b]) for part, (a, b) in zip(self.parts, self.rows, strict=True)])
+        return self._joined("adjoint", y, self.rows, self.columns)
 
-    def with_sizes(self, x: Array) -> tuple[Array, Array | None]:
-        """Mx and |M||x|, part by part."""
-        found = [with_sizes(part, x[a:b]) for part, (a, b) in zip(self.parts, self.columns, strict=True)]
-        sizes = [size for _, size in found if size is not None]
-        known = len(sizes) == len(found)
-        return _joined(self.rows, [product for product, _ in found]), _joined(self.rows, sizes) if known else None
+    def row_sizes(self, x: Array) -> Array | None:
+        """Part by part; None if the entries of one are not known."""
+        return self._joined("row_sizes", x, self.columns, self.rows)
 
-    def with_column_sizes(self, y: Array) -> tuple[Array, Array | None]:
-        """Mᵀy and |M|ᵀ|y|, part by part."""
-        found = [with_column_sizes(part, y[a:b]) for part, (a, b) in zip(self.parts, self.rows, strict=True)]
-        sizes = [size for _, size in found if size is not None]
-        known = len(sizes) == len(found)
-        return _joined(self.columns, [product for product, _ in found]), _joined(self.columns, sizes) if known else None
+    def column_sizes(self, y: Array) -> Array | None:
+        """The same."""
+        return self._joined("column_sizes", y, self.rows, self.columns)
 
-    def magnitudes(self) -> PartsMap | None:
-        """Part by part."""
-        parts = tuple(part.magnitudes() for part in self.parts)
-        return None if any(part is None for part in parts) else PartsMap(self.rows, self.columns, parts)
-
-
-def _joined(places: tuple[tuple[int, int], ...], products: list[Array]) -> Array:
-    """All in one vector: side by side, or added up if all have the same place."""
-    if len(set(places)) == 1:
-        return functools.reduce(jnp.add, products)
-    return jnp.concatenate(products)
+    def _joined(self, product: str, v: Array, given: Places, wanted: Places) -> Any:
+        """What all parts make of v: side by side, or added up if all have the same place."""
+        found = [getattr(part, product)(v[a:b]) for part, (a, b) in zip(self.parts, given, strict=True)]
+        if any(one is None for one in found):
+            return None
+        return functools.reduce(jnp.add, found) if len(set(wanted)) == 1 else jnp.concatenate(found)
 
 
 @pytree()
@@ -199,22 +187,15 @@ class FactorsMap:
         """columns·Mᵀ(rows·y)."""
         return self.columns.astype(y.dtype) * self.inner.adjoint(self.rows.astype(y.dtype) * y)
 
-    def with_sizes(self, x: Array) -> tuple[Array, Array | None]:
-        """Mx and |M||x|; the factors are positive."""
-        rows = self.rows.astype(x.dtype)
-        found, sizes = with_sizes(self.inner, self.columns.astype(x.dtype) * x)
-        return rows * found, None if sizes is None else rows * sizes
+    def row_sizes(self, x: Array) -> Array | None:
+        """|M||x|; the factors are positive."""
+        sizes = self.inner.row_sizes(self.columns.astype(x.dtype) * x)
+        return None if sizes is None else self.rows.astype(x.dtype) * sizes
 
-    def with_column_sizes(self, y: Array) -> tuple[Array, Array | None]:
-        """Mᵀy and |M|ᵀ|y|; the factors are positive."""
-        columns = self.columns.astype(y.dtype)
-        found, sizes = with_column_sizes(self.inner, self.rows.astype(y.dtype) * y)
-        return columns * found, None if sizes is None else columns * sizes
-
-    def magnitudes(self) -> FactorsMap | None:
-        """The factors are positive."""
-        inner = self.inner.magnitudes()
-        return None if inner is None else FactorsMap(inner, self.rows, self.columns)
+    def column_sizes(self, y: Array) -> Array | None:
+        """|M|ᵀ|y|."""
+        sizes = self.inner.column_sizes(self.rows.astype(y.dtype) * y)
+        return None if sizes is None else self.columns.astype(y.dtype) * sizes
 
 
 @pytree("operator")
@@ -231,27 +212,10 @@ class TracedMap:
         """Mᵀy."""
         return jnp.asarray(self.operator.adjoint(y)).astype(y.dtype)
 
-    def magnitudes(self) -> None:
+    def row_sizes(self, v: Array) -> None:
         """Unknown."""
-        return
 
-
-def with_sizes(M: Any, x: Array) -> tuple[Array, Array | None]:
-    """Mx and |M||x|, None if |M| is unknown; at once if M can."""
-    if hasattr(M, "with_sizes"):
-        found: tuple[Array, Array | None] = M.with_sizes(x)
-        return found
-    entries = M.magnitudes()
-    return M.forward(x), None if entries is None else entries.forward(abs(x))
-
-
-def with_column_sizes(M: Any, y: Array) -> tuple[Array, Array | None]:
-    """Mᵀy and |M|ᵀ|y|, None if |M| is unknown; at once if M can."""
-    if hasattr(M, "with_column_sizes"):
-        found: tuple[Array, Array | None] = M.with_column_sizes(y)
-        return found
-    entries = M.magnitudes()
-    return M.adjoint(y), None if entries is None else entries.adjoint(abs(y))
+    column_sizes = row_sizes
 
 
 def place_map(M: Operator, dtype: Any, name: str = "M") -> Any:
@@ -322,7 +286,7 @@ def check_traced(
         raise NotNative(f"{complaint}: it returned {found}, expected shape {shape}")
 
 
-def _ends(blocks: Iterable[slice]) -> tuple[tuple[int, int], ...]:
+def _ends(blocks: Iterable[slice]) -> Places:
     return tuple((block.start, block.stop) for block in blocks)
 
 

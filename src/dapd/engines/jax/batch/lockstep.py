@@ -116,9 +116,9 @@ class Lockstep:
 
     def origin(self) -> tuple[Array, Array]:
         """Zero for every problem."""
-        count, (rows, columns) = len(self.known.L), (v.shape[-1] for v in (self.measured.rows, self.measured.columns))
+        rows, columns = (v.shape[-1] for v in (self.measured.b, self.measured.sizes.columns))
         with jax.enable_x64(True):
-            return jnp.zeros((count, columns)), jnp.zeros((count, rows))
+            return jnp.zeros((len(self.known.L), columns)), jnp.zeros((len(self.known.L), rows))
 
     def run(self, start: tuple[Array, Array], tol: Array, limit: int, deadline: float) -> tuple[Found, int]:
         """Walk until all errors are at most their `tol`, a limit is reached or Ctrl-C ends it; return the steps too."""
@@ -222,7 +222,7 @@ class Programs:
 
     def _first(self, data: Any, guess: Guess, x: Array, y: Array) -> Any:
         measured, known = data
-        return self.method.first(self._parameters(known, guess), Oracle(measured.placed), x, y)
+        return self.method.first(self._parameters(known, guess), Oracle(measured), x, y)
 
     def _begin(self, data: Any, x: Array, y: Array, tol: Array) -> LockStepState:
         zero, error = jnp.zeros((), int), _error(data[0], x, y)
@@ -234,7 +234,7 @@ class Programs:
     def _look(self, data: Any, walk: LockStepState, done: Array) -> LockStepState:
         """`LOOK` iterations and a convergence check."""
         measured, known = data
-        p, oracle = self._parameters(known, walk.guess), Oracle(measured.placed)
+        p, oracle = self._parameters(known, walk.guess), Oracle(measured)
         state = jax.lax.fori_loop(0, LOOK, lambda _, s: self.method.update(p, oracle, s), walk.state)
         x, y = self.method.point(state)
         error = _error(measured, x, y)

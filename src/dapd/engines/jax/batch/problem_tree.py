@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,10 +15,10 @@ from dapd.certificate.certify import Certificate
 from dapd.engines.jax.batch.lockstep import Axes, Constants, Lockstep
 from dapd.engines.jax.certificate import Measured, certificate_of, multipliers, within_bounds
 from dapd.engines.jax.judge import measured_of
-from dapd.engines.jax.runner import Placed, place
+from dapd.engines.jax.runner import place
 from dapd.kinds.by_rows import Rows
 from dapd.problem.problem import Problem
-from dapd.problem.sizes import Limits
+from dapd.problem.sizes import Limits, Sizes
 from dapd.spectrum.deadline import check_deadline
 
 F64 = np.dtype(np.float64)
@@ -64,7 +64,7 @@ def stacked_like(
 ) -> Stacked:
     """Problems that differ from the first in φ's ends, b, perhaps c and the bounds.
 
-    `sizes` are those of their data, in the order of `Measured`, and `limits` those of their bounds.
+    `sizes` are those of their data, and `limits` those of their bounds.
     """
     with jax.enable_x64(True):
         placed = place(first, F64)
@@ -73,9 +73,9 @@ def stacked_like(
         if c is not None:
             f, f_axes = f.with_c(jnp.asarray(c, F64)), f_axes.with_c(0)
         bounds = None if limits is None else Limits(*map(jnp.asarray, limits))
-        measured = _measured(Placed(placed.M, f, phi, jnp.asarray(b)), map(jnp.asarray, sizes), bounds)
+        measured = Measured(placed.M, f, phi, jnp.asarray(b), Sizes(*map(jnp.asarray, sizes)), bounds)
         own_bounds = None if limits is None else Limits(*(0 for _ in limits))
-        axes = _measured(Placed(_shared(placed.M), f_axes, phi_axes, 0), (0 for _ in sizes), own_bounds)
+        axes = Measured(_shared(placed.M), f_axes, phi_axes, 0, Sizes(*(0 for _ in sizes)), own_bounds)
     return Stacked(measured, axes)
 
 
@@ -89,11 +89,6 @@ def _rows_of(rows: Rows) -> tuple[Rows, Any]:
     return phi, jax.tree.map(lambda leaf: None if leaf.ndim == 1 else 0, phi)
 
 
-def _measured(placed: Placed, sizes: Iterable[Any], limits: Limits | None) -> Measured:
-    rows, duals, columns, slopes, objective, most, curvature = sizes
-    return Measured(placed, rows, duals, columns, slopes, objective, most, curvature, limits)
-
-
 def stacked_list(problems: Sequence[Problem], deadline: float) -> Stacked | None:
     """Problems of the same structure; None if they have not."""
     with jax.enable_x64(True):
@@ -103,7 +98,7 @@ def stacked_list(problems: Sequence[Problem], deadline: float) -> Stacked | None
             trees.append(measured_of(problem))
         structures = {jax.tree.structure(tree) for tree in trees}
         shapes = {tuple(jnp.shape(leaf) for leaf in jax.tree.leaves(tree)) for tree in trees}
-        if len(structures) > 1 or len(shapes) > 1 or not trees[0].placed.phi.anywhere:
+        if len(structures) > 1 or len(shapes) > 1 or not trees[0].phi.anywhere:
             return None
         columns = list(zip(*(jax.tree.leaves(tree) for tree in trees), strict=True))
         same = [all(leaf is column[0] for leaf in column) for column in columns]

@@ -15,6 +15,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from dapd.arrays import Array, on_host
 from dapd.engines.jax.layout import Layout, whole_on_mesh
+from dapd.engines.jax.maps import Sized, changed
 from dapd.engines.jax.pytree import pytree
 from dapd.operators.base import Operator
 
@@ -50,7 +51,7 @@ class Sections:
 
 
 @pytree("layout", "rows", "as_x")
-class MeshMap:
+class MeshMap(Sized):
     """Maps on top of each other, of which each device has its own columns, or rows; one sum over all for a product."""
 
     layout: Layout
@@ -146,21 +147,9 @@ class MeshMap:
         everywhere = self.layout.everywhere
         return jnp.concatenate([jax.lax.with_sharding_constraint(v, everywhere) for v in y.parts])
 
-    def changed(self, to: Callable[[Array], Array]) -> MeshMap:
-        """The same with other entries, such as abs(entries)."""
-
-        def change(leaf: Array) -> Array:
-            return to(leaf) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
-
-        return MeshMap(self.layout, self.rows, self.as_x, jax.tree.map(change, self.parts))
-
-    def magnitudes(self) -> MeshMap:
-        """|M|."""
-        return self.changed(abs)
-
 
 @pytree()
-class FlatMap:
+class FlatMap(Sized):
     """The same map with y as a single vector, for all but the steps."""
 
     inner: MeshMap
@@ -173,10 +162,6 @@ class FlatMap:
         """Mᵀy."""
         # said here, else XLA might divide y itself
         return self.inner.adjoint(self.inner.divided(jax.lax.with_sharding_constraint(y, self.inner.layout.everywhere)))
-
-    def magnitudes(self) -> FlatMap:
-        """|M|."""
-        return FlatMap(self.inner.magnitudes())
 
 
 class Sharded(Operator):
@@ -222,9 +207,9 @@ _times = jax.jit(lambda M, x: M.forward(x))
 _transposed_times = jax.jit(lambda M, y: M.adjoint(y))
 
 
-def _to_power(M: MeshMap, power: float) -> MeshMap:
+def _to_power(M: MeshMap, power: float) -> Any:
     """|M|, entry by entry to a power."""
-    return M.changed(lambda entries: (abs(entries.astype(jnp.float64)) ** power) * (entries != 0))
+    return changed(M, lambda entries: (abs(entries.astype(jnp.float64)) ** power) * (entries != 0))
 
 
 _raised = jax.jit(lambda M, power, x: _to_power(M, power).forward(x), static_argnums=1)
