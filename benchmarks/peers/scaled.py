@@ -11,7 +11,6 @@ import dapd
 from dapd.functions import Composite
 from dapd.functions.terms import Part
 from dapd.presolve.maps import scaled_map
-from dapd.presolve.tables import table_of
 from dapd.presolve.terms import parts_of, scaled_function
 from peers import draw, generated
 from peers import model as m
@@ -59,7 +58,7 @@ def scaled(problem: dapd.Problem, scales: Scales) -> dapd.Problem:
     rows, columns, objective = scales
     phi, M, b = problem.phi, problem.M, problem.b
     if problem.rows:
-        table = table_of(problem)
+        table = problem.phi_table
         phi = table.scaled(rows, objective).phi()
         M, b = scaled_map(M, rows, columns), rows * b
     f = scaled_function(problem, parts_of(problem), columns) if np.any(columns != 1) else problem.f
@@ -97,7 +96,7 @@ def drawn_scales(rng: np.random.Generator, problem: dapd.Problem, exponent: int)
         columns = np.ones(problem.columns)
     if any(not part.terms.is_quadratic for part in parts):
         objective = 1.0
-    table = table_of(problem) if problem.rows else None
+    table = problem.phi_table if problem.rows else None
     return Scales(rows if table is None else rows[table.unit], columns, objective)
 
 

@@ -9,7 +9,6 @@ from scipy.optimize import linprog
 
 import dapd
 from dapd.certificate.certify import certify
-from dapd.presolve.tables import table_of
 from peers import generated
 from peers.extended import definition
 from peers.scaled import TOL, Scales, compare, drawn_scales, judge, scaled
@@ -104,7 +103,7 @@ def test_other_units_of_objective_and_data_leave_the_errors_as_they_are(seed, po
 def test_other_units_of_a_row_or_a_column_leave_the_errors_as_they_are(seed, power, place):
     problem, x, y, rng = random_case(seed)
     rows, columns = np.ones(problem.rows), np.ones(problem.columns)
-    unit = table_of(problem).unit  # groups have one unit
+    unit = problem.phi_table.unit  # groups have one unit
     rows[unit == unit[place % problem.rows]] = 2.0**power
     compare_errors(problem, x, y, applicable(problem, rng, Scales(rows, columns, 1.0)), 1e-9)
     columns[place % problem.columns] = 2.0**power

@@ -17,9 +17,9 @@ from dapd.engines.jax.judge import OnDevice
 from dapd.engines.jax.runner import place
 from dapd.methods.proximal import parameters
 from dapd.presolve import Presolve
+from dapd.ways.epochs import accuracy
 from dapd.ways.first_order import TRANSFORMS
 from dapd.ways.judge import OnHost, judge_of
-from dapd.ways.proximal_accuracy import accuracy
 
 PER_LOOK = 3.5  # programs that a solve may run for each look at a point, its steps and the look itself included
 

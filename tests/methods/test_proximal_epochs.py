@@ -14,7 +14,7 @@ import dapd
 from dapd import theory
 from dapd.engines import bind
 from dapd.methods.proximal import XProximal, YProximal, parameters
-from dapd.ways.proximal_accuracy import accuracy
+from dapd.ways.epochs import accuracy
 
 ROWS, COLUMNS, STEPS = 6, 5, 200
 SIDES = {"x": (XProximal, theory.x_dapd), "y": (YProximal, theory.y_dapd)}

@@ -14,7 +14,7 @@ from dapd.certificate.certify import certify
 
 CLEANING = [presolve.EmptyRows, presolve.Equations, presolve.MergedRows, presolve.FixedVariables]
 CHANGES = [presolve.DiagonalVariables, presolve.ChangeOfVariables, presolve.ColumnScaling, presolve.OrthonormalRows]
-ALL = [*CLEANING, *CHANGES, presolve.RowScaling]
+ALL = [*CLEANING, *CHANGES, presolve.RowScaling, presolve.BoundsAsRows]
 ALWAYS = (presolve.ChangeOfVariables.apply, presolve.OrthonormalRows.apply, presolve.RowScaling.apply)
 OPTIMAL = 1e-10
 
@@ -34,14 +34,15 @@ def problems(draw, phis=tuple(PHIS)):
 
 
 def check(problem, transform):
-    """The transform keeps the solution, and `start` undoes `back`."""
-    x, y = problem.x_star, problem.y_star
-    error = certify(problem, x, y).error
+    """The transform keeps the solution, multipliers of bounds included, and `start` undoes `back`."""
+    new = transform.problem
+    x, y = problem.x_star, problem.stacked.y_star
+    error = certify(problem.stacked, x, y).error
     near = transform.start(x, y)
-    assert certify(transform.problem, *near).error <= OPTIMAL + 1e3 * error
-    assert certify(problem, *transform.back(*near)).error <= OPTIMAL + 1e3 * error
+    assert certify(new.stacked, *near).error <= OPTIMAL + 1e3 * error
+    assert certify(problem.stacked, *transform.back(*near)).error <= OPTIMAL + 1e3 * error
     rng = np.random.default_rng(1)
-    point = rng.standard_normal(transform.problem.columns), rng.standard_normal(transform.problem.rows)
+    point = rng.standard_normal(new.columns), rng.standard_normal(new.multipliers)
     for found, wanted in zip(transform.start(*transform.back(*point)), point, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-9)
 
@@ -68,7 +69,7 @@ def test_a_chain_of_transforms_keeps_the_solution(last, problem):
 @settings(max_examples=60)
 def test_scaling_is_undone_without_rounding(problem, seed):
     rng = np.random.default_rng(seed)
-    x, y = rng.standard_normal(problem.columns), rng.standard_normal(problem.rows)
+    x, y = rng.standard_normal(problem.columns), rng.standard_normal(problem.multipliers)
     transform = presolve.RowScaling.apply(problem)
     if transform is not None:
         back = transform.back(*transform.start(x, y))
@@ -79,15 +80,17 @@ def test_scaling_is_undone_without_rounding(problem, seed):
 @given(problem=problems())
 @settings(max_examples=40)
 def test_the_problem_given_is_not_changed(problem):
-    x, y = problem.x_star.copy(), problem.y_star.copy()
+    x, y = problem.x_star.copy(), problem.stacked.y_star.copy()
     b, image, pull = problem.b.copy(), problem.M.forward(x), problem.f.grad(x)
+    bounds = [side.copy() for side in problem.bounds]
     chain = presolve.Presolve.apply(problem, [kind.apply for kind in ALL])
     chain.back(*chain.start(x, y))
     assert np.array_equal(problem.b, b)
     assert np.array_equal(problem.M.forward(x), image)
     assert np.array_equal(problem.f.grad(x), pull)
     assert np.array_equal(x, problem.x_star)
-    assert np.array_equal(y, problem.y_star)
+    assert np.array_equal(y, problem.stacked.y_star)
+    assert np.array_equal(bounds, problem.bounds)
 
 
 def quadratic(**how):
@@ -112,7 +115,7 @@ def test_only_the_equations_of_a_mixed_problem_get_orthonormal_rows():
     top = new.M.dense()[:3]
     np.testing.assert_allclose(top @ top.T, np.eye(3), atol=1e-11)
     np.testing.assert_array_equal(new.M.dense()[3:6], problem.M.dense()[:3])
-    assert isinstance(new.M.operators[-1], dapd.Identity)
+    np.testing.assert_array_equal(new.bounds, problem.bounds)
 
 
 def test_dependent_equations_are_dropped_if_they_agree():
@@ -137,9 +140,24 @@ def test_a_change_of_variables_makes_the_hessian_the_identity(f):
     check(problem, kind.apply(problem))
 
 
-def test_bounds_stay_rows_of_an_identity():
+def test_bounds_stay_bounds_and_become_rows_of_an_identity_last():
     problem = quadratic(f="diagonal", bounds=True)
-    assert isinstance(presolve.DiagonalVariables.apply(problem).problem.M.operators[-1], dapd.Identity)
+    new = presolve.Presolve.apply(problem, [presolve.DiagonalVariables.apply, *presolve.STACKING])
+    scaled, *_, stacked = (transform.problem for transform in new.transforms)
+    assert type(scaled.M) is type(problem.M)
+    assert np.isfinite(scaled.bounds).any()
+    assert isinstance(stacked.M.operators[-1], dapd.Identity)
+    check(problem, new)
+
+
+def test_few_bounds_become_few_rows():
+    problem = dapd.Problem(
+        dapd.Quadratic(np.ones(9), np.ones(9)), np.ones((2, 9)), [1.0, 2.0], bounds=([0.0] * 3 + [-np.inf] * 6, None)
+    )
+    chain = presolve.Presolve.apply(problem, presolve.STACKING)
+    assert chain.problem.rows == 5
+    _, y = chain.back(np.ones(9), np.arange(1.0, 6.0))
+    np.testing.assert_array_equal(y, [1, 2, 3, 4, 5, 0, 0, 0, 0, 0, 0])
 
 
 def test_row_scaling_brings_norms_near_one():
@@ -170,7 +188,7 @@ def test_a_row_that_no_x_satisfies_stays():
         np.zeros(6),
         dapd.Interval([1] * 3 + [2] * 3, [1] * 3 + [3] * 3),
     )
-    assert presolve.FixedVariables.apply(bounds) is None
+    assert presolve.MergedRows.apply(bounds) is None
 
 
 def test_a_row_with_one_entry_becomes_a_bound():
@@ -178,7 +196,9 @@ def test_a_row_with_one_entry_becomes_a_bound():
     phi = dapd.Interval([-2.0, 0, -8, 1], [2.0, 0, 4, 100])
     problem = dapd.Problem(dapd.Quadratic(np.ones(4), [3.0, 9, -7, 1]), M, np.zeros(4), phi)
     transform = presolve.MergedRows.apply(problem)
-    assert transform.problem.rows == 5
+    assert transform.problem.rows == 1
+    np.testing.assert_array_equal(transform.problem.lower, [-np.inf, 0.2, -1, -np.inf])
+    np.testing.assert_array_equal(transform.problem.upper, [np.inf, 1, 2, np.inf])
     x, y = _solved(transform)
     assert certify(problem, x, y).error <= 1e-9
     np.testing.assert_allclose(x[1], 1.0, atol=1e-8)
@@ -187,7 +207,7 @@ def test_a_row_with_one_entry_becomes_a_bound():
 def _solved(transform):
     result = dapd.solve(transform.problem, method="papc", tol=1e-11)
     assert result.status == "optimal"
-    return transform.back(result.x, result.y)
+    return transform.back(result.x, np.concatenate([result.y, result.z])[: transform.problem.multipliers])
 
 
 @pytest.mark.parametrize("f", ["diagonal", "dense", "pseudo-huber", "least squares", "logistic"])
@@ -233,7 +253,7 @@ def test_a_named_method_does_not_presolve():
 
 
 def linear_program(rng, *, dense, slack):
-    """A linear program, stacked, and a solution (x, y, z) of it."""
+    """A linear program and a solution (x, y, z) of it."""
     rows, columns = 8, 20
     M = rng.standard_normal((rows, columns)) * (rng.random((rows, columns)) < 0.6)
     lower = np.where(rng.random(columns) < 0.8, rng.uniform(-2, 0, columns), -np.inf)
@@ -249,7 +269,7 @@ def linear_program(rng, *, dense, slack):
     f = dapd.Quadratic(np.zeros(columns), M.T @ y + z)
     given = M if dense else sp.csr_array(M)
     problem = dapd.Problem(f, given, b, dapd.Interval(below, above), bounds=(lower, upper))
-    return problem.stacked, x, np.concatenate([y, z])
+    return problem, x, np.concatenate([y, z])
 
 
 @pytest.mark.parametrize("slack", [0, 3])
@@ -285,13 +305,13 @@ def test_roles_are_not_exchanged_if_rows_cannot_be_taken_out_of_M(M):
         result = dapd.solve(problem, **options)
         assert result.status == "optimal"
         assert result.objective == pytest.approx(expected, rel=1e-4)
-    assert presolve.ExchangedRoles.apply(problem.stacked) is None
+    assert presolve.ExchangedRoles.apply(problem) is None
 
 
 def test_roles_are_exchanged_only_in_linear_programs_with_more_bounds_than_inequalities():
     problem, _, _ = linear_program(np.random.default_rng(0), dense=True, slack=3)
     curved = problem.replaced(f=dapd.Quadratic(np.ones(20)))
     assert presolve.ExchangedRoles.apply(curved) is None
-    tall = dapd.problems.qp(None, np.ones(3), np.ones((9, 3)), None, 1, lb=0).stacked
+    tall = dapd.problems.qp(None, np.ones(3), np.ones((9, 3)), None, 1, lb=0)
     assert presolve.ExchangedRoles.apply(tall) is None
-    assert presolve.ExchangedRoles.apply(dapd.problems.qp(None, np.ones(3), np.ones((1, 3)), 1, 1).stacked) is None
+    assert presolve.ExchangedRoles.apply(dapd.problems.qp(None, np.ones(3), np.ones((1, 3)), 1, 1)) is None

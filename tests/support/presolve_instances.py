@@ -76,7 +76,7 @@ def minimiser(f, slope):
 
 
 def known(f, M, phi, rng, *, bounds=False, fixed=0):
-    """A problem with its solution; with `bounds`, below M come those on x, some of them equal if `fixed`."""
+    """A problem with its solution; with `bounds` on x, some of them equal if `fixed`."""
     rows = dapd.Problem(dapd.PseudoHuber(1.0), M, np.zeros(ROWS)).M
     y, g = dual_pair(phi.sized(ROWS), rng, ROWS)
     if not bounds:
@@ -87,14 +87,7 @@ def known(f, M, phi, rng, *, bounds=False, fixed=0):
     lower = np.where(z < 0, x, np.where(rng.uniform(size=COLUMNS) < 0.3, -np.inf, x - 1))
     upper = np.where(z > 0, x, np.where(rng.uniform(size=COLUMNS) < 0.3, np.inf, x + 0.5))
     lower[:fixed] = upper[:fixed] = x[:fixed]
-    return dapd.Problem(
-        f,
-        dapd.RowBlocks([rows, dapd.Identity(COLUMNS)]),
-        np.concatenate([rows.forward(x) - g, np.zeros(COLUMNS)]),
-        dapd.Stack([phi, dapd.Interval(lower, upper)], sizes=[ROWS, COLUMNS]),
-        x_star=x,
-        y_star=np.concatenate([y, z]),
-    )
+    return dapd.Problem(f, rows, rows.forward(x) - g, phi, bounds=(lower, upper), x_star=x, y_star=y)
 
 
 __all__ = ["COUPLINGS", "FUNCTIONS", "PHIS", "couplings", "functions", "known"]

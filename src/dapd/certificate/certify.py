@@ -220,27 +220,23 @@ def _distance(
 ) -> float:
     """The same, of a point whose ∇f(x), Mx − b and Mᵀy are known."""
     left, dual = grad + pull, y
-    if problem.lower is not None and problem.upper is not None:
-        z, _ = multipliers_of_bounds(x, left, problem.lower, problem.upper)
-        residual, dual, left = np.concatenate([residual, x]), np.concatenate([y, z]), np.where(z != 0, 0.0, left)
-    at = Evaluated(x, dual, grad, residual, norm(left))
-    return distance(problem.stacked, at, _known_spectrum(problem, spectrum))
+    if problem.lower is not None and problem.upper is not None:  # and no rows, see `_can_be_known`
+        dual, _ = multipliers_of_bounds(x, left, problem.lower, problem.upper)
+        residual, left = x, np.where(dual != 0, 0.0, left)
+        problem, spectrum = problem.stacked, None if spectrum is None else problem.stacked_spectrum(spectrum)
+    return distance(problem, Evaluated(x, dual, grad, residual, norm(left)), spectrum or problem.known_spectrum)
 
 
 def _can_be_known(problem: Problem, spectrum: Spectrum | None) -> bool:
     """Whether enough is known for a distance to be finite."""
     if not problem.f.mu or problem.f.L is None:
         return False
-    stacked = problem.stacked
-    if not stacked.rows or math.isfinite(stacked.phi.reach(stacked.rows)):
+    if problem.lower is not None:
+        return not problem.rows  # else bounds and rows depend on each other
+    if not problem.rows or math.isfinite(problem.phi.reach(problem.rows)):
         return True
-    known = _known_spectrum(problem, spectrum)
+    known = spectrum or problem.known_spectrum
     return known is not None and known.resolved and known.s_min > 0
-
-
-def _known_spectrum(problem: Problem, given: Spectrum | None) -> Spectrum | None:
-    """What is known of the singular values of M, with the bounds as rows, without work."""
-    return problem.stacked.known_spectrum if given is None else problem.stacked_spectrum(given)
 
 
 def completed(problem: Problem, x: Array, dual: Array) -> tuple[Array, Array]:

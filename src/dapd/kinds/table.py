@@ -84,6 +84,8 @@ class Table:
         inside = self.of_y & ~self.grouped
         free = inside & (self.lower == -np.inf) & (self.upper == np.inf)
         pinned = inside & (self.lower == 0) & (self.upper == 0)
+        if not (free | pinned).any():
+            return self
         lower = np.where(free, 0.0, np.where(pinned, -np.inf, self.lower))
         upper = np.where(free, 0.0, np.where(pinned, np.inf, self.upper))
         return replace(self, of_y=self.of_y & ~(free | pinned), lower=lower, upper=upper)

@@ -66,7 +66,7 @@ def balancing(M: Operator) -> tuple[Array, Array]:
     if heights is None or widths is None:
         return _inverse(M.row_norms), c
     for _ in range(SWEEPS):
-        even = _ratio(r * heights) <= EVEN and _ratio(c * widths) <= EVEN
+        even = spread(r * heights) <= EVEN and spread(c * widths) <= EVEN
         r, c = r * _inverse(np.sqrt(r * heights)), c * _inverse(np.sqrt(c * widths))
         if even:
             break
@@ -78,7 +78,8 @@ def _inverse(sizes: Array) -> Array:
     return np.where(sizes > 0, 1 / np.where(sizes > 0, sizes, 1.0), 0.0)
 
 
-def _ratio(sizes: Array) -> float:
+def spread(sizes: Array) -> float:
+    """The greatest over the least that is not zero; 1 if all are."""
     some = sizes[sizes > 0]
     return float(some.max() / some.min()) if some.size else 1.0
 
@@ -96,10 +97,7 @@ class Entries:
     @property
     def spread(self) -> float:
         """The greatest entry over the least that is not zero; inf if that takes a pass over a dense matrix."""
-        if not self.sparse:
-            return math.inf
-        some = self.sizes[self.sizes > 0]
-        return float(some.max() / some.min()) if some.size else 1.0
+        return spread(self.sizes) if self.sparse else math.inf
 
     def peaks(self, rows: Array, columns: Array) -> tuple[Array, Array]:
         """The greatest entries of the rows and of the columns, multiplied with these factors."""

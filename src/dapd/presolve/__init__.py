@@ -1,16 +1,14 @@
 """Problems that are easier to solve and have the same solution: each transform is exactly undone."""
 
-from dapd.presolve.chain import Presolve
+from dapd.presolve.bounds import BoundsAsRows, FixedVariables
 from dapd.presolve.change_of_variables import ChangeOfVariables
 from dapd.presolve.empty_rows import EmptyRows
-from dapd.presolve.equations import Equations
+from dapd.presolve.equations import Equations, OrthonormalRows
 from dapd.presolve.exchanged_roles import ExchangedRoles
-from dapd.presolve.fixed_variables import FixedVariables
 from dapd.presolve.merged_rows import MergedRows
-from dapd.presolve.orthonormal_rows import OrthonormalRows
 from dapd.presolve.scaling import ColumnScaling, DiagonalVariables, RowScaling
 from dapd.presolve.sorted_columns import SortedColumns
-from dapd.presolve.transform import Transform
+from dapd.presolve.transform import Presolve, Transform
 
 # fewer rows and variables; what is fixed may leave empty rows
 CLEANING = (EmptyRows.apply, Equations.apply, MergedRows.apply, FixedVariables.apply, EmptyRows.apply)
@@ -22,6 +20,8 @@ CONDITIONING = (
     OrthonormalRows.apply,
     RowScaling.apply,
 )
+# bounds as rows, without those of variables that have none if these are many
+STACKING = (BoundsAsRows.apply, EmptyRows.apply)
 # M keeps its shape and its kind
 SCALING = (DiagonalVariables.apply, RowScaling.apply)
 
@@ -29,6 +29,8 @@ __all__ = [
     "CLEANING",
     "CONDITIONING",
     "SCALING",
+    "STACKING",
+    "BoundsAsRows",
     "ChangeOfVariables",
     "ColumnScaling",
     "DiagonalVariables",

@@ -12,17 +12,16 @@ from dapd.arrays import Array
 from dapd.functions import Quadratic
 from dapd.functions.terms import Terms
 from dapd.machine.blas import MANY, single_blas
-from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense
 from dapd.presolve.terms import parts_of
-from dapd.presolve.transform import FLOPS, rebuilt_problem
+from dapd.presolve.transform import FLOPS, Transform, rebuilt_problem
 from dapd.problem.problem import Problem
 
 DENSER = 4  # greatest ratio of the entries of M as a dense array and those that are stored
 REACH = 1e-7  # least R_kk relative to its row's norm; the condition of H is at most about its inverse square
 
 
-class ChangeOfVariables:
+class ChangeOfVariables(Transform):
     """By the Cholesky factor of H, of a quadratic f or of a least-squares one."""
 
     name = "change of variables"
@@ -68,15 +67,11 @@ class ChangeOfVariables:
 
 
 def _affordable(problem: Problem) -> bool:
-    """Whether M is dense, or nearly so, without rows of an identity, and not too large."""
+    """Whether M is dense, or nearly so, and not too large, and there are no bounds: they would become rows as long."""
     m, n = problem.rows, problem.columns
-    if m == 0 or not all(part.stored_matrix is not None for part, _ in problem.M.bands()):
+    if m == 0 or problem.lower is not None or not all(part.stored_matrix is not None for part, _ in problem.M.bands()):
         return False
     return n**3 / 3 + float(m) * n * n <= FLOPS and m * n <= DENSER * max(problem.M.work, 1 << 14)
-
-
-def _is_dense(A: Operator) -> bool:
-    return isinstance(A.stored_matrix, np.ndarray)
 
 
 def _matrix(terms: Terms, n: int) -> tuple[Array, Array] | None:
@@ -84,7 +79,7 @@ def _matrix(terms: Terms, n: int) -> tuple[Array, Array] | None:
     linear = np.zeros(n) if terms.c is None else terms.c
     if terms.loss is None and terms.H is not None and not terms.has_products_only and terms.H.ndim == 2:
         H = terms.H.toarray() if sp.issparse(terms.H) else np.array(terms.H, np.float64)
-    elif terms.is_quadratic and terms.A is not None and _is_dense(terms.A) and terms.H is None:
+    elif terms.is_quadratic and terms.H is None and isinstance(getattr(terms.A, "stored_matrix", None), np.ndarray):
         if float(terms.A.shape[0]) * n * n > FLOPS or terms.d is None:
             return None
         A = terms.A.stored_matrix.astype(np.float64, copy=False)

@@ -9,31 +9,33 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.kinds.table import Table
 from dapd.presolve.maps import restricted, stacked_maps
-from dapd.presolve.tables import table_of
-from dapd.presolve.transform import rebuilt_problem
+from dapd.presolve.transform import Transform, rebuilt_problem
 from dapd.problem.problem import Problem
 
 FREE_PART = 0.5  # part of the rows of an identity that must be free for it to be divided
 ROUNDINGS = 4  # roundings of b within which a bound counts as met
 
 
-class EmptyRows:
+class EmptyRows(Transform):
     """The problem without these rows; their y solves −b ∈ ∂φ(y), or is 0 if the row has no bound."""
 
     name = "empty rows"
 
     def __init__(self, problem: Problem, table: Table, removed: Array, duals: Array) -> None:
-        self.kept, self.duals = np.flatnonzero(~removed), np.where(removed, duals, 0.0)
+        left = np.flatnonzero(~removed)
+        self.kept = np.append(left, np.arange(problem.rows, problem.multipliers))
+        self.duals = np.zeros(problem.multipliers)
+        self.duals[: problem.rows] = np.where(removed, duals, 0.0)
         every = np.ones(problem.columns, bool)
         parts = [restricted(M, ~removed[at], every) if removed[at].any() else M for M, at in problem.M.bands()]
         M = stacked_maps(parts, problem.columns)
-        self.problem = rebuilt_problem(problem, M=M, b=problem.b[self.kept], phi=table.take(self.kept).phi())
+        self.problem = rebuilt_problem(problem, M=M, b=problem.b[left], phi=table.take(left).phi())
         self.why = f"{int(removed.sum())} empty or free rows were removed."
 
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Remove empty and free rows; None if there are none. A row that no x satisfies stays."""
-        table = table_of(problem)
+        table = problem.phi_table
         if table is None:
             return None
         free = table.interval & (table.lower == -np.inf) & (table.upper == np.inf)

@@ -20,82 +20,60 @@ from dapd.kinds.table import Table
 from dapd.operators.base import Operator
 from dapd.operators.blocks import RowBlocks
 from dapd.operators.explicit import Dense, Sparse
-from dapd.presolve.equilibrate import identity_columns
-from dapd.presolve.maps import restricted
-from dapd.presolve.tables import table_of
 from dapd.presolve.terms import parts_of
+from dapd.presolve.transform import Transform
 from dapd.problem.problem import Problem
 
 
-class ExchangedRoles:
-    """The exchange; its x are the multipliers of the rows that are no bounds, with the other sign."""
+class ExchangedRoles(Transform):
+    """The exchange; its x are the multipliers of the rows, with the other sign."""
 
     name = "exchanged roles"
     why = "x and y exchanged roles, so bounds are a projection."
 
-    def __init__(self, problem: Problem, costs: Array, table: Table, places: Array, A: Operator) -> None:
-        self.original, self.costs, self.A = problem, costs, A
-        self.bounds, self.columns = np.flatnonzero(places >= 0), places[places >= 0]
-        self.rows = np.flatnonzero(places < 0)
-        self.lower, self.upper = (np.full(problem.columns, end) for end in (-np.inf, np.inf))
-        b, below, above = (v.astype(np.float64) for v in (problem.b, table.lower, table.upper))
-        self.lower[self.columns] = (b + below)[self.bounds]
-        self.upper[self.columns] = (b + above)[self.bounds]
-        low, high = below[self.rows], above[self.rows]
-        self.slack = np.flatnonzero(low != high)  # among `rows`: inequalities
+    def __init__(self, problem: Problem, costs: Array, table: Table) -> None:
+        self.original, self.costs = problem, costs
+        self.lower, self.upper = problem.bounds
+        b, low, high = (v.astype(np.float64) for v in (problem.b, table.lower, table.upper))
+        self.slack = np.flatnonzero(low != high)  # inequalities
         self.low, self.high = low[self.slack], high[self.slack]
-        given = b[self.rows] + np.where(low == high, low, 0.0)
-        box = Box.between(np.concatenate([self.lower, self.low]), np.concatenate([self.upper, self.high]))
-        zeros = np.zeros(len(self.slack))
-        f = Quadratic(np.zeros(len(self.rows)), given, mu=0.0, L=0.0)
-        self.problem = Problem(f, self._map(), np.concatenate([costs, zeros]).astype(problem.dtype), box)
+        box = Box.between(np.append(self.lower, self.low), np.append(self.upper, self.high))
+        f = Quadratic(np.zeros(problem.rows), b + np.where(low == high, low, 0.0), mu=0.0, L=0.0)
+        self.problem = Problem(f, self._map(), np.append(costs, np.zeros(len(self.slack))).astype(problem.dtype), box)
 
     def _map(self) -> Operator:
         """The rows v ↦ (Aᵀv, −v of the inequalities)."""
-        count, matrix = len(self.slack), self.A.sparse()
-        own = sp.csr_array((-np.ones(count), self.slack, np.arange(count + 1)), shape=(count, len(self.rows)))
+        A, count = self.original.M, len(self.slack)
+        matrix = A.sparse()
+        own = sp.csr_array((-np.ones(count), self.slack, np.arange(count + 1)), shape=(count, A.shape[0]))
         if matrix is not None:
             return Sparse(sp.csr_array(sp.vstack([matrix.T, own.astype(matrix.dtype)], format="csr")))
-        pull = Dense(self.A.dense().T)
+        pull = Dense(A.dense().T)
         return RowBlocks([pull, own]) if count else pull
 
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Exchange them; None if f is not linear, a row is no interval, or there are fewer bounds than inequalities."""
-        table, parts = table_of(problem), parts_of(problem)
-        if table is None or parts is None or len(parts) > 1 or not table.interval.all():
+        table, parts = problem.phi_table, parts_of(problem)
+        if table is None or parts is None or len(parts) > 1 or problem.f.L != 0 or not table.interval.all():
             return None
-        terms, places = parts[0].terms, identity_columns(problem.M)
-        if (
-            terms.loss is not None
-            or terms.has_products_only
-            or terms.ridge
-            or (terms.H is not None and abs(terms.H).max() > 0)
-        ):
+        c, bounded = parts[0].terms.c, np.isfinite(problem.bounds).any(axis=0)
+        inequalities = np.count_nonzero(table.lower != table.upper)
+        if problem.rows == 0 or problem.M.stored_matrix is None or np.count_nonzero(bounded) <= inequalities:
             return None
-        own = places[places >= 0]
-        general = places < 0
-        inequalities = int(np.sum(general & (table.lower != table.upper)))
-        if not problem.M.divisible or not general.any() or len(own) <= inequalities or len(np.unique(own)) < len(own):
-            return None
-        A = restricted(problem.M, general, np.ones(problem.columns, bool))
-        if A.stored_matrix is None:
-            return None
-        costs = np.zeros(problem.columns) if terms.c is None else -terms.c.astype(np.float64)
-        return cls(problem, costs, table, places, A)
+        return cls(problem, np.zeros(problem.columns) if c is None else -c.astype(np.float64), table)
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
         """(−y, (x, s)) with x and s moved to their bounds."""
-        rest = (self.A.forward(x) - self.original.b[self.rows])[self.slack]
+        problem, dtype = self.original, self.problem.dtype
+        rest = (problem.M.forward(x) - problem.b)[self.slack]
         x, s = np.clip(x, self.lower, self.upper), np.clip(rest, self.low, self.high)
-        dtype = self.problem.dtype
-        return -y[self.rows].astype(dtype), np.concatenate([x, s]).astype(dtype)
+        return -y[: problem.rows].astype(dtype), np.append(x, s).astype(dtype)
 
     def back(self, x: Array, y: Array) -> tuple[Array, Array]:
         """(x, y), with y where φ is finite, and for bounds the multipliers that stationarity asks for."""
-        found = np.zeros(self.original.rows, x.dtype)
-        found[self.rows] = -x
-        found = self.original.phi.project(found)
-        w = y[: self.original.columns]
-        found[self.bounds] = -(self.costs + self.A.adjoint(found[self.rows]))[self.columns]
-        return w, self.original.phi.project(found).astype(x.dtype)
+        problem = self.original
+        dual = problem.phi.project(-x)
+        z = -(self.costs + problem.M.adjoint(dual))
+        z = np.clip(z, np.where(self.lower == -np.inf, 0.0, -np.inf), np.where(self.upper == np.inf, 0.0, np.inf))
+        return y[: problem.columns], np.append(dual, z).astype(x.dtype)

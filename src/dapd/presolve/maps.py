@@ -16,62 +16,58 @@ from dapd.operators.factors import ScaledMap
 from dapd.operators.structured import BlockDiagonal, Identity, Kronecker
 
 
-@singledispatch
 def scaled_map(M: Operator, rows: Array, columns: Array) -> Operator:
     """diag(rows)·M·diag(columns), all factors positive; M itself if all are one."""
-    return M if _ones(rows, columns) else ScaledMap(M, rows, columns)
+    return M if np.all(rows == 1) and np.all(columns == 1) else _scaled(M, rows, columns)
 
 
-@scaled_map.register
+@singledispatch
+def _scaled(M: Operator, rows: Array, columns: Array) -> Operator:
+    return ScaledMap(M, rows, columns)
+
+
+@_scaled.register
 def _(M: Dense, rows: Array, columns: Array) -> Operator:
-    if _ones(rows, columns):
-        return M
     matrix = M.matrix * rows.astype(M.dtype)[:, None]
     matrix *= columns.astype(M.dtype)
     return Dense(matrix)
 
 
-@scaled_map.register
+@_scaled.register
 def _(M: Sparse, rows: Array, columns: Array) -> Operator:
-    if _ones(rows, columns):
-        return M
     data = M.matrix.data * np.repeat(rows.astype(M.dtype), np.diff(M.matrix.indptr))
     data *= columns.astype(M.dtype)[M.matrix.indices]
     return Sparse(sp.csr_array((data, M.matrix.indices, M.matrix.indptr), shape=M.shape))
 
 
-@scaled_map.register
+@_scaled.register
 def _(M: Identity, rows: Array, columns: Array) -> Operator:
     at = np.arange(M.start, M.start + M.shape[0])
     factors = rows * columns[at]
-    if np.allclose(factors, 1.0, rtol=4e-16, atol=0.0):  # the factors of bounds are inverse up to rounding
+    if np.allclose(factors, 1.0, rtol=4e-16, atol=0.0):  # the factors of its rows are inverse up to rounding
         return M
     return Sparse(sp.csr_array((factors, at, np.arange(len(at) + 1)), shape=M.shape))
 
 
-@scaled_map.register
+@_scaled.register
 def _(M: RowBlocks, rows: Array, columns: Array) -> Operator:
     return RowBlocks([scaled_map(part, rows[at], columns) for part, at in zip(M.operators, M.blocks, strict=True)])
 
 
-@scaled_map.register
+@_scaled.register
 def _(M: ColumnBlocks, rows: Array, columns: Array) -> Operator:
     return ColumnBlocks([scaled_map(part, rows, columns[at]) for part, at in zip(M.operators, M.blocks, strict=True)])
 
 
-@scaled_map.register
+@_scaled.register
 def _(M: BlockDiagonal, rows: Array, columns: Array) -> Operator:
-    if _ones(rows, columns):
-        return M
     rows, columns = rows.astype(M.dtype), columns.astype(M.dtype)
     places = zip(M.matrices, M.row_blocks, M.column_blocks, strict=True)
     return BlockDiagonal([matrix * rows[i][:, None] * columns[j] for matrix, i, j in places])
 
 
-@scaled_map.register
+@_scaled.register
 def _(M: Kronecker, rows: Array, columns: Array) -> Operator:
-    if _ones(rows, columns):
-        return M
     row_factors, column_factors = (_outer(v, n) for v, n in zip((rows, columns), M.A.shape, strict=True))
     if row_factors is None or column_factors is None:
         return ScaledMap(M, rows, columns)
@@ -90,10 +86,6 @@ def _outer(v: Array, first: int) -> tuple[Array, Array] | None:
     return (a, b) if np.array_equal(table, np.outer(a, b)) else None
 
 
-def _ones(rows: Array, columns: Array) -> bool:
-    return bool(np.all(rows == 1) and np.all(columns == 1))
-
-
 def stacked_maps(parts: Sequence[Operator], columns: int) -> Operator:
     """The parts on top of each other; those without rows are left out."""
     some = [part for part in parts if part.shape[0]]
@@ -109,15 +101,9 @@ def restricted(M: Operator, rows: Array, columns: Array) -> Operator:
 
 
 @restricted.register
-def _(M: Dense, rows: Array, columns: Array) -> Operator:
+def _(M: Dense | Sparse, rows: Array, columns: Array) -> Operator:
     matrix = M.matrix if rows.all() else M.matrix[rows]
-    return Dense(matrix if columns.all() else matrix[:, columns])
-
-
-@restricted.register
-def _(M: Sparse, rows: Array, columns: Array) -> Operator:
-    matrix = M.matrix if rows.all() else M.matrix[rows]
-    return Sparse(matrix if columns.all() else matrix[:, columns])
+    return type(M)(matrix if columns.all() else matrix[:, columns])
 
 
 @restricted.register

@@ -14,27 +14,30 @@ import scipy.sparse as sp
 from dapd.arrays import Array
 from dapd.kinds.table import Table
 from dapd.operators.base import Operator
-from dapd.operators.structured import Identity
-from dapd.presolve.equilibrate import identity_columns
 from dapd.presolve.maps import restricted, stacked_maps
-from dapd.presolve.tables import table_of
-from dapd.presolve.transform import rebuilt_problem
+from dapd.presolve.transform import Transform, rebuilt_problem
 from dapd.problem.problem import Problem
 
 SAME = 4e-15  # relative difference up to which two rows count as multiples of each other
 SAME_EQUATION = 1e-12  # relative distance up to which two equations count as the same
-SHARE = 0.25  # rows with one entry, per column, from which an identity for their bounds is worth it
+SHARE = 0.25  # rows with one entry, per column, from which bounds are worth it if there are none yet
 
 
 class Multiples(NamedTuple):
-    """Row `row` of M is `ratio` times row `of`."""
+    """Row `row` of M is `ratio` times row `of`; below M, rows of an identity stand for the bounds on x."""
 
     row: Array
     of: Array
     ratio: Array
 
+    @classmethod
+    def joined(cls, *several: tuple[Array, Array, Array]) -> Multiples:
+        """All of them."""
+        some = [np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)]
+        return cls(*(np.concatenate([none, *parts]) for none, *parts in zip(some, *several, strict=True)))
 
-class MergedRows:
+
+class MergedRows(Transform):
     """Each row that others are multiples of gets the intersection of their intervals.
 
     Its y goes to the row whose bound is the tighter one, and to the first of several.
@@ -42,15 +45,17 @@ class MergedRows:
 
     name = "merged rows"
 
-    def __init__(self, problem: Problem, M: Operator, table: Table, found: Multiples) -> None:
-        b = np.concatenate([problem.b.astype(np.float64), np.zeros(M.shape[0] - problem.rows)])
-        lower, upper = table.lower + b, table.upper + b
+    def __init__(self, problem: Problem, table: Table, found: Multiples) -> None:
+        rows, given = problem.rows, problem.b.astype(np.float64)
+        ends = problem.bounds if problem.lower is not None or (found.of >= rows).any() else (np.zeros(0), np.zeros(0))
+        lower, upper = (
+            np.append(side + given, end) for side, end in zip((table.lower, table.upper), ends, strict=True)
+        )
         low, high = lower[found.row] / found.ratio, upper[found.row] / found.ratio
         low, high = np.where(found.ratio > 0, low, high), np.where(found.ratio > 0, high, low)
-        self.lower_row, self.upper_row = np.arange(len(b)), np.arange(len(b))
-        self.ratio = np.ones(len(b))
+        own = np.arange(len(lower))
+        self.lower_row, self.upper_row, self.ratio = own.copy(), own.copy(), np.ones(len(own))
         self.ratio[found.row] = found.ratio
-        lower, upper = lower.copy(), upper.copy()
         for bound, owner, values, better in (
             (lower, self.lower_row, low, np.greater),
             (upper, self.upper_row, high, np.less),
@@ -66,45 +71,44 @@ class MergedRows:
         self.feasible = not np.any(lower > upper)
         if not self.feasible:
             return
-        self.rows, self.found = problem.rows, found
-        removed = np.zeros(len(b), bool)
-        removed[found.row] = True
-        self.kept = np.flatnonzero(~removed)
-        changed = (self.lower_row != np.arange(len(b))) | (self.upper_row != np.arange(len(b))) | close
-        b = np.where(changed, _side(lower, upper), b)  # not a difference of ends, which may be rounding
-        table = replace(
-            table,
-            lower=np.where(changed, lower - b, table.lower),
-            upper=np.where(changed, upper - b, table.upper),
+        self.multipliers, self.found = problem.multipliers, found
+        left = np.ones(len(own), bool)
+        left[found.row] = False
+        self.kept, left = np.flatnonzero(left), left[:rows]
+        changed = ((self.lower_row != own) | (self.upper_row != own) | close)[:rows]
+        of_rows = lower[:rows], upper[:rows]
+        b = np.where(changed, _side(*of_rows), given)  # not a difference of ends, which may be rounding
+        low, high = (
+            np.where(changed, side - b, old) for side, old in zip(of_rows, (table.lower, table.upper), strict=True)
         )
         every = np.ones(problem.columns, bool)
-        parts = [restricted(part, ~removed[at], every) if removed[at].any() else part for part, at in M.bands()]
+        parts = [M if left[at].all() else restricted(M, left[at], every) for M, at in problem.M.bands()]
         self.problem = rebuilt_problem(
             problem,
             M=stacked_maps(parts, problem.columns),
-            b=b[self.kept].astype(problem.b.dtype),
-            phi=table.take(self.kept).phi(),
+            b=b[left].astype(problem.b.dtype),
+            phi=replace(table, lower=low, upper=high).take(np.flatnonzero(left)).phi(),
+            bounds=(lower[rows:], upper[rows:]) if len(own) > rows else None,
         )
         self.why = f"{len(found.row)} rows became bounds or joined parallel rows."
 
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Merge rows; None if there are none to merge, or if their intervals do not meet."""
-        table = table_of(problem)
+        table = problem.phi_table
         if table is None:
             return None
-        M, table = _with_identity(problem, table)
-        single, parallel = _single_entries(M, table), _parallel(M, table)
+        single, parallel = _single_entries(problem, table), _parallel(problem.M, table)
         other = ~np.isin(parallel.row, single.row) & ~np.isin(parallel.of, single.row)
-        found = Multiples(*(np.concatenate([a, b[other]]) for a, b in zip(single, parallel, strict=True)))
+        found = Multiples.joined(single, tuple(part[other] for part in parallel))
         if len(found.row) == 0:
             return None
-        merged = cls(problem, M, table, found)
+        merged = cls(problem, table, found)
         return merged if merged.feasible else None
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
         """(x, the sum of ratio·y over the rows that were merged)."""
-        full = np.concatenate([y, np.zeros(len(self.ratio) - self.rows, y.dtype)])
+        full = np.append(y, np.zeros(len(self.ratio) - len(y), y.dtype))
         np.add.at(full, self.found.of, self.found.ratio * full[self.found.row])
         return x, full[self.kept]
 
@@ -113,7 +117,7 @@ class MergedRows:
         owner = np.where(y < 0, self.lower_row[self.kept], self.upper_row[self.kept])
         full = np.zeros(len(self.ratio), y.dtype)
         full[owner] = y / self.ratio[owner]
-        return x, full[: self.rows]
+        return x, full[: self.multipliers]
 
 
 def _side(lower: Array, upper: Array) -> Array:
@@ -122,54 +126,32 @@ def _side(lower: Array, upper: Array) -> Array:
     return np.where(np.isfinite(lower) & np.isfinite(upper) & (lower != upper), 0.0, only)
 
 
-def _with_identity(problem: Problem, table: Table) -> tuple[Operator, Table]:
-    """M and φ with free bounds on x below, if there are none yet and enough rows have one entry."""
-    n = problem.columns
-    if any(M.identity_start == 0 and M.shape[0] == n and table.interval[at].all() for M, at in problem.M.bands()):
-        return problem.M, table
-    count = sum(
-        int(np.sum(table.interval[at] & (np.diff(M.stored_matrix.indptr) == 1)))
-        for M, at in problem.M.bands()
-        if sp.issparse(M.stored_matrix)
-    )
-    if count < max(1, SHARE * n):
-        return problem.M, table
-    return stacked_maps([problem.M, Identity(n)], n), table.joined(Table.intervals(n, -np.inf, np.inf))
-
-
-def _single_entries(M: Operator, table: Table) -> Multiples:
-    """Rows of a sparse part with one entry, as multiples of bounds on x."""
-    places = identity_columns(M)
-    bound_of = np.full(M.shape[1], -1)
-    usable = np.flatnonzero((places >= 0) & table.interval)
-    bound_of[places[usable][::-1]] = usable[::-1]
-    rows, of, ratios = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
-    for part, at in M.bands():
-        matrix = part.stored_matrix
+def _single_entries(problem: Problem, table: Table) -> Multiples:
+    """Rows of a sparse part or an identity, as multiples of bounds on x; none if these are few and x has no bounds."""
+    found = []
+    for part, at in problem.M.bands():
+        matrix = part.sparse() if part.identity_start is not None else part.stored_matrix
         if not sp.issparse(matrix):
             continue
         single = np.flatnonzero((np.diff(matrix.indptr) == 1) & table.interval[at])
         entry = matrix.indptr[single]
-        target, ratio = bound_of[matrix.indices[entry]], matrix.data[entry].astype(np.float64)
-        fits = (target >= 0) & (ratio != 0)
-        rows.append(at.start + single[fits])
-        of.append(target[fits])
-        ratios.append(ratio[fits])
-    return Multiples(np.concatenate(rows), np.concatenate(of), np.concatenate(ratios))
+        single, entry = single[matrix.data[entry] != 0], entry[matrix.data[entry] != 0]
+        ratio = matrix.data[entry].astype(np.float64)
+        found.append((at.start + single, problem.rows + matrix.indices[entry], ratio))
+    few = problem.lower is None and sum(len(row) for row, _, _ in found) < max(1, SHARE * problem.columns)
+    return Multiples.joined() if few else Multiples.joined(*found)
 
 
 def _parallel(M: Operator, table: Table) -> Multiples:
     """Rows of a dense or sparse part that are multiples of an earlier row of the same part."""
-    rows, of, ratios = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
+    found = []
     for part, at in M.bands():
-        if part.stored_matrix is None:
-            continue
-        row, leader = _candidates(part, np.flatnonzero(table.interval[at] & (part.row_norms > 0)))
-        ratio = _ratios(part.stored_matrix, row, leader)
-        rows.append(at.start + row[ratio != 0])
-        of.append(at.start + leader[ratio != 0])
-        ratios.append(ratio[ratio != 0])
-    return Multiples(np.concatenate(rows), np.concatenate(of), np.concatenate(ratios))
+        if part.stored_matrix is not None:
+            row, leader = _candidates(part, np.flatnonzero(table.interval[at] & (part.row_norms > 0)))
+            ratio = _ratios(part.stored_matrix, row, leader)
+            same = ratio != 0
+            found.append((at.start + row[same], at.start + leader[same], ratio[same]))
+    return Multiples.joined(*found)
 
 
 def _candidates(part: Operator, usable: Array) -> tuple[Array, Array]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from copy import copy
+import math
+from functools import singledispatch
 from typing import Self
 
 import numpy as np
@@ -10,56 +11,51 @@ import numpy as np
 from dapd.arguments import LARGEST
 from dapd.arrays import Array
 from dapd.functions import Function
-from dapd.presolve.equilibrate import column_factors, identity_columns, norm_factors
+from dapd.kinds.table import Table
+from dapd.operators.base import Operator
+from dapd.operators.factors import Entries, damped, spread
+from dapd.operators.structured import Kronecker
 from dapd.presolve.maps import scaled_map
-from dapd.presolve.tables import table_of
 from dapd.presolve.terms import parts_of, scaled_function
-from dapd.presolve.transform import rebuilt_problem
+from dapd.presolve.transform import Transform, rebuilt_problem
 from dapd.problem.problem import Problem
 from dapd.problem.way_back import WayBack
 
 ROUND = 1 + 1e-9  # L/μ up to which f counts as perfectly conditioned
+GREATEST = 2.0**60  # greatest factor that is a power of two
+UNEVEN = 8.0  # ratio of column factors from which columns are scaled
+ROUNDS = 10  # rounds of Ruiz scaling
 CONDITION = 1e14  # condition of a diagonal H from which its inverse square root is not trusted
 
 
-class _Factors:
+class _Factors(Transform):
     """A problem scaled by given factors."""
 
-    name: str
-    why: str
-
-    def __init__(self, problem: Problem, rows: Array, columns: Array) -> None:
-        table, parts = table_of(problem), parts_of(problem)
-        if table is None:
-            raise ValueError("the rows of a φ that is not known by rows cannot be scaled")
+    def __init__(self, problem: Problem, table: Table, rows: Array, columns: Array) -> None:
+        parts = parts_of(problem)
         self.rows, self.columns = rows, columns
         keeps_f = bool(np.all(columns == 1.0))
         self.problem = rebuilt_problem(
             problem,
             f=None if keeps_f or parts is None else scaled_function(problem, parts, columns),
             M=scaled_map(problem.M, rows, columns),
-            b=problem.b * rows.astype(problem.b.dtype),
+            b=self.new_b(problem.b),
             phi=table.scaled(rows).phi(),
+            bounds=None if problem.lower is None else (problem.bounds[0] / columns, problem.bounds[1] / columns),
         )
+        self.way_back = WayBack(columns, rows if problem.lower is None else np.append(rows, 1 / columns))
 
-    def with_b(self, b: Array) -> Self:
+    @classmethod
+    def of_columns(cls, problem: Problem, table: Table, columns: Array) -> Self | None:
+        """Scale the columns, and rows of an identity by the inverse factors; None if some of these are in groups."""
+        places = identity_columns(problem.M)
+        if np.any(table.grouped & (places >= 0)):
+            return None
+        return cls(problem, table, np.where(places < 0, 1.0, 1 / columns[np.maximum(places, 0)]), columns)
+
+    def new_b(self, b: Array) -> Array:
         """The same factors for another b."""
-        other = copy(self)
-        other.problem = self.problem.replaced(b=b * self.rows.astype(b.dtype))
-        return other
-
-    @property
-    def way_back(self) -> WayBack:
-        """By the factors."""
-        return WayBack(self.columns, self.rows)
-
-    def start(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """(x/columns, y/rows)."""
-        return x / self.columns, y / self.rows
-
-    def back(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """(columns·x, rows·y)."""
-        return self.columns * x, self.rows * y
+        return b * self.rows.astype(b.dtype)
 
 
 class RowScaling(_Factors):
@@ -71,11 +67,11 @@ class RowScaling(_Factors):
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Scale the rows; None if all factors are one."""
-        table = table_of(problem)
-        rows = None if table is None else norm_factors(problem.M, table)
-        if rows is None or np.all(rows == 1.0):
+        table = problem.phi_table
+        if table is None:
             return None
-        return cls(problem, rows, np.ones(problem.columns))
+        rows = norm_factors(problem.M, table, problem.lower is not None)
+        return None if np.all(rows == 1.0) else cls(problem, table, rows, np.ones(problem.columns))
 
 
 class DiagonalVariables(_Factors):
@@ -87,21 +83,16 @@ class DiagonalVariables(_Factors):
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Change the variables; None if f is another function, or H is no diagonal, singular, or a multiple of one."""
-        table, parts = table_of(problem), parts_of(problem)
+        table, parts = problem.phi_table, parts_of(problem)
         if table is None or parts is None:
             return None
-        diagonal = np.empty(problem.columns)
-        for part in parts:
-            if part.terms.loss is not None or not part.terms.is_by_entry:
-                return None
-            diagonal[part.at] = part.terms.ridge + (0.0 if part.terms.H is None else part.terms.H)
+        if any(part.terms.loss is not None or not part.terms.is_by_entry for part in parts):
+            return None
+        diagonal = problem.curvature
         low, high = float(diagonal.min()), float(diagonal.max())
         if not low * CONDITION > high or low == high:
             return None
-        columns, places = diagonal**-0.5, identity_columns(problem.M)
-        if np.any(table.grouped & (places >= 0)):
-            return None
-        return cls(problem, _inverse_on_bounds(places, columns), columns)
+        return cls.of_columns(problem, table, diagonal**-0.5)
 
 
 class ColumnScaling(_Factors):
@@ -113,18 +104,15 @@ class ColumnScaling(_Factors):
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
         """Scale the columns; None if they are alike, if their entries are not known, or if f would lose from it."""
-        table, parts, f = table_of(problem), parts_of(problem), problem.f
+        table, parts, f = problem.phi_table, parts_of(problem), problem.f
         if table is None or parts is None or not all(part.terms.is_scalable for part in parts):
             return None
-        if problem.phi.is_linear and f.L is not None and 0 < f.L <= ROUND * f.mu:
+        if problem.phi.is_linear and problem.lower is None and f.L is not None and 0 < f.L <= ROUND * f.mu:
             return None  # f would lose more than equations gain, whose rows may become orthonormal too
-        places = identity_columns(problem.M)
-        if np.any(table.grouped & (places >= 0)):
-            return None
         columns = column_factors(problem.M, table, problem.curvature)
         if columns is None or not _keeps_range(f, columns):
             return None
-        return cls(problem, _inverse_on_bounds(places, columns), columns)
+        return cls.of_columns(problem, table, columns)
 
 
 def _keeps_range(f: Function, columns: Array) -> bool:
@@ -134,6 +122,91 @@ def _keeps_range(f: Function, columns: Array) -> bool:
     return all(1 / LARGEST < value < LARGEST for value in changed)
 
 
-def _inverse_on_bounds(places: Array, columns: Array) -> Array:
-    """Factors of rows that keep the rows of identities as they are."""
-    return np.where(places < 0, 1.0, 1 / columns[np.maximum(places, 0)])
+def identity_columns(M: Operator) -> Array:
+    """The column of each row that belongs to an identity; −1 for other rows."""
+    found = np.full(M.shape[0], -1)
+    for part, at in M.bands():
+        if part.identity_start is not None:
+            found[at] = part.identity_start + np.arange(part.shape[0])
+    return found
+
+
+def norm_factors(M: Operator, rows: Table, with_bounds: bool) -> Array:
+    """Factors that bring the norms of the rows near one, one for all rows of a ball; all are one if they are alike.
+
+    With bounds they are alike only if they are near one, the norms of the rows of bounds.
+    """
+    norms = np.empty(M.shape[0])
+    for part, at in M.bands():
+        norms[at] = _norms(part)
+    norms = rows.pooled(norms)
+    factors = 1 / powers_of_two(norms)
+    known = factors[norms > 0]
+    return np.ones(M.shape[0]) if known.size == 0 or (np.ptp(known) == 0 and not with_bounds) else factors
+
+
+@singledispatch
+def _norms(part: Operator) -> Array:
+    return part.row_norms
+
+
+@_norms.register
+def _(part: Kronecker) -> Array:
+    norms = [powers_of_two(factor.row_norms) for factor in part.factors()]  # so the structure stays
+    return np.kron(norms[0], norms[1] if len(norms) == 2 else np.ones(part.shape[0] // len(norms[0])))
+
+
+def powers_of_two(values: Array) -> Array:
+    """The nearest powers of two, within limits; one for zero."""
+    return np.clip(2.0 ** np.round(np.log2(np.where(values > 0, values, 1.0))), 1 / GREATEST, GREATEST)
+
+
+def column_factors(M: Operator, rows: Table, curvature: Array) -> Array | None:
+    """Factors for the columns of M and a Hessian with this diagonal; None if they are alike, or M is not explicit.
+
+    Ruiz's rounds bring the greatest entry of each row and column near one, and one step of Pock and Chambolle their
+    sums. Bounds on x take no part, and a factor of f makes no difference: its unit is such that f and M ask for the
+    same factors on average.
+    """
+    parts = _entries_of(M)
+    if parts is None:
+        return None
+    curved, bent = curvature > 0, math.sqrt(spread(curvature))
+    if max([bent, *(entries.spread for entries, _, _ in parts)]) < UNEVEN:
+        return None  # whatever the rows are divided by
+    d, e = np.ones(M.shape[1]), np.where(identity_columns(M) < 0, 1.0, 0.0)
+    heights = rows.pooled(_peaks(parts, e, d)[0])
+    widths = _peaks(parts, e / np.where(heights > 0, heights, 1.0), d)[1]
+    if max(spread(widths), bent) < UNEVEN:
+        return None
+    known = curved | (widths > 0)
+    for diagonal in (np.zeros_like(curvature), curvature) if curved.any() else (curvature,):
+        unit = math.exp(-np.mean(np.log((diagonal * d * d)[curved]))) if diagonal.any() else 1.0
+        for _ in range(ROUNDS):
+            heights, widths = _peaks(parts, e, d)
+            d, e = d * damped(np.maximum(widths, unit * diagonal * d * d)), e * damped(rows.pooled(heights))
+    if spread(d[known]) < UNEVEN:
+        return None
+    sums = M.column_sizes(e)
+    assert sums is not None  # M is explicit
+    return powers_of_two(d * damped(d * sums + unit * curvature * d * d))
+
+
+def _entries_of(M: Operator) -> list[tuple[Entries, slice, slice]] | None:
+    """The matrices that M consists of, and where they lie; None if some entries are not stored."""
+    found = []
+    for part, rows, columns in M.leaves():
+        if part.stored_matrix is not None:
+            found.append((Entries(part.stored_matrix), rows, columns))
+        elif part.identity_start is None:
+            return None
+    return found
+
+
+def _peaks(parts: list[tuple[Entries, slice, slice]], rows: Array, columns: Array) -> tuple[Array, Array]:
+    """The greatest entries of the rows and of the columns, multiplied with these factors."""
+    heights, widths = np.zeros(rows.size), np.zeros(columns.size)
+    for entries, i, j in parts:
+        high, wide = entries.peaks(rows[i], columns[j])
+        heights[i], widths[j] = np.maximum(heights[i], high), np.maximum(widths[j], wide)
+    return heights, widths

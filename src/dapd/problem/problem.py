@@ -92,7 +92,8 @@ class Problem:
         limits = None if bounds is None else bounds_of(bounds, self.columns)
         if limits is not None:
             self.lower, self.upper = limits
-        self.blocks = self._divide(f, blocks)
+        given = None if blocks is None else partition("blocks", blocks, self.columns)
+        self.blocks: list[slice] | None = given or self.M.column_partition or f.blocks
         self.f = f.divided(self.blocks).sized(self.columns)
         curvatures(f.mu, f.L, owner="f.")
         # float32 only when both say so: a float64 b must not lose digits unasked
@@ -102,11 +103,6 @@ class Problem:
 
     def _in_precision(self, b: Array) -> Array:
         return b.astype(np.float32) if self.in_single else b
-
-    def _divide(self, f: Function, blocks: int | list[slice] | None) -> list[slice] | None:
-        if blocks is not None:
-            return partition("blocks", blocks, self.columns)
-        return self.M.column_partition or f.blocks
 
     @cached_property
     def memory(self) -> Memory:
@@ -162,7 +158,8 @@ class Problem:
     @cached_property
     def phi_table(self) -> Table | None:
         """φ row by row; None if some rows are neither intervals nor groups."""
-        return Table.of(self.phi, self.rows)
+        table = Table.of(self.phi, self.rows)
+        return None if table is None else table.simplified()
 
     @cached_property
     def row_table(self) -> UnitTable | None:
@@ -226,7 +223,7 @@ class Problem:
         if self.x_star is not None and self.y_star is not None:
             pull = self.M.adjoint(self.y_star) + ask.gradient(self.f, self.x_star)
             y_star = np.concatenate([self.y_star, -pull])
-        stacked = Problem(
+        return Problem(
             self.f,
             self._stacked_M(),
             self._stacked_b(),
@@ -236,7 +233,6 @@ class Problem:
             y_star=y_star,
             spectrum=None if self.spectrum is None else self.stacked_spectrum(self.spectrum),
         )
-        return stacked
 
     def _stacked_M(self) -> Operator:
         identity = Identity(self.columns)
@@ -273,7 +269,7 @@ class Problem:
         other.dtype = np.result_type(other.M.dtype, other.b.dtype)
         other.x_star = other.y_star = None
         other.spectrum = self.spectrum if M is None else None
-        if self.lower is not None:
+        if self.lower is not None and "stacked" in vars(self):
             other.stacked = self.stacked.replaced(
                 f=f,
                 M=None if M is None else other._stacked_M(),
@@ -307,11 +303,9 @@ class Problem:
 
     def with_solution(self, x_star: Any, y_star: Any = None) -> Problem:
         """The same problem, knowing its solution."""
-        solution = {"x_star": x_star, "y_star": y_star}
-        bounds = None if self.lower is None else (self.lower, self.upper)
-        return Problem(
-            self.f, self.M, self.b, self.phi, bounds=bounds, blocks=self.blocks, spectrum=self.spectrum, **solution
-        )
+        known = Problem(self.f, self.M, self.b, self.phi, blocks=self.blocks, x_star=x_star, y_star=y_star)
+        known.lower, known.upper, known.spectrum = self.lower, self.upper, self.spectrum
+        return known
 
     def __repr__(self) -> str:
         parts = [repr(self.f), repr(self.M), type(self.phi).__name__]

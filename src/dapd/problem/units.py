@@ -22,7 +22,7 @@ from dapd.machine.core import load
 from dapd.operators.base import Operator
 from dapd.operators.explicit import record_of, to_power
 from dapd.operators.factors import balancing
-from dapd.operators.sizes import SHEET, raised
+from dapd.operators.sizes import SHEET
 
 ROUNDING = 2.0**-49  # ratio to the greatest number up to which another may be what is left of such numbers that cancel
 REST = 1e-13  # ratio to the greatest number of its kind up to which a number may be what is left of a long sum
@@ -31,7 +31,6 @@ SPREAD = 1e-9  # ratio to the greatest number from which no number is what other
 SWEEPS = 40  # most sweeps over rows and columns that make their entries alike
 SETTLED = 0.1  # change of the binary logarithms of the factors at which the sweeps end
 HOPS = 10  # most rows and columns that a unit travels to where there are no data
-FEW = 1 << 16  # entries up to which sums over a sparse matrix are made from lists of them
 POWER = 0.25  # power of the mean of several numbers, near the geometric one and without logarithms of M
 
 
@@ -138,13 +137,7 @@ class _Along:
 def _sizes_of(M: Operator) -> tuple[_Along, _Along]:
     """Sums over the rows and over the columns of |M|; if entries are not known, of a map with rows as long as M's."""
     height, width = M.shape
-    matrix = M.sparse()
-    if matrix is not None and matrix.nnz <= FEW:
-        rows, columns = np.repeat(np.arange(height), np.diff(matrix.indptr)), matrix.indices
-        powers = [raised(matrix.data, power) for power in (POWER, 0)]
-        return _of_entries(rows, columns, powers, (height, width)), _of_entries(columns, rows, powers, (width, height))
-    if matrix is None and M.stored_matrix is not None and M.stored_matrix.size <= SHEET:
-        matrix = M.stored_matrix
+    matrix = _entries_of(M)
     if matrix is not None:  # the powers are made once, and let go afterwards
         roots, ones = (to_power(matrix, power) for power in (POWER, 0))
         return _of_matrix(roots, ones, (height, width)), _of_matrix(roots.T, ones.T, (width, height))
@@ -155,16 +148,6 @@ def _sizes_of(M: Operator) -> tuple[_Along, _Along]:
         _of_sizes(lambda v, power: entries**power * v.sum(), (height, width)),
         _of_sizes(lambda v, power: np.full(width, entries**power @ v), (width, height)),
     )
-
-
-def _of_entries(places: Array, others: Array, powers: list[Array], shape: tuple[int, int]) -> _Along:
-    """Those of a few entries, for which a product with a sparse matrix takes long to begin."""
-
-    def summed(entries: Array) -> Callable[[Array], Array]:
-        return _each(lambda v: np.bincount(places, entries * v[others], shape[0]))
-
-    roots, ones = map(summed, powers)
-    return _Along(roots, ones, shape)
 
 
 def _of_matrix(roots: Any, ones: Any, shape: tuple[int, int]) -> _Along:

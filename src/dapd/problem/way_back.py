@@ -30,10 +30,24 @@ class WayBack(NamedTuple):
         """The point (x, y) taken back."""
         return self.columns * _at(self.x_places, x), self.rows * _at(self.y_places, y)
 
+    def start(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """The point that is taken back to (x, y), on the host."""
+        return _undone(x, self.columns, self.x_places), _undone(y, self.rows, self.y_places)
+
 
 def _at(places: Array | None, v: Any) -> Any:
     """v[places]; a number is the same in all places."""
     return v if places is None or np.ndim(v) == 0 else v[places]
+
+
+def _undone(v: Array, factors: Any, places: Array | None) -> Array:
+    """The vector w with factors·w[places] = v."""
+    v = v / factors if np.ndim(factors) or factors != 1 else v
+    if places is None:
+        return v
+    found = np.empty_like(v)
+    found[places] = v
+    return found
 
 
 def _composed(places: Array | None, before: Array | None) -> Array | None:

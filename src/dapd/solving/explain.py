@@ -97,7 +97,7 @@ def explain(
     return Explanation(
         repr(problem),
         tuple(sorted(prospects, key=lambda one: math.inf if math.isnan(one.seconds) else one.seconds)),
-        _transforms(problem.stacked),
+        _transforms(problem),
         chosen.name if blocks.winner is None else blocks.winner.name,
         _sentence(chosen, blocks),
     )

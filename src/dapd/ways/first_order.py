@@ -14,10 +14,19 @@ from dapd.engines import is_on_mesh
 from dapd.engines.protocol import Engine
 from dapd.machine.core import load
 from dapd.machine.rates import FACTORISATION, FIRST_ORDER
-from dapd.presolve import CLEANING, CONDITIONING, SCALING, ExchangedRoles, Presolve, SortedColumns
-from dapd.presolve.chain import Apply
+from dapd.presolve import (
+    CLEANING,
+    CONDITIONING,
+    SCALING,
+    STACKING,
+    BoundsAsRows,
+    ExchangedRoles,
+    Presolve,
+    SortedColumns,
+)
+from dapd.presolve.transform import Apply
 from dapd.problem.problem import Problem
-from dapd.spectrum.estimate import Spectrum, estimate_norm
+from dapd.spectrum.estimate import estimate_norm
 from dapd.ways.base import SOON, Asked, Candidate, Moved, Piece, entries_are_scattered
 from dapd.ways.judge import Judge, judge_of, on_the_device
 from dapd.ways.restarts import restarts
@@ -40,34 +49,33 @@ class FirstOrder(Candidate):
 
     @classmethod
     def of(cls, asked: Asked) -> FirstOrder:
-        """With what is known of the singular values of M."""
-        return cls(asked.search, asked.engine, asked.search.spectrum)
+        """On this engine."""
+        return cls(asked.search, asked.engine)
 
-    def __init__(self, search: Search, engine: str, spectrum: Spectrum | None) -> None:
+    def __init__(self, search: Search, engine: str) -> None:
         super().__init__(search)
         self.engine = engine
-        self.spectrum = None if spectrum is None else search.problem.stacked_spectrum(spectrum)
         self.used: Engine | None = None
-        problem = self.problem = search.problem.stacked  # its steps take bounds as rows
+        problem = self.problem
         native = engine != "python" and load() is not None  # which calls Python for what it does not know
-        products = 2 * (problem.M.work or problem.rows * problem.columns) + problem.f.work
+        rows, bounds = problem.multipliers, problem.multipliers - problem.rows  # its steps take bounds as rows
+        products = 2 * ((problem.M.work or problem.rows * problem.columns) + bounds) + problem.f.work
         per_product = FIRST_ORDER.sparse_product if entries_are_scattered(problem.M) else FIRST_ORDER.dense_product
-        once = (
-            FIRST_ORDER.iteration + per_product * products + FIRST_ORDER.vector_entry * (problem.rows + problem.columns)
-        )
+        once = FIRST_ORDER.iteration + per_product * products + FIRST_ORDER.vector_entry * (rows + problem.columns)
         self.per_iteration = once * (1 if native else FIRST_ORDER.in_python)  # seconds per iteration
-        iterations: float = EQUATIONS if problem.phi.is_linear else EPOCHS
+        is_linear = problem.phi.is_linear and problem.lower is None
+        iterations: float = EQUATIONS if is_linear else EPOCHS
         self.seconds = FIRST_ORDER.set_up + iterations * self.per_iteration
         self.why = f"an iteration takes about {1e3 * self.per_iteration:.2g} ms"
         self.certain = False  # whether a theorem says how many
         f = problem.f
-        if problem.phi.is_linear and isinstance(problem.M.stored_matrix, np.ndarray) and f.mu > 0 and f.L is not None:
+        if is_linear and isinstance(problem.M.stored_matrix, np.ndarray) and f.mu > 0 and f.L is not None:
             # rows are made orthonormal, and then the theorem of x-DAPD says how many iterations there will be
             iterations = DIGITS * theory.x_dapd(L=f.L, mu=f.mu, s_max=1.0, s_min=1.0).Pi
             changed = 4.0 * min(problem.M.shape) ** 2 * max(problem.M.shape) / FACTORISATION.dense
-            if FIRST_ORDER.set_up + iterations * self.per_iteration + changed < self.seconds:
-                self.certain = True
-                self.seconds = FIRST_ORDER.set_up + iterations * self.per_iteration + changed
+            seconds = FIRST_ORDER.set_up + iterations * self.per_iteration + changed
+            if seconds < self.seconds:
+                self.certain, self.seconds = True, seconds
                 self.why = f"with orthonormal rows the theorem asks for about {iterations:,.0f} iterations"
 
     @property
@@ -98,11 +106,11 @@ class FirstOrder(Candidate):
     def _steps(self) -> Sequence[Apply]:
         """The transforms to try."""
         if is_on_mesh():  # its devices divide M as it was given
-            return SCALING
+            return (*SCALING, BoundsAsRows.apply)
         if self.engine != "jax":  # points of a device are taken back there only if entries stay entries
-            return (*TRANSFORMS, ExchangedRoles.apply)
+            return (*TRANSFORMS, ExchangedRoles.apply, *STACKING)
         # one solve would not make up for the time that sorting takes
-        return (*TRANSFORMS, SortedColumns.apply) if self.search.repeated else TRANSFORMS
+        return (*TRANSFORMS, *((SortedColumns.apply,) if self.search.repeated else ()), *STACKING)
 
     def compare(self, steady: float, best: float) -> None:
         """Take longer than usual into account if another candidate is certain."""
@@ -114,8 +122,9 @@ class FirstOrder(Candidate):
         search = self.search
         transform = self._transform()
         problem = transform.problem
-        changed = any(not isinstance(step, SortedColumns) for step in transform.transforms)  # but for the order
-        spectrum = problem.spectrum or (None if changed else self.spectrum)
+        spectrum, given = problem.spectrum, search.spectrum
+        if given is not None and all(isinstance(step, (SortedColumns, BoundsAsRows)) for step in transform.transforms):
+            spectrum = self.problem.stacked_spectrum(given)  # the order of columns makes no difference
         if spectrum is None:
             device = on_the_device(problem, self.engine)
             spectrum = estimate_norm(problem.M if device is None else device, deadline=search.deadline)

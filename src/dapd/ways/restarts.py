@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dapd.arguments import named
 from dapd.arrays import Array
 from dapd.engines import in_one_program
 from dapd.engines.protocol import Engine
@@ -34,8 +33,7 @@ from dapd.methods.guesses import (
 )
 from dapd.methods.proximal import parameters
 from dapd.problem.problem import Problem
-from dapd.ways.epochs import Bench, EpochProgress, Judged, lengths, moved, straight_moves
-from dapd.ways.proximal_accuracy import accuracy
+from dapd.ways.epochs import Bench, EpochProgress, Judged, accuracy, lengths, moved, straight_moves
 
 LONG, LONGER = 1000, 4  # iterations that any epoch may last, and how many times all iterations so far it may last
 LOOKS = 3  # convergence checks in an epoch of a guess
@@ -81,7 +79,6 @@ class Epoch(NamedTuple):
     last: tuple[Array, Array]  # where the epoch ended, best or not; runs away along a ray if there is no solution
 
 
-@named
 def restarts(
     problem: Problem,
     judge: Callable[[Array, Array], float],

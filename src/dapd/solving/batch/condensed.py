@@ -19,7 +19,6 @@ from dapd.functions import Quadratic
 from dapd.functions.terms import Terms
 from dapd.kinds.table import Table
 from dapd.machine.blas import MANY, single_blas
-from dapd.presolve.tables import table_of
 from dapd.presolve.terms import parts_of
 from dapd.problem.problem import Problem
 from dapd.solving.batch.family import Family
@@ -86,7 +85,7 @@ def condensed(family: Family, xp: Any = np) -> Condensed | None:
 
 def _condensed(family: Family, xp: Any) -> Condensed | None:
     first = family.first.stacked
-    parts, table = parts_of(first), table_of(first)
+    parts, table = parts_of(first), first.phi_table
     if parts is None or len(parts) > 1 or table is None or first.M.probes:
         return None
     terms = parts[0].terms

@@ -17,7 +17,7 @@ from dapd.engines.jax.batch.problem_tree import Certified, computed_there, in_do
 from dapd.engines.protocol import Engine
 from dapd.machine.clock import is_over, perf_counter, seconds_left
 from dapd.machine.rates import COMPILATION
-from dapd.presolve import Presolve
+from dapd.presolve import STACKING, Presolve
 from dapd.problem.problem import Problem
 from dapd.solving.batch.alone import one_by_one
 from dapd.solving.batch.condensed import condensed
@@ -238,14 +238,13 @@ def _of_family(family: Family) -> LockStepPlan | None:
 
 def _of_list(problems: list[Problem], deadline: float) -> LockStepPlan | None:
     """By a presolve of each problem; None if that leaves problems of different structures."""
-    stacked = [problem.stacked for problem in problems]
-    if not stacked[0].f.L:  # a lock step takes the parameters of theorems
+    if not problems[0].f.L:  # a lock step takes the parameters of theorems
         return None
     transforms: list[Presolve] = []
-    for problem in stacked:
+    for problem in problems:
         check_deadline(deadline)
         again = transforms[-1].again(problem) if transforms else None
-        transforms.append(again or Presolve.apply(problem, TRANSFORMS, deadline))
+        transforms.append(again or Presolve.apply(problem, (*TRANSFORMS, *STACKING), deadline))
     simple = [transform.problem for transform in transforms]
     together = stacked_list(simple, deadline)
     if together is None or any(not problem.f.L for problem in simple):

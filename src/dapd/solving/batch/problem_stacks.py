@@ -11,7 +11,6 @@ from dapd.kinds.base import least_positive
 from dapd.kinds.by_rows import Rows
 from dapd.kinds.table import Table
 from dapd.operators.base import Operator
-from dapd.presolve.tables import table_of
 from dapd.problem.sizes import limits_of, sizes_of
 from dapd.problem.units import Data, Units, natural_units
 from dapd.solving.batch.condensed import Condensed
@@ -30,7 +29,7 @@ def stacked_condensed(form: Condensed) -> Stacked:
 def stacked_family(family: Family) -> Stacked | None:
     """The family as it is given; None if groups of rows stand in the way."""
     first, count = family.first, len(family)
-    table = table_of(first)
+    table = first.phi_table
     if table is None or table.grouped.any() or (family.c is not None and first.terms is None):
         return None
     b = np.broadcast_to(first.b if family.b is None else family.b, (count, first.rows)).astype(F64)
