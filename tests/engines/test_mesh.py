@@ -17,7 +17,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dapd
 from dapd.engines.jax.layout import Layout
-from dapd.engines.jax.mesh.phi import cut
+from dapd.engines.jax.mesh.map import cut
 from dapd.engines.jax.mesh.place import load_shards
 from dapd.engines.jax.mesh.rows import as_matrix, divided_shape, divisible_parts
 from dapd.kinds.base import kinds_of

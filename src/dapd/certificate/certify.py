@@ -10,7 +10,6 @@ import numpy as np
 
 from dapd.arrays import EPSILON, Array, namespace
 from dapd.certificate.distance import Evaluated, distance
-from dapd.certificate.norms import norm
 from dapd.certificate.sums import (
     NUMPY,
     ByNumPy,
@@ -20,6 +19,7 @@ from dapd.certificate.sums import (
     balanced_step,
     measure_columns,
     measure_rows,
+    norm,
     products_of,
 )
 from dapd.problem import ask

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dapd.arrays import EPSILON, Array
-from dapd.certificate.norms import norm, norm_of_sum
+from dapd.certificate.sums import norm, norm_of_sum
 from dapd.problem import ask
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum

@@ -17,7 +17,7 @@ from scipy.sparse.linalg import LinearOperator, lsmr
 
 from dapd.arguments import TimeUp, consecutive
 from dapd.arrays import Array, namespace, on_host
-from dapd.certificate.norms import greatest, pieces
+from dapd.certificate.sums import greatest, pieces
 from dapd.machine.clock import is_over
 from dapd.operators.base import Operator
 from dapd.problem import ask

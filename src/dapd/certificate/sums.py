@@ -6,14 +6,14 @@ The formulas are for arrays of NumPy or of a device; `ByNumPy` says how their ve
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import dnrm2
 
 from dapd.arrays import EPSILON, Array, namespace
-from dapd.certificate.norms import norm, pieces, relative
 from dapd.kinds.base import Phi
 from dapd.machine.core import load
 from dapd.operators.base import Operator
@@ -22,10 +22,40 @@ from dapd.problem import ask
 from dapd.problem.problem import Problem
 from dapd.problem.sizes import multipliers_of_bounds
 
+PIECE = 1 << 16  # coordinates that are converted at a time
 Number = Any  # a float, or an array of JAX without axes
 Measurable = Any  # a Problem, or on a device what has its f, M, b, φ, sizes and limits
 
 _as_float64 = partial(np.ascontiguousarray, dtype=np.float64)  # no call of Python for each vector
+
+
+def norm_of_sum(v: Array, w: Array) -> float:
+    """‖v + w‖₂."""
+    return norm(np.array([norm(v[piece] + w[piece]) for piece in pieces(v.size)]))
+
+
+def greatest(v: Array) -> float:
+    """‖v‖∞, nan if an entry is."""
+    return float(max(-v.min(), v.max())) + 0.0 if v.size else 0.0  # 0, not −0, if all entries are 0
+
+
+def pieces(size: int) -> Iterator[slice]:
+    """Parts of a vector, since x may be long: what is computed of a part takes no memory to speak of."""
+    return (slice(start, start + PIECE) for start in range(0, size, PIECE))
+
+
+def relative(errors: Array, sizes: Array) -> Array:
+    """Errors relative to their sizes; inf where one is not finite."""
+    found = errors / sizes
+    if isinstance(found, np.ndarray) and math.isfinite(found @ sizes):  # so all are
+        return found
+    xp = namespace(found)
+    return xp.where(xp.isfinite(found) & xp.isfinite(sizes), found, xp.inf)
+
+
+def norm(v: Array) -> float:
+    """‖v‖₂, whose squares neither overflow nor underflow."""
+    return float(dnrm2(v)) if v.size else 0.0
 
 
 class Products(NamedTuple):

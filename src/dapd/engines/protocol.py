@@ -20,17 +20,9 @@ class CannotRun(ValueError):
 class Runner(Protocol):
     """A method bound to an engine; it owns the state."""
 
-    @property
-    def method(self) -> Method:
-        """What it runs."""
-
-    @property
-    def engine(self) -> str:
-        """Which engine this is."""
-
-    @property
-    def reason(self) -> str:
-        """Why it is not a faster one, or what it calls Python for; empty if there is nothing to say."""
+    method: Method
+    engine: str  # which one it is
+    reason: str  # why it is not a faster one, or what it calls Python for; empty if there is nothing to say
 
     def start(self) -> None:
         """Set the state to the method's first."""
@@ -63,17 +55,13 @@ class RestartedRunner(Runner, Protocol):
 class OracleCounts(Protocol):
     """Questions to the oracle."""
 
-    @property
-    def gradients(self) -> int:
-        """∇f, or of one block."""
+    gradients: int  # ∇f, or of one block
 
     @property
     def products(self) -> int:
         """With M and with Mᵀ, each counted."""
 
-    @property
-    def block_products(self) -> int:
-        """With one block of M or its transpose."""
+    block_products: int  # with one block of M or its transpose
 
 
 class Engine(str):

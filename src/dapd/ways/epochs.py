@@ -12,7 +12,7 @@ import numpy as np
 
 from dapd import theory
 from dapd.arrays import Array, on_device, on_host
-from dapd.certificate.norms import greatest
+from dapd.certificate.sums import greatest
 from dapd.engines import bind
 from dapd.engines.protocol import Engine, RestartedRunner
 from dapd.machine.clock import is_over

@@ -17,7 +17,7 @@ from dapd.derivatives.front import Front, Solution, SolveOptions
 from dapd.derivatives.jax.host_calls import call_host
 from dapd.derivatives.jax.smooth import Smooth
 from dapd.derivatives.records import ParameterRecord, Sparse
-from dapd.engines.jax.phi import register_kinds
+from dapd.engines.jax.functions import register_kinds
 
 
 def _solve(settings: SolveOptions, data: Data) -> Solution:

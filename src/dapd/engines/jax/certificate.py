@@ -90,8 +90,6 @@ def _reduced(sums: list[Array], greatest: list[Array]) -> tuple[Array, ...]:
 
 
 THERE = ByDevice()
-forward = jax.jit(lambda M, x: M.forward(x))
-adjoint = jax.jit(lambda M, y: M.adjoint(y))
 
 
 def certificate_of(measured: Measured, x: Array, y: Array) -> Certificate:

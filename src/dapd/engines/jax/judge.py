@@ -14,6 +14,7 @@ from dapd.certificate.certify import Certificate, Look, objective
 from dapd.engines.jax import certificate as formulas
 from dapd.engines.jax.certificate import Measured
 from dapd.engines.jax.layout import layout, put
+from dapd.engines.jax.maps import product_of
 from dapd.engines.jax.program import report
 from dapd.engines.jax.runner import Placed, place
 from dapd.operators.base import Operator
@@ -57,11 +58,11 @@ class Device(Operator):
 
     def forward(self, x: Array) -> Array:
         with jax.enable_x64(True):
-            return on_host(formulas.forward(self.placed.M, put(x, np.float64, dual=False)))
+            return on_host(product_of(self.placed.M, "forward", put(x, np.float64, dual=False)))
 
     def adjoint(self, y: Array) -> Array:
         with jax.enable_x64(True):
-            return on_host(formulas.adjoint(self.placed.M, put(y, np.float64, dual=True)))
+            return on_host(product_of(self.placed.M, "adjoint", put(y, np.float64, dual=True)))
 
     @property
     def measured(self) -> Measured:

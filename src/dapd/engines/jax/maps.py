@@ -35,6 +35,17 @@ def changed(M: Any, to: Callable[[Array], Array]) -> Any:
     return jax.tree.map(lambda leaf: to(leaf) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf, M)
 
 
+@functools.partial(jax.jit, static_argnums=(1, 3))
+def product_of(M: Any, name: str, v: Array, power: float | None = None) -> Array:
+    """A product with M or its transpose; with a power, of the magnitudes of the entries to that power."""
+
+    def raised(entries: Array) -> Array:
+        return (abs(entries.astype(jnp.float64)) ** power) * (entries != 0)
+
+    found: Array = getattr(M if power is None else changed(M, raised), name)(v)
+    return found
+
+
 class Sized:
     """A map that knows how large the terms of its products are."""
 

@@ -16,13 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dapd.arrays import Array, is_constant, on_device, one_gpu
-from dapd.engines.jax.functions import place_function
+from dapd.engines.jax.functions import place_function, place_phi
 from dapd.engines.jax.layout import layout, put
 from dapd.engines.jax.maps import place_map
-from dapd.engines.jax.mesh.map import FlatMap, MeshMap, Sections
-from dapd.engines.jax.mesh.phi import sections_of_phi
+from dapd.engines.jax.mesh.map import FlatMap, MeshMap, Sections, sections_of_phi
 from dapd.engines.jax.mesh.place import mesh_map
-from dapd.engines.jax.phi import place_phi
 from dapd.engines.jax.program import Leaves, Packed, compiled_loop, compiled_report, number
 from dapd.engines.jax.pytree import pytree
 from dapd.engines.protocol import NotNative, check_same

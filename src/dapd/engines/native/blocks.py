@@ -19,7 +19,7 @@ from dapd.engines.native.block_tables import (
 from dapd.engines.protocol import NotNative
 from dapd.machine.clock import is_over, pulse, seconds_left
 from dapd.machine.core import load
-from dapd.methods.base import copy_of
+from dapd.methods.base import Method, copy_of
 from dapd.methods.block import BlockMethod
 from dapd.methods.x_sbc import XSBC
 from dapd.methods.x_sbc_nonseparable import XSBCNonseparable
@@ -61,7 +61,7 @@ class BlockRunner:
         core = core or load()
         if core is None:
             raise NotNative("the native core was not built; install a C++ compiler and reinstall dapd")
-        self.method = method
+        self.method: Method = method
         problem, blocks, dtype = method.problem, method.blocks, method.problem.dtype
         kind = _native_twin(type(method))
         matrices = column_matrices(problem.M, blocks)

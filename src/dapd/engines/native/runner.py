@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from dapd.arrays import Array
-from dapd.engines.native.calls import evaluated_in_python
-from dapd.engines.native.layout import calls_of, coupling, function
+from dapd.engines.native.layout import calls_of, coupling, evaluated_in_python, function
 from dapd.engines.native.maps import FEW
 from dapd.engines.native.threads import ThreadChoice, available
 from dapd.engines.native.tracer import NotLinear, Program, Symbol, Trace, trace

@@ -1,4 +1,4 @@
-"""M on several devices: a map for the steps, whose y may be in sections, and one with y as a single vector."""
+"""M and φ on several devices: for the steps, whose y may be in sections, and M for y as a single vector."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from dapd.arrays import Array, on_host
+from dapd.engines.jax.functions import place_kinds
 from dapd.engines.jax.layout import Layout, whole_on_mesh
-from dapd.engines.jax.maps import Sized, changed
+from dapd.engines.jax.maps import Sized, product_of
 from dapd.engines.jax.pytree import pytree
+from dapd.kinds.base import Phi, kinds_of
 from dapd.operators.base import Operator
+from dapd.problem.problem import Problem
 
 
 @pytree()
@@ -164,6 +167,59 @@ class FlatMap(Sized):
         return self.inner.adjoint(self.inner.divided(jax.lax.with_sharding_constraint(y, self.inner.layout.everywhere)))
 
 
+@pytree()
+class SectionsPhi:
+    """φ, section by section."""
+
+    parts: tuple[Any, ...]
+
+    def prox(self, v: Sections, step: Any) -> Sections:
+        """The prox of each section."""
+        return Sections(tuple(part.prox(own, step) for part, own in zip(self.parts, v.parts, strict=True)))
+
+
+def sections_of_phi(problem: Problem, M: MeshMap) -> SectionsPhi:
+    """φ for the sections of y, in the problem's dtype."""
+    found = zip(cut(kinds_of(problem.phi, problem.rows), M.rows), M.shardings, strict=True)
+    return SectionsPhi(
+        tuple(
+            place_kinds(own, problem.dtype, functools.partial(whole_on_mesh, sharding=sharding))
+            for own, sharding in found
+        )
+    )
+
+
+def cut(kinds: list[tuple[Phi, int]], sections: tuple[int, ...]) -> list[list[tuple[Phi, int]]]:
+    """The canonical kinds for the rows of each section."""
+    left, found = list(kinds), []
+    for rows in sections:
+        own: list[tuple[Phi, int]] = []
+        while rows:
+            kind, length = left.pop(0)
+            if length > rows:
+                left.insert(0, (_part_of(kind, slice(rows, length), length), length - rows))
+                kind, length = _part_of(kind, slice(0, rows), length), rows
+            own.append((kind, length))
+            rows -= length
+        found.append(own)
+    return found
+
+
+def _part_of(kind: Phi, at: slice, rows: int) -> Phi:
+    part = kind.part(at, rows)
+    if part is not None:
+        return part
+    if kind.anywhere:
+        raise ValueError(
+            "a group of φ has rows in two parts of M, which lie differently on the devices of mesh; give the rows "
+            "of a group in one part of M"
+        )
+    raise ValueError(
+        f"φ = {kind.kind} is only known by its prox, and on a mesh the parts of M lie differently; "
+        "give dapd.Stack with a φ for each part of M"
+    )
+
+
 class Sharded(Operator):
     """A matrix that lies on the devices of a mesh only, never as a whole on one host."""
 
@@ -179,38 +235,24 @@ class Sharded(Operator):
     def work(self) -> int:
         return self.entries
 
-    def forward(self, x: Array) -> Array:
+    def _product(self, name: str, v: Array, power: float | None = None) -> Array:
         with jax.enable_x64(True):
-            return on_host(_times(self.placed, np.asarray(x, np.float64)))
+            return on_host(product_of(self.placed, name, np.asarray(v, np.float64), power))
+
+    def forward(self, x: Array) -> Array:
+        return self._product("forward", x)
 
     def adjoint(self, y: Array) -> Array:
-        with jax.enable_x64(True):
-            return on_host(_transposed_times(self.placed, np.asarray(y, np.float64)))
+        return self._product("adjoint", y)
 
     @cached_property
     def row_norms(self) -> Array:
-        with jax.enable_x64(True):
-            return np.sqrt(on_host(_raised(self.placed, 2, np.ones(self.shape[1]))))
+        return np.sqrt(self.row_sizes(np.ones(self.shape[1]), 2))
 
     def row_sizes(self, x: Array, power: float = 1) -> Array:
         """Σ_j |M_ij|^power |x_j| of each row."""
-        with jax.enable_x64(True):
-            return on_host(_raised(self.placed, power, np.asarray(abs(x), np.float64)))
+        return self._product("forward", abs(x), power)
 
     def column_sizes(self, y: Array, power: float = 1) -> Array:
         """Σ_i |M_ij|^power |y_i| of each column."""
-        with jax.enable_x64(True):
-            return on_host(_raised_transpose(self.placed, power, np.asarray(abs(y), np.float64)))
-
-
-_times = jax.jit(lambda M, x: M.forward(x))
-_transposed_times = jax.jit(lambda M, y: M.adjoint(y))
-
-
-def _to_power(M: MeshMap, power: float) -> Any:
-    """|M|, entry by entry to a power."""
-    return changed(M, lambda entries: (abs(entries.astype(jnp.float64)) ** power) * (entries != 0))
-
-
-_raised = jax.jit(lambda M, power, x: _to_power(M, power).forward(x), static_argnums=1)
-_raised_transpose = jax.jit(lambda M, power, y: _to_power(M, power).adjoint(y), static_argnums=1)
+        return self._product("adjoint", abs(y), power)
