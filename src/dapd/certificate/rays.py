@@ -99,11 +99,6 @@ def exceeds_supremum(gain: Any, M: Any, d: Array, bounds: tuple[Array, Array]) -
     return small & (gain + image @ xp.where(endless, 0.0, ends) > 0)
 
 
-def proves_unbounded(problem: Problem, x: Array, direction: Array, deadline: float = math.inf) -> Array | None:
-    """A ray of x, near `direction`, that shows that there is no minimum, since x is nearly feasible; None if not."""
-    return falling_ray(problem, direction, deadline) if nearly_feasible(problem, x) else None
-
-
 def nearly_feasible(problem: Problem, x: Array) -> bool:
     """Whether x, moved to its bounds, satisfies every row up to NEARLY times the sizes of its terms.
 

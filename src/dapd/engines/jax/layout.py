@@ -96,7 +96,7 @@ def using(mesh: Mesh, shape: tuple[int, int]) -> Iterator[None]:
     token = _layout.set(Layout(mesh, shape))
     try:
         if jax.process_count() > 1:
-            with agreeing(Agreed().read):
+            with agreeing(_agreed):
                 try:
                     yield
                 except (RuntimeError, ValueError) as error:
@@ -109,14 +109,11 @@ def using(mesh: Mesh, shape: tuple[int, int]) -> Iterator[None]:
         _layout.reset(token)
 
 
-class Agreed:
+def _agreed() -> float:
     """The clock of process 0, read by all processes together."""
+    from jax.experimental import multihost_utils
 
-    def read(self) -> float:
-        """Seconds."""
-        from jax.experimental import multihost_utils
-
-        return float(multihost_utils.broadcast_one_to_all(np.float64(time.perf_counter())))
+    return float(multihost_utils.broadcast_one_to_all(np.float64(time.perf_counter())))
 
 
 def put(v: Any, dtype: Any, *, dual: bool) -> Array:

@@ -12,7 +12,6 @@ from dapd.arguments import consecutive
 from dapd.arrays import Array
 from dapd.engines.protocol import NotNative
 from dapd.functions import Function, native
-from dapd.functions.terms import Terms
 from dapd.operators.blocks import split_columns
 
 LINE = 64  # bytes of a cache line
@@ -123,36 +122,27 @@ class _Part(NamedTuple):
 
 def _part(f: Function, size: int) -> _Part:
     """What the loops read of an f of `size` variables."""
-    name = type(f).__name__
-    terms = f.known_terms()
+    name, terms = type(f).__name__, f.known_terms()
     if terms is None:
         raise NotNative(f"{name} is only available in Python")
     loss = native.NativeLoss(native.NONE) if terms.loss is None else terms.loss.native()
     if loss is None:
         raise NotNative(f"{name} has the loss {type(terms.loss).__name__}, which the native core does not know")
-    A = _loss_matrix(terms, name)
-    terms.check(name, size)
-    diagonal, H = _hessian(terms, name)
-    target = None if terms.loss is None else terms.d
-    return _Part(*loss, diagonal, 0.0 if terms.c is None else terms.c, A, H, target)
-
-
-def _loss_matrix(terms: Terms, name: str) -> Any:
-    if terms.loss is None or terms.A is None:
-        return None
-    if terms.A.stored_matrix is None:
+    A, H = None if terms.loss is None else terms.A, terms.H
+    if A is not None and A.stored_matrix is None:
         raise NotNative(f"the A of {name} is only available as a product")
-    return terms.A.stored_matrix
-
-
-def _hessian(terms: Terms, name: str) -> tuple[Any, Any]:
-    """The diagonal of H, and H itself if it is a matrix."""
-    H = terms.H
-    if H is None:
-        return terms.ridge, None
-    if not (isinstance(H, np.ndarray) or sp.issparse(H)):
+    terms.check(name, size)
+    if terms.has_products_only:
         raise NotNative(f"the H of {name} is only available as a product")
-    return (terms.ridge + H, None) if H.ndim == 1 else (terms.ridge, H)
+    by_entry = H is not None and H.ndim == 1
+    return _Part(
+        *loss,
+        diagonal=terms.ridge + H if by_entry else terms.ridge,
+        linear=0.0 if terms.c is None else terms.c,
+        A=None if A is None else A.stored_matrix,
+        H=None if by_entry else H,
+        target=None if terms.loss is None else terms.d,
+    )
 
 
 def tabulate_blocks(functions: Sequence[Function], blocks: list[slice], dtype: Any) -> BlockFunctions:
@@ -194,19 +184,14 @@ def tabulate_joint(f: Function, blocks: list[slice], dtype: Any) -> tuple[BlockF
     if part.A is not None and part.H is not None:
         raise NotNative(f"{type(f).__name__} joins the blocks both by a loss of Ax and by a matrix H")
     joint = nothing_joint(blocks, dtype)
-    loss_of_x = part.loss, part.e, part.target
     if part.A is not None:
         target = None if part.target is None else part.target.astype(dtype)
         joint = JointFunction(part.loss, part.e, pack(split_columns(part.A, blocks), dtype), target)
-        loss_of_x = native.NONE, 0.0, None
+        part = part._replace(loss=native.NONE, e=0.0, A=None, target=None)
     elif part.H is not None:
-        joint = JointFunction(native.NONE, 0.0, pack(split_columns(part.H, blocks), dtype), None)
-    loss, e, target = loss_of_x
-    rest = [
-        _Part(loss, e, _own(part.diagonal, b), _own(part.linear, b), target=None if target is None else target[b])
-        for b in blocks
-    ]
-    return _table(rest, blocks, dtype), joint
+        joint = joint._replace(A=pack(split_columns(part.H, blocks), dtype))
+        part = part._replace(H=None)
+    return _table([_Part(*(_own(value, block) for value in part)) for block in blocks], blocks, dtype), joint
 
 
 def _own(value: Any, block: slice) -> Any:
