@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -15,42 +15,15 @@ from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum
 
 if TYPE_CHECKING:
-    from dapd.engines.jax.judge import Device
-
-
-class Judge(Protocol):
-    """Measures points of a problem, or of a transformed one whose points it takes back first."""
-
-    returns_exactly: bool  # whether what `start` returns is taken back to the same point, but for rounding
-
-    def start(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """A point of the given problem in the variables of the transformed one."""
-
-    def look(self, x: Array, y: Array, spectrum: Spectrum | None = None, *, with_distance: bool = True) -> Look:
-        """The point of the given problem, and its certificate; a point of a device that is not finite has error inf."""
-
-    def distance(self, x: Array, y: Array, spectrum: Spectrum | None) -> float:
-        """The distance of a certificate, of a point of the given problem; inf if it is not known."""
-
-    def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
-        """How x and y of the given problem moved from one point to another."""
-
-    def may_be_ray(self, direction: Array) -> bool:
-        """Whether a direction of y is worth the check of `rays.proves_infeasible`."""
-
-    def may_descend(self, x: Array, direction: Array) -> bool:
-        """Whether a direction of x is worth the check of `rays.falling_ray`."""
-
-    def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
-        """As `certificate.objective`, of a point of the given problem."""
+    from dapd.engines.jax.judge import Device, OnDevice
 
 
 class OnHost:
-    """Judges by NumPy."""
+    """Measures, by NumPy, points of a problem, or of a transformed one whose points it takes back first."""
 
     def __init__(self, problem: Problem, transform: Presolve | None, accuracy: str) -> None:
         self.problem, self.transform, self.accuracy = problem, transform, accuracy
-        self.returns_exactly = transform is None
+        self.returns_exactly = transform is None  # whether what `start` returns is taken back to the same point
 
     def _back(self, x: Array, y: Array) -> tuple[Array, Array]:
         if not (isinstance(x, np.ndarray) and isinstance(y, np.ndarray)):
@@ -58,12 +31,12 @@ class OnHost:
         return (x, y) if self.transform is None else self.transform.back(x, y)
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """The point of the given problem in the transformed one."""
+        """A point of the given problem in the variables of the transformed one."""
         x, y = on_host(x), on_host(y)
         return (x, y) if self.transform is None else self.transform.start(x, y)
 
     def look(self, x: Array, y: Array, spectrum: Spectrum | None = None, *, with_distance: bool = True) -> Look:
-        """The point in the given problem, and its certificate."""
+        """The point of the given problem, and its certificate; a point of a device that is not finite has error inf."""
         from_device = not isinstance(x, np.ndarray)
         if from_device or self.transform is not None:
             x, y = self._back(x, y)
@@ -78,26 +51,29 @@ class OnHost:
         return Look(x, y, certificate)
 
     def distance(self, x: Array, y: Array, spectrum: Spectrum | None) -> float:
-        """In float64."""
+        """The distance of a certificate, of a point of the given problem."""
         return distance_at(self.problem, x, y, spectrum)
 
     def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
-        """The difference of the two points."""
+        """How x and y of the given problem moved from one point to another."""
         (x, y), (x_before, y_before) = self._back(*now), self._back(*before)
         return x - x_before, y - y_before
 
     def may_be_ray(self, direction: Array) -> bool:
-        """Whether products that are small, taken for zero, would make it one."""
+        """Whether a direction of y is worth the check of `rays.proves_infeasible`."""
         with np.errstate(all="ignore"):
             return may_be_ray(self.problem, direction)
 
     def may_descend(self, x: Array, direction: Array) -> bool:
-        """Unless f is strongly convex."""
+        """Whether a direction of x is worth the check of `rays.falling_ray`."""
         return not self.problem.f.mu > 0
 
     def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
-        """The objective in float64."""
+        """As `certificate.objective`, of a point of the given problem."""
         return objective(self.problem, on_host(x), on_host(y), satisfied)
+
+
+Judge: TypeAlias = "OnHost | OnDevice"  # which answers the same questions
 
 
 def judge_of(problem: Problem, engine: str, transform: Presolve | None = None, accuracy: str = SOLUTION) -> Judge:
