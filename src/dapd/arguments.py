@@ -90,7 +90,11 @@ def unmasked(name: str, value: Any) -> Array:
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill or remove the masked entries first")
     array = np.asarray(value)
-    if array.dtype.kind == "O" and hasattr(value, "to_numpy") and not any(map(_is_text, array.flat)):
+    if (
+        array.dtype.kind == "O"
+        and hasattr(value, "to_numpy")
+        and not any(isinstance(v, str | bytes) for v in array.flat)
+    ):
         # columns of different dtypes, or nullable ones, of a DataFrame
         with contextlib.suppress(TypeError, ValueError):
             return np.asarray(value.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -107,10 +111,6 @@ def asked(source: str, call: Callable[..., Any], v: Array, *more: Any) -> Any:
         if "read-only" in str(error):
             raise ValueError(f"{source} changes its argument; let it compute in a new array") from error
         raise
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, (str, bytes))
 
 
 def real(name: str, value: Any, *, empty: bool = False) -> Array:

@@ -469,8 +469,8 @@ def test_without_a_feasible_point_nothing_is_called_unbounded(monkeypatch):
 @pytest.mark.parametrize("seconds", [0.0, np.inf])
 def test_the_feasible_point_is_found_by_steps_too(monkeypatch, seconds):
     # the linear program has no answer, or is not asked
-    monkeypatch.setattr(doubts.farkas, "seconds", lambda problem: seconds)
-    monkeypatch.setattr(doubts.farkas, "least_violation", lambda problem, limit: None)
+    monkeypatch.setattr(doubts, "violation_seconds", lambda problem: seconds)
+    monkeypatch.setattr(doubts, "least_violation", lambda problem, limit: None)
     problem, _ = unbounded_problem("quadratic", 0)
     result = dapd.solve(problem)
     assert result.status == "unbounded"

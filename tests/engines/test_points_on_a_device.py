@@ -19,7 +19,7 @@ from dapd.methods.proximal import parameters
 from dapd.presolve import Presolve
 from dapd.ways.epochs import accuracy
 from dapd.ways.first_order import TRANSFORMS
-from dapd.ways.judge import OnHost, judge_of
+from dapd.ways.search import OnHost, judge_of
 
 PER_LOOK = 3.5  # programs that a solve may run for each look at a point, its steps and the look itself included
 

@@ -13,7 +13,7 @@ from dapd.newton.matrices import split
 from dapd.newton.newton import Newton
 from dapd.newton.systems import BandedSystem, Singular
 from dapd.newton.weights import Groups, Weights
-from dapd.ways.clarabel import attempts as direct
+from dapd.ways.clarabel import candidate as direct
 
 N = 300
 NO_GROUPS = Groups(*(np.zeros(0, np.intp),) * 3)

@@ -18,7 +18,7 @@ from dapd.presolve import STACKING, BoundsAsRows, Presolve, SortedColumns
 from dapd.problem.way_back import WayBack
 from dapd.problems.network import incidence
 from dapd.ways import first_order
-from dapd.ways.judge import OnHost, judge_of
+from dapd.ways.search import OnHost, judge_of
 
 NODES, EDGES = 300, 600  # so many that equations are not made orthonormal
 

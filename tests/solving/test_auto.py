@@ -15,7 +15,8 @@ from dapd.certificate.certify import certify
 from dapd.engines import bind
 from dapd.machine.clock import agreeing
 from dapd.newton.costs import filled_seconds
-from dapd.ways.clarabel import attempts as direct
+from dapd.ways.base import Asked
+from dapd.ways.clarabel import candidate as direct
 from dapd.ways.clarabel.candidate import Clarabel
 from dapd.ways.search import Search
 
@@ -344,7 +345,7 @@ def test_first_order_steps_begin_if_factorisations_would_probably_fill_in(monkey
     M = sp.csr_array((np.repeat([1.0, -1.0], 4 * nodes), (np.r_[ends], np.r_[each, each])), shape=(nodes, 4 * nodes))
     problem = dapd.Problem(dapd.Quadratic(np.ones(4 * nodes)), M, M @ rng.uniform(-0.8, 0.8, 4 * nodes), bounds=(-1, 1))
     with monkeypatch.context() as patched:
-        for place in ("newton.costs", "ways.clarabel.attempts"):
+        for place in ("newton.costs", "ways.clarabel.candidate"):
             patched.setattr(f"dapd.{place}.cost", lambda *given, **limits: pytest.fail("took long"))
         assert dapd.solve(problem, tol=1e-3).method == "restarts"
     # a chain of as many rows is factorised at once
@@ -362,7 +363,7 @@ def test_clarabel_begins_only_when_its_cost_is_known(monkeypatch):
     )
     search = Search(problem, (1e-6, 0.0), 1000, math.inf, None)
     search.judge(np.zeros(9), np.zeros(6))
-    way = Clarabel(search, lambda: 1e-6)  # seconds within which it was not worth a closer look
+    way = Clarabel(Asked(search, foresight=lambda: 1e-6))  # seconds within which it was not worth a closer look
     guesses = [way.estimate()]
     while way.advance() is not None and not search.iterations:
         guesses.append(way.estimate())  # others may go on now
@@ -392,7 +393,7 @@ def test_a_wrong_L_is_no_error_about_x0():
 def test_a_way_that_has_ended_is_not_tried_again():
     problem = dapd.Problem(dapd.Quadratic(np.ones(9), np.arange(9.0)), np.eye(6, 9), np.ones(6), dapd.NonNegative())
     search = Search(problem, (1e-9, 0.0), 1000, math.inf, None)
-    way = Clarabel(search, lambda: 10.0)
+    way = Clarabel(Asked(search, foresight=lambda: 10.0))
     way.seconds, way.measured, way.progress = None, 2.0, [(2.0, 1e4)]  # it took 2 s and did not do
     solved = dapd.solve(problem)
     search.judge(solved.x + 1e-9, solved.y)  # another way comes near

@@ -11,7 +11,7 @@ import dapd
 from dapd import theory
 from dapd.experiments import system_identification
 from dapd.solving.choice import Several
-from dapd.ways.clarabel import attempts as direct
+from dapd.ways.clarabel import candidate as direct
 from dapd.ways.newton import SecondOrder
 from dapd.ways.search import Search
 
@@ -47,7 +47,7 @@ def test_an_identity_has_no_dtype_of_its_own():
 def test_nothing_is_solved(monkeypatch):
     problem = equations()
     monkeypatch.setattr("dapd.newton.newton.Newton.run", None)
-    monkeypatch.setattr("dapd.ways.clarabel.attempts.attempts", None)
+    monkeypatch.setattr("dapd.ways.clarabel.candidate.attempts", None)
     monkeypatch.setattr("dapd.ways.first_order.restarts", None)
     assert dapd.explain(problem).choice
 

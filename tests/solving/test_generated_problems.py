@@ -10,8 +10,7 @@ import dapd
 from dapd.certificate.rays import falling_ray, nearly_feasible, proves_infeasible
 from dapd.kinds.table import Table
 from dapd.problem.usual import usual
-from dapd.solving import farkas
-from dapd.solving.side_questions import descent_problem
+from dapd.solving.side_questions import PROBED_ENTRIES, descent_problem, least_violation, violation_seconds
 from peers import checks, generated
 from peers.with_dapd import problem_of, split
 
@@ -143,11 +142,11 @@ def test_a_large_map_is_not_probed():
 def test_the_least_violation_finds_contradictions_and_only_those():
     for seed in range(40):
         problem = problem_of(generated.infeasible(seed).model)
-        least = farkas.least_violation(problem, LIMIT)
+        least = least_violation(problem, LIMIT)
         assert proves_infeasible(problem, least.x, least.ray) is not None, seed
         assert not nearly_feasible(problem, least.x), seed
         problem = problem_of(generated.feasible(seed).model)
-        least = farkas.least_violation(problem, LIMIT)
+        least = least_violation(problem, LIMIT)
         assert least is None or proves_infeasible(problem, least.x, least.ray) is None, seed
         rows_alone = least is not None and not has_balls(problem)
         assert not rows_alone or nearly_feasible(problem, least.x), seed
@@ -159,13 +158,13 @@ def has_balls(problem):
 
 def test_rows_that_cannot_contradict_have_no_contradiction():
     problem = dapd.Problem(dapd.Quadratic(np.ones(3), np.ones(3)), np.eye(3), np.ones(3), dapd.Box(-1.0, 1.0))
-    assert farkas.least_violation(problem, LIMIT) is None
-    size = int(farkas.PROBED_ENTRIES**0.5) + 1
+    assert least_violation(problem, LIMIT) is None
+    size = int(PROBED_ENTRIES**0.5) + 1
     twice = LinearOperator((size, size), matvec=lambda x: 2 * x, rmatvec=lambda y: 2 * y, dtype=float)
     large = dapd.Problem(dapd.Quadratic(np.ones(size), np.ones(size)), twice, np.ones(size), dapd.Zero())
-    assert farkas.seconds(large) == np.inf
+    assert violation_seconds(large) == np.inf
     own = dapd.Problem(dapd.Quadratic(np.ones(3), np.ones(3)), np.eye(3), np.ones(3), OwnPhi())
-    assert farkas.seconds(own) == np.inf
+    assert violation_seconds(own) == np.inf
 
 
 def test_a_large_program_that_hardly_contradicts_itself_is_proved_to():
@@ -178,10 +177,10 @@ def test_a_large_program_that_hardly_contradicts_itself_is_proved_to():
         phi = dapd.Interval(np.r_[np.full(n, -np.inf), np.zeros(n)], np.r_[np.zeros(n), np.full(n, np.inf)])
         f = dapd.Quadratic(np.zeros(n * n), -rng.uniform(0, 1, n * n))
         problem = dapd.Problem(f, M, np.r_[supply, excess * demand], phi, bounds=(0.0, np.inf))
-        least = farkas.least_violation(problem, LIMIT)
+        least = least_violation(problem, LIMIT)
         assert nearly_feasible(problem, least.x) == (status == "optimal")
         assert (proves_infeasible(problem, least.x, least.ray) is None) == (status == "optimal")
-        assert farkas.least_violation(problem, 1e-9) is None  # out of time
+        assert least_violation(problem, 1e-9) is None  # out of time
         assert dapd.solve(problem, time_limit=LIMIT).status == status
 
 

@@ -12,7 +12,7 @@ from instances import quadratic_problem
 
 import dapd
 from dapd import problems
-from dapd.solving.views import sparkline
+from dapd.solving.result import sparkline
 
 RNG = np.random.default_rng(0)
 M = RNG.standard_normal((4, 10))

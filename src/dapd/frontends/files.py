@@ -27,8 +27,7 @@ from dapd.frontends.rows import as_limits
 from dapd.operators.convert import as_sparse
 from dapd.problem.problem import Problem
 from dapd.problems.quadratic import qp
-from dapd.solving.result import Result
-from dapd.solving.views import plain
+from dapd.solving.result import Result, plain
 from dapd.spectrum.symmetric import check_symmetric
 
 MAX_BYTES = 4 * 10**9

@@ -53,8 +53,7 @@ def is_over(deadline: float) -> bool:
 
 def pulse() -> float:
     """Seconds that native code may run before the deadline is looked at again."""
-    alone = _agreed.get() is None and _cancellation.get() is None
-    return math.inf if alone else PULSE
+    return math.inf if _agreed.get() is None and _cancellation.get() is None else PULSE
 
 
 @contextmanager

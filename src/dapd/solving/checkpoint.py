@@ -81,8 +81,7 @@ class Checkpoint:
         def watch(info: Info) -> object:
             now = perf_counter()
             if now - self.last >= EVERY and info.certificate.error < self.least:
-                dual = info.y if info.z is None else np.concatenate([info.y, info.z])
-                self.write(info.x, dual)
+                self.write(info.x, info.y if info.z is None else np.concatenate([info.y, info.z]))
                 self.last, self.least = now, info.certificate.error
             return None if callback is None else callback(info)
 
@@ -181,8 +180,9 @@ def mark_of(problem: Problem) -> Mark:
             terms = problem.M.row_sizes(x)
             vectors += [(image, np.max(abs(image), initial=0.0) if terms is None else terms)]
             vectors += [(value, np.max(abs(value), initial=0.0)) for value in (slope, np.asarray(phi.prox(image, 1.0)))]
-    shape = problem.multipliers, problem.columns
-    digest = hashlib.sha256(repr((shape, str(problem.dtype), type(phi).__name__)).encode())
+    digest = hashlib.sha256(
+        repr(((problem.multipliers, problem.columns), str(problem.dtype), type(phi).__name__)).encode()
+    )
     eps = float(np.finfo(problem.dtype).eps)
     sums: list[Array] = []
     noise: list[Array] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from importlib import import_module
 from pkgutil import iter_modules
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dapd import ways
-from dapd.machine.blas import MANY, single_blas
+from dapd.machine.blas import MANY, SMALL, single_blas
 from dapd.machine.clock import seconds_left
 from dapd.machine.rates import FACTORISATION
 from dapd.newton.costs import filled_seconds
@@ -40,8 +40,8 @@ class Several(Choice):
         self.active: list[Candidate] = []
         problem = search.problem
         M, unknowns = problem.M, problem.multipliers + problem.columns
-        scattered = entries_are_scattered(M)
-        self.examining = FACTORISATION.examining * (M.work + unknowns) if scattered else 0.0  # seconds
+        # seconds
+        self.examining = FACTORISATION.examining * (M.work + unknowns) if entries_are_scattered(M) else 0.0
         self.on_trial = False  # whether first-order steps began because it would take long to examine the others
         self.asked = Asked(search, engine, use_direct, self._limit, self._foresight)
         self.waiting: dict[str, Callable[[], Candidate]] = {FirstOrder.name: lambda: self.first_order}
@@ -50,12 +50,12 @@ class Several(Choice):
         if not self.is_hurried:
             for name, kind in CANDIDATES.items():
                 if name not in self.waiting and not kind.why_not(self.asked):
-                    self.waiting[name] = partial(kind.of, self.asked)
+                    self.waiting[name] = partial(kind, self.asked)
 
     @cached_property
     def first_order(self) -> FirstOrder:
         """Restarts, by whose estimate others are examined."""
-        return FirstOrder.of(self.asked)
+        return FirstOrder(self.asked)
 
     def _limit(self) -> float:
         """Seconds beyond which another candidate need not be examined closely."""
@@ -113,7 +113,6 @@ class Several(Choice):
         self.active += sorted((one for one in found if one.is_possible), key=lambda one: one.expected())
 
     def next(self) -> Candidate:
-        """The one with the best prospects."""
         if len(self.active) == 1:
             return self.active[0]
         return min(self.active, key=lambda one: one.expected())
@@ -129,8 +128,7 @@ class Several(Choice):
             for other in self.active:
                 other.insist()
 
-    def is_over(self) -> bool:
-        """Whether nobody can go on, or only rounding can explain that there is no better point."""
+    def is_exhausted(self) -> bool:
         if self.are_due():
             self.add_all()
         search = self.search
@@ -142,13 +140,12 @@ class Several(Choice):
         return small or search.is_rounding(NO_BETTER)
 
     def with_threads(self) -> AbstractContextManager[Any]:
-        """The threads of BLAS: as many as pay off for the heaviest operation."""
         problem = self.search.problem
         # long vectors count too: several threads gain nothing on them, and wait for each other on a busy machine
         heaviest = 8.0 * (problem.multipliers + problem.columns)
         for one in self.active:
             heaviest = max(heaviest, one.work)
-        return single_blas(heaviest, MANY)
+        return single_blas(heaviest, MANY) if heaviest >= SMALL else nullcontext()
 
     def close(self) -> None:
         for one in self.active:

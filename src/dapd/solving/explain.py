@@ -17,7 +17,7 @@ from dapd.solving.choice import Several
 from dapd.solving.settings import Settings
 from dapd.spectrum.estimate import Spectrum, estimate_range
 from dapd.ways.base import CANDIDATES, Candidate
-from dapd.ways.blocks import BlockComparison, compare_blocks
+from dapd.ways.blocks import compare_blocks
 from dapd.ways.first_order import TRANSFORMS, FirstOrder
 from dapd.ways.search import Search
 
@@ -99,7 +99,7 @@ def explain(
         tuple(sorted(prospects, key=lambda one: math.inf if math.isnan(one.seconds) else one.seconds)),
         _transforms(problem),
         chosen.name if blocks.winner is None else blocks.winner.name,
-        _sentence(chosen, blocks),
+        f"auto tries {chosen.title} first: {chosen.why}." if blocks.winner is None else blocks.sentence,
     )
 
 
@@ -160,12 +160,6 @@ def _transforms(problem: Problem) -> tuple[str, ...]:
     except TimeUp:
         return (f"Transforms take more than {PRESOLVE:g} s.",)
     return tuple(transform.why for transform in done.transforms)
-
-
-def _sentence(chosen: Candidate, blocks: BlockComparison) -> str:
-    if blocks.winner is not None:
-        return blocks.sentence
-    return f"auto tries {chosen.title} first: {chosen.why}."
 
 
 def _time(seconds: float) -> str:

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """What both kinds share."""
-
-    def start(self) -> None:
-        """Open it."""
+    """What both kinds share: open from the beginning, closed at the end of a with statement."""
 
     def show(self, iteration: int, seconds: float, certificate: Certificate, remaining: float) -> None:
         """Show the last look: `remaining` is the predicted number of iterations to go, nan if unknown."""
@@ -27,7 +24,6 @@ class Display:
         """Close it."""
 
     def __enter__(self) -> Self:
-        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -50,8 +46,6 @@ class Bar(Display):
             console=console,
         )
         self.task = self.bar.add_task(title, total=1.0, text="")
-
-    def start(self) -> None:
         self.bar.start()
 
     def stop(self) -> None:
@@ -76,13 +70,11 @@ class LogTable(Display):
     """A row now and then, as OSQP and SCS print."""
 
     def __init__(self, console: Console, title: str) -> None:
-        self.console, self.title = console, title
+        self.console = console
         self.printed = (-1, 0.0)  # iteration and time of the last row
         self.row = ""  # the last look, if it has not been printed yet
-
-    def start(self) -> None:
         head = f"{'iteration':>10} {'stationarity':>13} {'feasibility':>12} {'gap':>9} {'time':>9}"
-        self.console.print(f"{self.title}\n{head}", highlight=False)
+        console.print(f"{title}\n{head}", highlight=False)
 
     def show(self, iteration: int, seconds: float, certificate: Certificate, remaining: float) -> None:
         """Print a row if enough has happened since the last."""
@@ -92,12 +84,10 @@ class LogTable(Display):
         )
         if iteration >= 1.5 * self.printed[0] or seconds >= self.printed[1] + 5.0:
             self.printed = (iteration, seconds)
-            self._print()
+            self.stop()
 
     def stop(self) -> None:
-        self._print()
-
-    def _print(self) -> None:
+        """Print the row that is left."""
         if self.row:
             self.console.print(self.row, highlight=False)
         self.row = ""

@@ -10,17 +10,59 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dapd.arguments import TimeUp
-from dapd.arrays import Array
+from dapd.arrays import Array, on_host, owned
 from dapd.certificate.certify import blame
 from dapd.certificate.rays import falling_ray, nearly_feasible, proves_infeasible
 from dapd.kinds.base import is_own
 from dapd.machine.clock import is_cancelled, is_over, perf_counter
-from dapd.solving.watch import Watch
+from dapd.solving.progress import Display
+from dapd.solving.result import History
 from dapd.ways.base import Candidate, Choice, Moved, Piece
 from dapd.ways.causes import Cause
 from dapd.ways.search import Info, Search
 
 CHECKING = 0.15  # part of the time that may go into checks of whether iterates run away along a ray
+
+
+class Watch:
+    """Whoever looks on while a solve runs: shows, records and hands on each convergence check."""
+
+    def __init__(
+        self,
+        shown: Display | None,
+        callback: Callable[[Info], object] | None = None,
+        *,
+        is_recorded: bool = False,
+        x_star: Array | None = None,
+    ) -> None:
+        self.shown, self.callback, self.is_recorded, self.x_star = shown, callback, is_recorded, x_star
+        self.errors: list[tuple[int, float]] = []  # iteration and relative error
+        self.rows: list[tuple[int, float, float, float, float]] = []  # of the history
+
+    def look(self, look: Info, remaining: float, complete: Callable[[Info], Info]) -> bool:
+        """Whether the callback says stop; `complete` adds to a point what only a callback may read."""
+        c = look.certificate
+        if self.shown is not None:
+            self.shown.show(look.iteration, look.time, c, remaining)
+        self.errors.append((look.iteration, c.error))
+        if self.is_recorded:
+            self.rows.append((look.iteration, look.time, c.stationarity, c.feasibility, self._error(look.x)))
+        if self.callback is None:
+            return False
+        if math.isinf(c.distance):
+            look = complete(look)
+        return bool(self.callback(look._replace(x=owned(look.x), y=owned(look.y))))
+
+    def _error(self, x: Array) -> float:
+        star = self.x_star
+        return math.nan if star is None else float(np.linalg.norm(on_host(x) - star) / (np.linalg.norm(star) or 1.0))
+
+    def history(self) -> History | None:
+        """What was recorded."""
+        if not self.is_recorded:
+            return None
+        iterations, time, stationarity, feasibility, errors = map(np.array, zip(*self.rows, strict=True))
+        return History(iterations, time, stationarity, feasibility, None if self.x_star is None else errors)
 
 
 class Settled(NamedTuple):
@@ -126,10 +168,10 @@ class Race:
             return self._ended(Cause.ctrl_c if is_cancelled() else Cause.deadline)
         if search.iterations + choice.least > search.limit:
             return self._ended(Cause.limit)
-        over = choice.is_over()
+        last = choice.is_exhausted()
         if self.falling is not None:
-            return self._settled(last=over)
-        return self._ended(Cause.rounding) if over else None
+            return self._settled(last=last)
+        return self._ended(Cause.rounding) if last else None
 
     def _advance(self, candidate: Candidate) -> Piece:
         """A piece of progress, after which others may start anew from a better point."""
@@ -138,8 +180,7 @@ class Race:
         try:
             piece = candidate.advance()
         finally:
-            spent = search.seconds.get(candidate.title, 0.0)
-            search.seconds[candidate.title] = spent + candidate.measured - measured
+            search.seconds[candidate.title] = search.seconds.get(candidate.title, 0.0) + candidate.measured - measured
         self.turn, self.made = candidate, piece is not None
         if search.error < self.before:
             self.found_by = candidate
@@ -192,6 +233,5 @@ class Race:
             return self._ended(Cause.no_progress) if last else None
         if found.x is None:
             return self._ended(Cause.contradiction, found.ray)
-        look = search.judging.look(found.x, search.point.y, with_distance=False)
-        point = search.point._replace(x=look.x, y=look.y, certificate=look.certificate)
-        return self._ended(Cause.descent, self.falling, point)
+        look = search.judging.look(found.x, search.point.y)
+        return self._ended(Cause.descent, self.falling, search.point._replace(**look._asdict()))

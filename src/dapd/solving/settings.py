@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -102,17 +103,12 @@ class Settings:
     checkpoint: Any = None
 
     def __post_init__(self) -> None:
-        for name in ("tol", "tol_absolute"):
-            if getattr(self, name) is not None:
-                self._set(name, number(name, getattr(self, name), least=0.0))
+        for name, check in CHECKS.items():
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, check(name, value))
         if self.accuracy not in (SOLUTION, OBJECTIVE):
             raise ValueError(f"accuracy must be {SOLUTION!r} or {OBJECTIVE!r}, found {self.accuracy!r}")
-        if self.max_iterations is not None:
-            self._set("max_iterations", whole("max_iterations", self.max_iterations, least=0))
-        if self.time_limit is not None:
-            self._set("time_limit", number("time_limit", self.time_limit, above=0.0))
-        if self.seed is not None:
-            whole("seed", self.seed, least=0)
         if self.engine not in ENGINES:
             check_engine(self.engine)
         if self.mesh is not None and self.engine != "jax":
@@ -129,16 +125,11 @@ class Settings:
         if self.method != "auto" and self.method not in METHODS:
             raise ValueError(f"unknown method {self.method!r}{near_miss(str(self.method), ['auto', *METHODS])}")
 
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
-
     @property
     def tolerances(self) -> tuple[float, float]:
         """The relative and the absolute tolerance; 0 is none."""
-        tol = self.tol
-        if tol is None:
-            tol = 1e-6 if self.tol_absolute is None else 0.0
-        return tol, self.tol_absolute or 0.0
+        usual = 1e-6 if self.tol_absolute is None else 0.0
+        return usual if self.tol is None else self.tol, self.tol_absolute or 0.0
 
     def fitting(self, problem: Any) -> Settings:
         """The same for this problem: its start is checked, and in the problem's precision."""
@@ -146,13 +137,17 @@ class Settings:
             raise TypeError(f"problem must be a dapd.Problem, found {type(problem).__name__}")
         if self.x0 is None and self.y0 is None:
             return self
-        x0, y0 = (
-            _start("x0", self.x0, problem.columns, problem.dtype),
-            _start("y0", self.y0, problem.rows, problem.dtype),
-        )
-        return replace(self, x0=x0, y0=y0)
+        x0 = _start("x0", self.x0, problem.columns, problem.dtype)
+        return replace(self, x0=x0, y0=_start("y0", self.y0, problem.rows, problem.dtype))
 
 
+CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "tol": partial(number, least=0.0),
+    "tol_absolute": partial(number, least=0.0),
+    "max_iterations": partial(whole, least=0),
+    "time_limit": partial(number, above=0.0),
+    "seed": partial(whole, least=0),
+}
 KINDS: tuple[tuple[str, Any, str], ...] = (
     ("checkpoint", (str, os.PathLike), "a path"),
     ("shared_sample", bool, "True or False"),

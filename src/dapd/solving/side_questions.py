@@ -1,26 +1,31 @@
 """What a slow search asks on the side: whether constraints contradict each other, and whether there is a minimum.
 
-The answers are directions, which `ends` then checks.
+The answers are directions, which the race then checks. Contradictions are found by SciPy's linear programming (HiGHS).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from dapd.arrays import Array, on_host
 from dapd.certificate.rays import NEARLY, nearly_feasible, proves_infeasible, row_terms
 from dapd.functions import Quadratic
+from dapd.kinds.base import is_own
 from dapd.kinds.by_rows import Zero
 from dapd.kinds.composed import Stack
 from dapd.machine.clock import perf_counter, seconds_left
+from dapd.machine.rates import LINEAR_PROGRAM
+from dapd.newton.matrices import NotExplicit, TooExpensive, explicit
 from dapd.newton.parts import quadratic
 from dapd.presolve.maps import scaled_map, stacked_maps
 from dapd.problem import ask
 from dapd.problem.problem import Problem
 from dapd.problem.usual import usual
-from dapd.solving import farkas
 from dapd.solving.race import Settled
 from dapd.ways.base import Moved
 from dapd.ways.search import Search
@@ -32,8 +37,18 @@ WAIT = 0.3  # seconds after which a test that usually takes much less may begin
 ACCURACY = 1e-6  # relative error of the solves of tests
 WIDEST = 1e30  # greatest ratio of weights, which float32 can hold
 FEASIBILITY = 0.1 * NEARLY  # violation of a row, relative to its usual terms, of a point that is to be feasible
+MOST_ENTRIES, PROBED_ENTRIES = 1 << 22, 1 << 19  # most entries of a matrix, and of one that is found by products
+PRODUCT_SECONDS = 0.1  # seconds that products may take, if they are needed to find the entries of M
+EXACT = 1e-9  # violation of a row in its usual terms up to which it counts as satisfied
 
 RunSearch = Callable[[Search, tuple[Array, Array]], Array | None]  # runs a search; a Farkas ray if that is how it ends
+
+
+class Least(NamedTuple):
+    """The least that rows must be violated, all in all."""
+
+    x: Array  # that violates them so
+    ray: Array  # the multipliers of the rows: a Farkas ray if no x satisfies all of them
 
 
 class SideQuestions:
@@ -42,7 +57,7 @@ class SideQuestions:
     def __init__(self, search: Search, start: tuple[Array, Array], solve: RunSearch) -> None:
         self.search, self.start, self.solve = search, start, solve
         self.slow = 0
-        self.least: farkas.Least | None = None
+        self.least: Least | None = None
         self.least_at = 0.0  # seconds after which to ask for it
         self.descent_at = np.inf if search.problem.f.mu > 0 else AFTER
         self.feasibility_at = 0.0
@@ -50,27 +65,25 @@ class SideQuestions:
     def ask(self, *, descent: bool) -> Moved:
         """After a piece of progress that did not halve the error: a direction that may be a ray, of x if `descent`."""
         self.slow += 1
-        nothing = Moved(None, None)
         if self.slow < SLOW:
-            return nothing
+            return Moved()
         elapsed = perf_counter() - self.search.began
         if not self.least_at:
-            self.least_at = WAIT + farkas.seconds(self.search.problem) / SHARE
+            self.least_at = WAIT + violation_seconds(self.search.problem) / SHARE
         if elapsed >= self.least_at and self.least is None:
             self._violate_least(elapsed)
-            return nothing if self.least is None else Moved(None, self.least.ray)
+            return Moved() if self.least is None else Moved(dy=self.least.ray)
         if elapsed >= self.descent_at and descent:
             self.descent_at = LATER * elapsed
-            return Moved(self._descent(), None)
-        return nothing
+            return Moved(self._descent())
+        return Moved()
 
     def _violate_least(self, elapsed: float) -> None:
         """Find the x that violates rows least, in a part of the time so far."""
         self.least_at = LATER * elapsed
         left = seconds_left(self.search.deadline)
         if left > WAIT:
-            limit = min(left, max(WAIT, SHARE * elapsed))
-            self.least = farkas.least_violation(self.search.problem, limit)
+            self.least = least_violation(self.search.problem, min(left, max(WAIT, SHARE * elapsed)))
 
     def _descent(self) -> Array | None:
         problem = descent_problem(self.search.problem)
@@ -97,7 +110,7 @@ class SideQuestions:
         if not (last or elapsed >= self.feasibility_at):
             return None
         self.feasibility_at = LATER * elapsed
-        if self.least is None and farkas.seconds(given) <= max(AFTER, SHARE * elapsed):
+        if self.least is None and violation_seconds(given) <= max(AFTER, SHARE * elapsed):
             self._violate_least(elapsed)
         if self.least is not None:
             ray = proves_infeasible(given, self.least.x, self.least.ray, self.search.deadline)
@@ -108,8 +121,8 @@ class SideQuestions:
         weights = 1 / usual(given).columns ** 2
         weights = np.clip(weights / np.exp(np.mean(np.log(weights))), 1 / WIDEST, WIDEST)
         curvature = weights.astype(given.dtype)
-        f = Quadratic(curvature, curvature * self.start[0])
-        other = self._search(given.replaced(f=f), FEASIBILITY, np.inf if last else 0.0)
+        problem = given.replaced(f=Quadratic(curvature, curvature * self.start[0]))
+        other = self._search(problem, FEASIBILITY, np.inf if last else 0.0)
         ray = self._run(other, self.start)
         if ray is not None:
             return Settled(ray, None)
@@ -154,3 +167,58 @@ def descent_problem(problem: Problem) -> Problem | None:
     if problem.lower is not None and problem.upper is not None:
         bounds = np.where(np.isinf(problem.lower), -np.inf, 0.0), np.where(np.isinf(problem.upper), np.inf, 0.0)
     return Problem(Quadratic(np.ones(problem.columns), -slope / size), M, np.zeros(M.shape[0]), phi, bounds=bounds)
+
+
+def violation_seconds(problem: Problem) -> float:
+    """About what `least_violation` takes at least; inf if M is too large, or φ is only available in Python."""
+    count = problem.M.entry_count
+    if not problem.rows or not is_own(problem.phi, "prox"):
+        return math.inf
+    most = MOST_ENTRIES
+    if count is None:
+        count, most = problem.rows * problem.columns, PROBED_ENTRIES
+    if count > most:
+        return math.inf
+    return LINEAR_PROGRAM.entry * count + LINEAR_PROGRAM.unknown * (problem.rows + problem.columns)
+
+
+def least_violation(problem: Problem, limit: float) -> Least | None:
+    """The least Σ r_i·dist(M_i x − b_i, dom φ*_i) within the bounds; None if it is not found in `limit` seconds.
+
+    r are the factors of the rows in the units of the data. Rows in groups take no part.
+    """
+    from scipy.optimize import linprog  # slow to import, and rarely needed
+
+    rows = problem.phi_table
+    if rows is None or not limit > 0:
+        return None
+    try:
+        M = explicit(problem.M, PRODUCT_SECONDS)
+    except (NotExplicit, TooExpensive, TypeError, ValueError):
+        return None
+    units = usual(problem)
+    (low, high), (least, most) = rows.of_residual, rows.of_dual
+    lower = np.where(~rows.grouped & (least == -np.inf), low, -np.inf)
+    upper = np.where(~rows.grouped & (most == np.inf), high, np.inf)
+    kept = np.flatnonzero(np.isfinite(lower) | np.isfinite(upper))
+    if not kept.size:
+        return None
+    # Mx − b = z + above − below in the units of the data, with lower ≤ z ≤ upper
+    r, sizes, one = units.rows[kept], units.xi * units.columns, sp.eye_array(kept.size)
+    scaled = sp.diags_array(r / units.xi) @ sp.csr_array(M)[kept] @ sp.diags_array(sizes)
+    ends = np.concatenate([side / sizes for side in problem.bounds]).reshape(2, -1)
+    intervals = np.stack([lower[kept], upper[kept]]) * r / units.xi
+    slack = np.stack([np.zeros(2 * kept.size), np.full(2 * kept.size, np.inf)])
+    found = linprog(
+        np.concatenate([np.zeros(problem.columns + kept.size), np.ones(2 * kept.size)]),
+        A_eq=sp.hstack([scaled, -one, -one, one], format="csc"),
+        b_eq=problem.b[kept].astype(np.float64) * r / units.xi,
+        bounds=np.concatenate([ends, intervals, slack], axis=1).T,
+        method="highs",
+        options={"time_limit": limit, "primal_feasibility_tolerance": EXACT, "dual_feasibility_tolerance": EXACT},
+    )
+    if found.status != 0:
+        return None
+    ray = np.zeros(problem.rows)
+    ray[kept] = -found.eqlin.marginals * r
+    return Least(sizes * found.x[: problem.columns], ray)

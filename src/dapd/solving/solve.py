@@ -19,16 +19,25 @@ from dapd.methods import METHODS
 from dapd.methods.block import BlockMethod
 from dapd.problem import ask
 from dapd.problem.problem import Problem
-from dapd.solving.answer import Spent, answer, in_kind_of
+from dapd.solving.answer import (
+    AT_THE_START,
+    ENDED_EARLY,
+    NO_BLOCKS,
+    NO_POINT,
+    Spent,
+    answer,
+    in_kind_of,
+    what_is_left,
+    who_ran,
+    why_it_ended,
+)
 from dapd.solving.checkpoint import Checkpoint
 from dapd.solving.choice import Several
 from dapd.solving.progress import display
-from dapd.solving.race import Ended, Race
+from dapd.solving.race import Ended, Race, Watch
 from dapd.solving.result import Result
-from dapd.solving.sentences import AT_THE_START, ENDED_EARLY, NO_BLOCKS, NO_POINT, what_is_left, who_ran, why_it_ended
 from dapd.solving.settings import Settings, explains_options
 from dapd.solving.side_questions import SideQuestions
-from dapd.solving.watch import Watch
 from dapd.spectrum.estimate import Spectrum
 from dapd.ways.base import Choice
 from dapd.ways.blocks import BlockComparison, compare_blocks
@@ -95,8 +104,7 @@ class Solve:
             self.y0 = self._with_bounds(self.y0, z0)
         if settings.checkpoint is not None:
             self.saved = Checkpoint(settings.checkpoint, problem, None if kept is None else kept.checkpoints)
-            found = self.saved.start()
-            self.x0, self.y0 = found or (self.x0, self.y0)
+            self.x0, self.y0 = self.saved.start() or (self.x0, self.y0)
             self.callback = self.saved.watching(self.callback)
 
     def _with_bounds(self, y0: Array, z0: Array | None) -> Array:
@@ -151,26 +159,24 @@ class Solve:
         return bind(kind.from_theory(problem, spectrum=spectrum, **options), settings.engine), spectrum
 
     def _alone(self, runner: Runner, spectrum: Spectrum | None, notes: list[str], *, by_passes: bool = False) -> Result:
-        """The result of one method."""
         settings, method = self.settings, runner.method
         if spectrum is not None and not spectrum.resolved:
             notes = [*notes, f"s_min = {spectrum.s_min:.2g} is a guess, so the rate is not certain."]
         if isinstance(method, BlockMethod) and method.own_seed:
             notes = [*notes, f"Blocks were drawn with seed={method.seed}."]
-        limit = LIMIT if settings.max_iterations is None else settings.max_iterations
-        limit *= method.round if by_passes or settings.max_iterations is None else 1
-        search = self._search(spectrum, runner.engine, limit)
-        candidate = Named(search, runner, spectrum, is_recorded=settings.history)
+        by_passes = by_passes or settings.max_iterations is None
+        search = self._search(spectrum, runner.engine, method.round if by_passes else 1)
+        candidate = Named(search, runner, is_recorded=settings.history)
         return self._raced(search, Alone(search, candidate), None, (method.x0, method.y0), spectrum, lambda *_: notes)
 
-    def _search(self, spectrum: Spectrum | None, engine: str, limit: int) -> Search:
+    def _search(self, spectrum: Spectrum | None, engine: str, rounds: int = 1) -> Search:
         settings = self.settings
+        limit = rounds * (LIMIT if settings.max_iterations is None else settings.max_iterations)
         return Search(
             self.problem, settings.tolerances, limit, self.deadline, spectrum, self.kept, engine, settings.accuracy
         )
 
     def _by_auto(self) -> Result:
-        """Whatever is fastest."""
         problem, settings, spectrum = self.problem, self.settings, self.settings.spectrum
         blocks = self._compared_blocks(problem, spectrum)
         spectrum = blocks.spectrum
@@ -178,8 +184,7 @@ class Solve:
             options = {"seed": settings.seed, "shared_sample": settings.shared_sample}
             runner = blocks.runner(problem, {"x0": self.x0, "y0": self.y0}, options, settings.engine)
             return self._alone(runner, spectrum, [blocks.sentence], by_passes=True)
-        limit = LIMIT if settings.max_iterations is None else settings.max_iterations
-        search = self._search(spectrum, settings.engine, limit)
+        search = self._search(spectrum, settings.engine)
         with np.errstate(all="ignore"):
             choice = Several(search, settings.engine, settings.direct)
             choice.choose()
@@ -223,7 +228,6 @@ class Solve:
         spectrum: Spectrum | None,
         notes: Callable[[Race, Ended], list[str]],
     ) -> Result:
-        """The result of a race."""
         settings = self.settings
         search.began = perf_counter()
         setup_time = search.began - self.began
@@ -235,7 +239,7 @@ class Solve:
             watch = Watch(shown, self.callback, is_recorded=settings.history, x_star=search.problem.x_star)
             race = Race(search, choice, watch, questions)
             ended = race.run(start)
-            point = ended.point if choice.is_named else search.complete(ended.point)
+            point = search.complete(ended.point)
         seconds, by = choice.seconds(), race.found_by or choice.first
         if ended.is_early:
             setup_time, seconds = setup_time + seconds, 0.0

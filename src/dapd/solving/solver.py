@@ -72,16 +72,13 @@ class Solver:
         operator = None if M is None else as_operator(M, empty=True)
         if operator is not None and operator.shape != problem.M.shape:
             raise ValueError(f"M has shape {operator.shape}, expected {problem.M.shape}")
-        limits = None
-        if bounds is not None:
-            free = np.full(problem.columns, -np.inf), np.full(problem.columns, np.inf)
-            limits = bounds_of(bounds, problem.columns) or free
+        free = np.full(problem.columns, -np.inf), np.full(problem.columns, np.inf)
         self.problem = problem.replaced(
             f=f,
             M=operator,
             b=None if b is None else vector("b", b, problem.rows),
             phi=None if phi is None else self._phi(phi),
-            limits=limits,
+            limits=None if bounds is None else bounds_of(bounds, problem.columns) or free,
         )
 
     def _phi(self, phi: Phi) -> Phi:
@@ -102,18 +99,10 @@ class Solver:
         if self.last is not None and not overrides.keys() & {"x0", "y0"}:
             x, y, z0 = self.last
             settings = replace(settings, x0=x, y0=y)
-        settings = _in_precision(settings, self.problem)
+        dtype, start = self.problem.dtype, (settings.x0, settings.y0)  # an update may have changed the precision
+        x0, y0 = (None if v is None else v.astype(dtype, copy=False) for v in start)
+        settings = replace(settings, x0=x0, y0=y0)
         result = Solve(self.problem, settings, began, z0=z0, kept=self.kept).run()
         if result.status not in NO_POINT and np.isfinite(result.certificate.error):
             self.last = result.x.copy(), result.y.copy(), result.z.copy()
         return result
-
-
-def _in_precision(settings: Settings, problem: Problem) -> Settings:
-    """The settings with a start in the precision of the problem, which an update may have changed."""
-    x, y = settings.x0, settings.y0
-    return replace(
-        settings,
-        x0=None if x is None else x.astype(problem.dtype, copy=False),
-        y0=None if y is None else y.astype(problem.dtype, copy=False),
-    )

@@ -25,14 +25,14 @@ CAUTION = 2.0  # factor of the time that progress suggests is left, since most e
 class Moved(NamedTuple):
     """How x and y moved in the last piece of progress: near a ray if the problem has no solution."""
 
-    dx: Array | None
-    dy: Array | None
+    dx: Array | None = None
+    dy: Array | None = None
 
 
 class Piece(NamedTuple):
     """A piece of progress."""
 
-    moved: Callable[[], Moved] = lambda: Moved(None, None)  # asked only if a ray is looked for
+    moved: Callable[[], Moved] = Moved  # asked only if a ray is looked for
     cause: Cause | None = None  # why the candidate ends the solve, if it does
 
 
@@ -47,10 +47,10 @@ class Asked(NamedTuple):
     """What a candidate is made for."""
 
     search: Search
-    engine: str
-    direct: bool  # whether other solvers may take part
-    limit: Callable[[], float]  # seconds beyond which a candidate need not be examined closely
-    foresight: Callable[[], float]  # the same of a candidate whose estimate is reliable
+    engine: str = "auto"
+    direct: bool = True  # whether other solvers may take part
+    limit: Callable[[], float] = lambda: math.inf  # seconds beyond which a candidate need not be examined closely
+    foresight: Callable[[], float] = lambda: math.inf  # the same of a candidate whose estimate is reliable
 
 
 CANDIDATES: dict[str, type[Candidate]] = {}
@@ -81,13 +81,8 @@ class Candidate:
         """Why it may not take part, whatever the problem is; empty if it may."""
         return "" if asked.engine == "auto" else f"engine={asked.engine!r} leaves only first-order methods"
 
-    @classmethod
-    def of(cls, asked: Asked) -> Candidate:
-        """The candidate for a problem."""
-        return cls(asked.search)
-
-    def __init__(self, search: Search) -> None:
-        self.search, self.problem = search, search.problem
+    def __init__(self, asked: Asked) -> None:
+        self.search, self.problem = asked.search, asked.search.problem
         self.counted, self.measured = 0.0, 0.0  # seconds of what was done, as estimated and as measured
         self.patience = SOON  # seconds that may be spent in any case
         self.left_at = math.inf  # the error when another candidate took over
@@ -213,7 +208,7 @@ class Choice:
     def note(self, candidate: Candidate, *, is_exhausted: bool) -> None:
         """Take note of a piece of progress."""
 
-    def is_over(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether nobody can go on, or only rounding can explain that there is no better point."""
         raise NotImplementedError
 

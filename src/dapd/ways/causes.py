@@ -1,6 +1,6 @@
 """How and why a solve ended: decided in `solving/race.py`, of lock steps on a device in `solving/batch/device.py`.
 
-`solving/sentences.py` says it in words, and `solving/answer.py` puts both into the result.
+`solving/answer.py` says it in words, and makes the result.
 """
 
 from __future__ import annotations

@@ -28,9 +28,8 @@ from dapd.presolve.transform import Apply
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import estimate_norm
 from dapd.ways.base import SOON, Asked, Candidate, Moved, Piece, entries_are_scattered
-from dapd.ways.judge import Judge, judge_of, on_the_device
 from dapd.ways.restarts import restarts
-from dapd.ways.search import Search
+from dapd.ways.search import Judge, judge_of, on_the_device
 
 DIGITS = 6.0  # iterations, in Π, to a usual accuracy
 EPOCHS, EQUATIONS = 5_000, 2_000  # iterations that restarts usually take, and that they take under equations only
@@ -47,14 +46,9 @@ class FirstOrder(Candidate):
     def why_not(cls, asked: Asked) -> str:
         return ""
 
-    @classmethod
-    def of(cls, asked: Asked) -> FirstOrder:
-        """On this engine."""
-        return cls(asked.search, asked.engine)
-
-    def __init__(self, search: Search, engine: str) -> None:
-        super().__init__(search)
-        self.engine = engine
+    def __init__(self, asked: Asked) -> None:
+        super().__init__(asked)
+        self.engine = engine = asked.engine
         self.used: Engine | None = None
         problem = self.problem
         native = engine != "python" and load() is not None  # which calls Python for what it does not know
@@ -164,4 +158,4 @@ def _typical(problem: Problem, transform: Presolve) -> tuple[Array, Array]:
 
 
 def _moved(judging: Judge, now: tuple[Array, Array], before: tuple[Array, Array]) -> Moved:
-    return Moved(None, None) if now is before else Moved(*judging.move(now, before))
+    return Moved() if now is before else Moved(*judging.move(now, before))

@@ -15,8 +15,7 @@ from dapd.arrays import Array, wait_for
 from dapd.engines.protocol import Engine, Runner
 from dapd.machine.blas import single_blas
 from dapd.machine.clock import is_over, perf_counter
-from dapd.spectrum.estimate import Spectrum
-from dapd.ways.base import Candidate, Choice, Moved, Piece
+from dapd.ways.base import Asked, Candidate, Choice, Moved, Piece
 from dapd.ways.causes import Cause, Status
 from dapd.ways.search import Info, Search
 
@@ -65,10 +64,9 @@ class Named(Candidate):
 
     finds_rays = True
 
-    def __init__(self, search: Search, runner: Runner, known: Spectrum | None, *, is_recorded: bool) -> None:
-        super().__init__(search)
+    def __init__(self, search: Search, runner: Runner, *, is_recorded: bool) -> None:
+        super().__init__(Asked(search))
         self.runner, self.method, self.is_recorded = runner, runner.method, is_recorded
-        self.known = known  # what the caller knows of the singular values of M
         self.name, self.title, self.parameters = self.method.name, self.method.title, self.method.parameters
         self.least = self.method.iterations_per_step
         self.seconds = 0.0  # without what recording a history takes
@@ -104,8 +102,7 @@ class Named(Candidate):
         """Steps, and then a convergence check; ever more steps."""
         while True:
             look = self.look
-            steps = self._stride()
-            self._advance(steps)
+            self._advance(self._stride())
             if self.search.iterations == look.iteration:  # the first step was given up
                 raise TimeUp
             x = None if self.method.problem.f.mu else look.x
@@ -135,7 +132,7 @@ class Named(Candidate):
         if self.is_recorded:
             wait_for(x)
             self.seconds += perf_counter() - began
-        x, y, certificate = search.judging.look(x, y, self.known)
+        x, y, certificate = search.judging.look(x, y)
         if not self.is_recorded:
             self.seconds += perf_counter() - began
         counts = self.runner.counts
@@ -219,7 +216,7 @@ class Alone(Choice):
     def look(self) -> tuple[Info, float]:
         return self.candidate.look, self.candidate.remaining()
 
-    def is_over(self) -> bool:
+    def is_exhausted(self) -> bool:
         return self.candidate.is_stalled
 
     def returned(self, cause: Cause) -> Info:

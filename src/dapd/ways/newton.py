@@ -18,7 +18,6 @@ from dapd.newton.parts import Unsuitable
 from dapd.newton.scaled import PROBING
 from dapd.newton.systems import Singular
 from dapd.ways.base import AT_ONCE, OVERRUN, SOON, Asked, Candidate, Moved, Piece, entries_are_scattered
-from dapd.ways.search import Search
 
 FACTORISATIONS, FEW = 40, 10  # factorisations that second-order steps usually take, and that they take near a solution
 ON_PATH = 20  # factorisations that an interior-point path usually takes
@@ -40,15 +39,10 @@ class SecondOrder(Candidate):
     name, title = "newton", "second-order steps"
     needs = "it needs f and φ of the package, or of such parts, and the entries of M"
 
-    @classmethod
-    def of(cls, asked: Asked) -> SecondOrder:
-        """With the seconds that a factorisation may take."""
-        return cls(asked.search, max(0.1, asked.limit() / 10))
-
-    def __init__(self, search: Search, limit: float) -> None:
-        super().__init__(search)
-        self.limit = limit
-        self.impossible = False
+    def __init__(self, asked: Asked) -> None:
+        super().__init__(asked)
+        search, self.impossible = asked.search, False
+        self.limit = max(0.1, asked.limit() / 10)  # seconds that a factorisation may take
         known = search.kept.newton
         self.newton = known if known is not None and known.update(self.problem) else None
         self.why = "" if self.newton is None else self._cost()
@@ -156,11 +150,6 @@ class SecondOrder(Candidate):
             return dense if dense < MANY else 0.0  # beyond that it will be a sparse one, if any
         return self.newton.work
 
-    def _analysis(self) -> float:
-        """Seconds that a set-up takes at most."""
-        whole = self._sizes()[1] ** 2 / 2
-        return FACTORISATION.counting * min(whole, self.limit / FACTORISATION.entry)
-
     def compare(self, steady: float, best: float) -> None:
         """Find out what a factorisation costs if the others take long, and doubt a number of them that varies."""
         if best <= COMPARED:
@@ -177,8 +166,8 @@ class SecondOrder(Candidate):
     def start(self) -> Iterator[Piece]:
         search = self.search
         while not self.is_set_up:
-            left = seconds_left(search.deadline)
-            hurried = self._analysis() > left
+            left, most = seconds_left(search.deadline), min(self._sizes()[1] ** 2 / 2, self.limit / FACTORISATION.entry)
+            hurried = FACTORISATION.counting * most > left  # entries of the factor that a set-up counts at most
             self.set_up(within=left * FACTORISATION.entry / FACTORISATION.counting if hurried else math.inf)
             yield Piece()
             if hurried and not self.is_set_up:

@@ -1,20 +1,25 @@
-"""The state of a solve that its candidates share: the best point seen, and what was spent."""
+"""The state of a solve that its candidates share: who judges points, the best one seen, and what was spent."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dapd.arrays import Array, on_host
-from dapd.certificate.certify import SOLUTION, Certificate
+from dapd.certificate.certify import SOLUTION, Certificate, Look, certify, distance_at, objective
+from dapd.certificate.rays import may_be_ray
 from dapd.machine.clock import perf_counter
+from dapd.presolve import Presolve
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum
-from dapd.ways.judge import Judge, judge_of
 from dapd.ways.kept import Kept
 
+if TYPE_CHECKING:
+    from dapd.engines.jax.judge import Device, OnDevice
+
+Judge: TypeAlias = "OnHost | OnDevice"  # the device is that of the jax engine, if the points stay there
 TINY = float(np.finfo(float).tiny)  # the least error of a point that does not meet a tolerance
 ROUNDED = 0.1  # part of an error: if a rounding changes it by more, rounding is what is left of it
 
@@ -73,7 +78,7 @@ class Search:
         Absolute residuals would mislead: their gap is zero at a start that is far from anything.
         """
         with np.errstate(all="ignore"):
-            x, y, certificate = (judging or self.judging).look(x, y, with_distance=False)
+            x, y, certificate = (judging or self.judging).look(x, y)
         return self.note(Info(self.iterations, 0.0, x, y, certificate))  # the time is told when the point is shown
 
     def note(self, look: Info) -> float:
@@ -122,7 +127,7 @@ class Search:
         rng, eps = np.random.default_rng(0), np.finfo(self.problem.dtype).eps
         x, y = (v * (1 + eps * rng.choice([-1, 1], v.size)).astype(v.dtype) for v in map(on_host, self.point[2:4]))
         with np.errstate(all="ignore"):
-            moved = self.judging.look(x, y, with_distance=False).certificate.error
+            moved = self.judging.look(x, y).certificate.error
         error = self.point.certificate.error
         return abs(moved - error) > ROUNDED * error
 
@@ -130,3 +135,73 @@ class Search:
     def done(self) -> bool:
         """Whether the best point meets a tolerance."""
         return self.error == 0.0
+
+
+class OnHost:
+    """Measures points of a problem by NumPy, or of a transformed one whose points it takes back first."""
+
+    def __init__(self, problem: Problem, transform: Presolve | None, accuracy: str) -> None:
+        self.problem, self.transform, self.accuracy = problem, transform, accuracy
+        self.returns_exactly = transform is None  # whether what `start` returns is taken back to the same point
+
+    def _back(self, x: Array, y: Array) -> tuple[Array, Array]:
+        x, y = on_host(x), on_host(y)
+        return (x, y) if self.transform is None else self.transform.back(x, y)
+
+    def start(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """A point of the given problem in the variables of the transformed one."""
+        x, y = on_host(x), on_host(y)
+        return (x, y) if self.transform is None else self.transform.start(x, y)
+
+    def look(self, x: Array, y: Array) -> Look:
+        """The point in the given problem, and its certificate without the distance."""
+        from_device, dtype = not isinstance(x, np.ndarray), self.problem.dtype
+        x, y = self._back(x, y)
+        x, y = x.astype(dtype, copy=False), y.astype(dtype, copy=False)
+        x = self.problem.within_bounds(x, y)
+        certificate = certify(self.problem, x, y, accuracy=self.accuracy, with_distance=False)
+        if from_device and not (np.isfinite(x).all() and np.isfinite(y).all()):
+            certificate = certificate._replace(stationarity_error=math.inf)
+        return Look(x, y, certificate)
+
+    def distance(self, x: Array, y: Array, spectrum: Spectrum | None) -> float:
+        """The distance of a certificate, of a point of the given problem, in float64; inf if it is not known."""
+        return distance_at(self.problem, x, y, spectrum)
+
+    def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:
+        """How x and y of the given problem moved from one point to another."""
+        (x, y), (x_before, y_before) = self._back(*now), self._back(*before)
+        return x - x_before, y - y_before
+
+    def may_be_ray(self, direction: Array) -> bool:
+        """Whether a direction of y, its small products taken for zero, is worth `rays.proves_infeasible`."""
+        with np.errstate(all="ignore"):
+            return may_be_ray(self.problem, direction)
+
+    def may_descend(self, x: Array, direction: Array) -> bool:
+        """Whether a direction of x is worth `rays.falling_ray`: unless f is strongly convex."""
+        return not self.problem.f.mu > 0
+
+    def objective(self, x: Array, y: Array, *, satisfied: bool) -> float:
+        """As `certificate.objective`, of a point of the given problem."""
+        return objective(self.problem, on_host(x), on_host(y), satisfied)
+
+
+def judge_of(problem: Problem, engine: str, transform: Presolve | None = None, accuracy: str = SOLUTION) -> Judge:
+    """The judge of a problem; of points of `transform.problem` if that is given."""
+    device = on_the_device(problem, engine)
+    if device is None or not device.can_certify:
+        return OnHost(problem, transform, accuracy)
+    from dapd.engines.jax.judge import OnDevice
+
+    return OnDevice(device, transform, accuracy)
+
+
+def on_the_device(problem: Problem, engine: str) -> Device | None:
+    """The problem on the device of the jax engine; None if it is small, or if another engine runs it."""
+    if engine != "jax":
+        return None
+    from dapd.engines.jax.judge import Device  # jax is imported only if it is asked for
+    from dapd.engines.jax.runner import is_large
+
+    return Device(problem) if is_large(problem) else None

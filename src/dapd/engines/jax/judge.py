@@ -115,7 +115,7 @@ class OnDevice:
             x, y = formulas.start_of(*self._back(x, y))
         return x, y
 
-    def look(self, x: Array, y: Array, spectrum: Spectrum | None = None, *, with_distance: bool = True) -> Look:
+    def look(self, x: Array, y: Array) -> Look:
         """The point in the given problem, and its certificate in float64, without the distance."""
         with jax.enable_x64(True):
             x, y, numbers = report(formulas.look_at, self.device.measured, *self._back(x, y), others=2)

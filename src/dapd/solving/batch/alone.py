@@ -17,11 +17,10 @@ from dapd.engines.protocol import Engine
 from dapd.machine.blas import SMALL, single_blas
 from dapd.machine.clock import Cancellation, is_over, perf_counter, under
 from dapd.problem.problem import Problem
-from dapd.solving.answer import Spent, answer
+from dapd.solving.answer import NO_TURN, SENTENCES, Spent, answer
 from dapd.solving.batch.condensed import Condensed
 from dapd.solving.batch.results import BatchResult, result_at
 from dapd.solving.result import Result
-from dapd.solving.sentences import NO_TURN, SENTENCES
 from dapd.solving.settings import Settings
 from dapd.solving.solve import Solve
 from dapd.ways.causes import Cause

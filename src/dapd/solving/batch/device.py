@@ -19,13 +19,13 @@ from dapd.machine.clock import is_over, perf_counter, seconds_left
 from dapd.machine.rates import COMPILATION
 from dapd.presolve import STACKING, Presolve
 from dapd.problem.problem import Problem
+from dapd.solving.answer import NO_TURN, SENTENCES
 from dapd.solving.batch.alone import one_by_one
 from dapd.solving.batch.condensed import condensed
 from dapd.solving.batch.family import Family, family_of_list
 from dapd.solving.batch.problem_stacks import stacked_condensed, stacked_family
 from dapd.solving.batch.results import BatchResult, result_at
 from dapd.solving.result import Result
-from dapd.solving.sentences import NO_TURN, SENTENCES
 from dapd.solving.settings import Settings
 from dapd.spectrum.deadline import check_deadline
 from dapd.spectrum.estimate import estimate_norm

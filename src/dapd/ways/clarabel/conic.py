@@ -14,7 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dapd.arrays import Array
-from dapd.functions import Quadratic
+from dapd.functions import Function, Quadratic
+from dapd.kinds.base import Phi
 from dapd.kinds.composed import Stack
 from dapd.kinds.groups import GroupBall
 from dapd.kinds.table import Table
@@ -39,10 +40,10 @@ class Columns(NamedTuple):
     @classmethod
     def of(cls, matrix: Array) -> Columns:
         """The entries of an array that are not zero."""
-        by_columns = matrix.T
-        columns, rows = np.nonzero(by_columns)
-        ends = np.bincount(columns + 1, minlength=len(by_columns) + 1).cumsum(dtype=np.int32)
-        return cls(by_columns[columns, rows], rows.astype(np.int32), ends, matrix.shape)
+        entries, (height, width) = matrix.ravel("F"), matrix.shape
+        at = np.flatnonzero(entries)
+        ends = np.searchsorted(at, height * np.arange(width + 1))
+        return cls(entries[at], (at % height).astype(np.int32), ends.astype(np.int32), matrix.shape)
 
 
 class Conic(NamedTuple):
@@ -59,6 +60,8 @@ class Conic(NamedTuple):
     rows: Array  # of y, by row of G; −1 if none
     signs: Array
     bounded: Array  # which y are bounded, so no ray moves them
+    pull: Array  # q without that of f
+    right: Array  # h without b
 
     def y(self, u: Array) -> Array:
         """The dual point of multipliers u."""
@@ -107,15 +110,15 @@ class _Balls(NamedTuple):
     radii: Array
     added: Array
 
-    def cones(self, b: Array, empty: int) -> tuple[Array, Array, Array]:
-        """The rows of M in all cones, with an `empty` one for each height; the right-hand side; where heights are."""
+    def cones(self, empty: int) -> tuple[Array, Array, Array]:
+        """The rows of M in all cones, with an `empty` one for each height; h without b; where heights are."""
         if not len(self.sizes):
             return self.rows, self.radii, self.sizes
         heights = np.cumsum(self.sizes + 1) - (self.sizes + 1)
         inside = np.ones(len(self.rows) + len(self.sizes), bool)
         inside[heights] = False
         numbers, right = np.full(len(inside), empty), np.zeros(len(inside))
-        numbers[inside], right[inside] = self.rows, -b[self.rows]
+        numbers[inside] = self.rows
         right[heights] = np.where(self.added, 0.0, self.radii)
         return numbers, right, heights
 
@@ -131,15 +134,39 @@ def entries_of(problem: Problem) -> int | None:
     return known + problem.f.work + (0 if problem.lower is None else problem.columns)
 
 
+class _Before(NamedTuple):
+    """The conic form of the last small problem with some M, and its parts."""
+
+    f: Function
+    phi: Phi
+    lower: Array | None
+    upper: Array | None
+    form: Conic
+
+    def again(self, problem: Problem) -> Conic | None:
+        """That of another problem, if it differs in b and c only."""
+        form = self.form
+        if not (problem.phi is self.phi and problem.lower is self.lower and problem.upper is self.upper):
+            return None
+        if problem.f is not self.f:
+            f = quadratic(problem) if problem.f.differs_in_c(self.f) else None
+            if f is None:
+                return None
+            form = form._replace(q=form.pull + np.append(f.q, np.zeros(len(form.q) - len(f.q))))
+        return form._replace(h=_right(problem, form.right, form.signs, form.rows))
+
+
 def conic(problem: Problem) -> Conic | None:
     """The conic form; None if f is not quadratic, a part of φ is of another kind, or M is matrix-free."""
     table = problem.phi_table
     if table is None or problem.M.entry_count is None:
         return None
+    before: _Before | None = problem.M.memory.known(_Before)
+    form = None if before is None else before.again(problem)
+    if form is not None:
+        return form
     f = quadratic(problem)
-    if f is None:
-        return _of_norms(problem)
-    return _assembled(problem, f, _rows(table, problem), _balls(table))
+    return _of_norms(problem) if f is None else _assembled(problem, f, _rows(table, problem), _balls(table))
 
 
 def _of_norms(problem: Problem) -> Conic | None:
@@ -199,26 +226,25 @@ def _balls(table: Table) -> _Balls:
 
 
 def _assembled(problem: Problem, f: QuadraticForm, rows: _Rows, balls: _Balls) -> Conic:
-    n, m, b = problem.columns, problem.rows, problem.b.astype(np.float64)
-    if problem.lower is not None:
-        m, b = m + n, np.concatenate([b, np.zeros(n)])
-    M = _stacked(problem, f)
+    n, m, M = problem.columns, problem.multipliers, _stacked(problem, f)
     residuals, empty = len(f.d), m + len(f.d)  # numbers: the rows of M, bounds, those of B, then one without entries
     filled = (M != 0).any(axis=1) if isinstance(M, np.ndarray) else np.diff(M.indptr) > 0
-    equation = rows.lower == rows.upper
-    # else any multiplier would do
-    says_something = filled[:m] | (rows.lower > -b) | (-b > rows.upper)
+    equation, says_something = rows.lower == rows.upper, filled[:m]
+    is_filled = bool(says_something.all())
+    if not is_filled:  # else any multiplier would do
+        b = np.append(problem.b, np.zeros(m - problem.rows))
+        says_something = says_something | (rows.lower > -b) | (-b > rows.upper)
     equal = np.flatnonzero(equation & says_something)
     below = np.flatnonzero((rows.upper < np.inf) & ~equation & says_something)
     above = np.flatnonzero((rows.lower > -np.inf) & ~equation & says_something)
     hinge = np.flatnonzero(rows.width > 0)
-    in_cones, cones_h, heights = balls.cones(b, empty)
-    parts = [  # rows of G: their numbers, their sign, the right-hand side
-        (equal, 1.0, (b + rows.lower)[equal]),
+    in_cones, cones_h, heights = balls.cones(empty)
+    parts = [  # rows of G: their numbers, their sign, the right-hand side without b
+        (equal, 1.0, rows.lower[equal]),
         (m + np.arange(residuals), 1.0, f.d),
-        (below, 1.0, (b + rows.upper)[below]),
-        (above, -1.0, -(b + rows.lower)[above]),
-        (hinge, 1.0, b[hinge]),
+        (below, 1.0, rows.upper[below]),
+        (above, -1.0, -rows.lower[above]),
+        (hinge, 1.0, np.zeros(len(hinge))),
         (np.full(len(hinge), empty), 1.0, np.zeros(len(hinge))),
         (in_cones, -1.0, cones_h),
     ]
@@ -234,20 +260,33 @@ def _assembled(problem: Problem, f: QuadraticForm, rows: _Rows, balls: _Balls) -
         spans = [np.arange(ends[k] - lengths[k], ends[k]) for k in (1, 4, 5)]
         at = np.concatenate([*spans, ends[5] + heights[balls.added]]).astype(np.intp)
         column = np.concatenate([own[: residuals + len(hinge)], own[residuals:]])
-    slope = f.q + M[: len(rows.offset)].T @ rows.offset if rows.offset.any() else f.q
-    return Conic(
+    slope = M[: len(rows.offset)].T @ rows.offset if rows.offset.any() else np.zeros(n)
+    pull = np.concatenate([slope, np.zeros(residuals), rows.width[hinge], balls.radii[balls.added]])
+    of_y, without_b = np.where(numbers < m, numbers, -1), np.concatenate(right)
+    form = Conic(
         P=_upper(f.P, residuals, n + others),
-        q=np.concatenate([slope, np.zeros(residuals), rows.width[hinge], balls.radii[balls.added]]),
+        q=pull + np.append(f.q, np.zeros(others)),
         G=_chosen_rows(M, numbers, signs, at, column, n + others),
-        h=np.concatenate(right),
+        h=_right(problem, without_b, signs, of_y),
         zeros=int(ends[1]),
         nonnegative=int(ends[5] - ends[1]),
         cones=balls.sizes + 1,
         offset=rows.offset,
-        rows=np.where(numbers < m, numbers, -1),
+        rows=of_y,
         signs=signs,
         bounded=rows.bounded,
+        pull=pull,
+        right=without_b,
     )
+    if is_filled and isinstance(form.G, Columns):
+        problem.M.memory.keep(_Before, None, _Before(problem.f, problem.phi, problem.lower, problem.upper, form))
+    return form
+
+
+def _right(problem: Problem, without_b: Array, signs: Array, rows: Array) -> Array:
+    """h, from b and the rows of y that belong to those of G."""
+    b = np.append(problem.b, np.zeros(problem.multipliers - problem.rows + 1))  # bounds have none, nor has row −1
+    return np.asarray(without_b + signs * b[rows])
 
 
 def _stacked(problem: Problem, f: QuadraticForm) -> Any:
