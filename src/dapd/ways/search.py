@@ -154,7 +154,7 @@ class OnHost:
         return (x, y) if self.transform is None else self.transform.start(x, y)
 
     def look(self, x: Array, y: Array) -> Look:
-        """The point in the given problem, and its certificate without the distance."""
+        """The point of the given problem, and its certificate without a distance; inf if a device found no numbers."""
         from_device, dtype = not isinstance(x, np.ndarray), self.problem.dtype
         x, y = self._back(x, y)
         x, y = x.astype(dtype, copy=False), y.astype(dtype, copy=False)
