@@ -46,8 +46,7 @@ class OfTerms(Hessian):
     def __init__(self, whole: Whole, x: Array) -> None:
         super().__init__(x)
         self.whole = whole
-        weights = [None if p.terms.loss is None else p.terms.curvatures(x[p.at]) for p in whole.parts]
-        self.parts = list(zip(whole.parts, weights, strict=True))
+        self.parts = [(p, None if p.terms.loss is None else p.terms.curvatures(x[p.at])) for p in whole.parts]
 
     def times(self, d: Array) -> Array:
         return np.concatenate([_times(part.terms, w, d[part.at]) for part, w in self.parts])

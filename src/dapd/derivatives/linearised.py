@@ -83,9 +83,8 @@ class Linearised:
 
     def __init__(self, conditions: Conditions, x: Array, w: Array, steps: Array) -> None:
         problem, self.conditions, self.steps = conditions.problem, conditions, steps
-        v = w + steps * (conditions.forward(x) - problem.b)
         self.slope = problem.f.grad(x) + conditions.adjoint(w)
-        p, self.D = conditions.prox.at(v, steps)
+        p, self.D = conditions.prox.at(w + steps * (conditions.forward(x) - problem.b), steps)
         self.shift = p - w
         self.hessian = conditions.hessian(x)
         self.factors = self._factorised(QUICK)
@@ -140,9 +139,8 @@ class Linearised:
 
         def times(v: Array) -> Array:
             dx, u = v[:columns], v[columns:]
-            pulled = self.conditions.adjoint(D.spread(u))
-            image = D.times(self.conditions.forward(dx))[D.active]
-            return np.concatenate([self.hessian.times(dx) + pulled, image - D.bent(u) / steps])
+            slope = self.hessian.times(dx) + self.conditions.adjoint(D.spread(u))
+            return np.concatenate([slope, D.times(self.conditions.forward(dx))[D.active] - D.bent(u) / steps])
 
         curved = self.hessian.sizes
         greatest = float(curved.max(initial=0.0)) or 1.0

@@ -45,20 +45,16 @@ def call_host(
         leading = [array.shape[: array.ndim - rank] for array, rank in zip(arrays, ranks, strict=True)]
         batch = np.broadcast_shapes(*leading)
         views: dict[Any, Any] = {}
-
-        def at(index: tuple[int, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
-            """The system and the right-hand side there, and what tells this system from others."""
-            keys = [(k, *(min(i, n - 1) for i, n in zip(index, lead, strict=True))) for k, lead in enumerate(leading)]
-            own = [views.setdefault(key, array[key[1:]]) for key, array in zip(keys, arrays, strict=True)]
-            return *jax.tree.unflatten(tree, own), tuple(keys[:of_system])
-
         users: dict[Any, list[Any]] = {}
         systems = []
         for index in np.ndindex(batch):
-            own, right, key = at(index)
-            if key not in users:
+            keys = [(k, *(min(i, n - 1) for i, n in zip(index, lead, strict=True))) for k, lead in enumerate(leading)]
+            parts = [views.setdefault(key, array[key[1:]]) for key, array in zip(keys, arrays, strict=True)]
+            own, right = jax.tree.unflatten(tree, parts)
+            place = tuple(keys[:of_system])  # what tells this system from others
+            if place not in users:
                 systems.append(own)
-            users.setdefault(key, []).append((index, right))
+            users.setdefault(place, []).append((index, right))
         out = [np.empty((*batch, n), dtype) for n in lengths]
         for made, own_users in zip(call(systems), users.values(), strict=True):
             for index, right in own_users:

@@ -19,6 +19,7 @@ from dapd.machine.clock import Cancellation, is_over, perf_counter, under
 from dapd.problem.problem import Problem
 from dapd.solving.answer import NO_TURN, SENTENCES, Spent, answer
 from dapd.solving.batch.condensed import Condensed
+from dapd.solving.batch.family import Batch
 from dapd.solving.batch.results import BatchResult, result_at
 from dapd.solving.result import Result
 from dapd.solving.settings import Settings
@@ -42,7 +43,7 @@ class OneByOne(NamedTuple):
 
 
 def one_by_one(
-    problem_of: Callable[[int], Problem],
+    batch: Batch,
     which: Sequence[int],
     settings: Settings,
     began: float,
@@ -79,7 +80,7 @@ def one_by_one(
             if start is not None:
                 x0, y0, z0 = start
                 own = replace(own, x0=x0, y0=y0)
-            problem, result = problem_of(at), None
+            problem, result = batch[at], None
             if shared is not None and any(settings.tolerances):
                 result = shared.solve(problem, at, own, deadline)
             return result or Solve(problem, _until(deadline, own), perf_counter(), z0=z0, kept=kept).run()
@@ -188,11 +189,9 @@ class _Shared:
         )
 
 
-def batch_result(
-    problem_of: Callable[[int], Problem], solved: OneByOne, setup_time: float, solve_time: float
-) -> BatchResult:
+def batch_result(batch: Batch, solved: OneByOne, setup_time: float, solve_time: float) -> BatchResult:
     """One result of many."""
-    first, results = problem_of(0), solved.results
+    first, results = batch[0], solved.results
     zero = np.zeros(first.columns, first.dtype), np.zeros(first.rows, first.dtype), np.zeros(first.columns, first.dtype)
 
     def result(k: int) -> Result:
@@ -200,7 +199,7 @@ def batch_result(
         if found is None:
             x, y, z = (part.copy() for part in zero)
             engine = Engine("python", "nothing had to be run yet")
-            found = result_at(problem_of(k), (x, y, z), solved.end, [NO_TURN[solved.end]], engine=engine)
+            found = result_at(batch[k], (x, y, z), solved.end, [NO_TURN[solved.end]], engine=engine)
         return found
 
     return BatchResult(

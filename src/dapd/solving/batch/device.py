@@ -22,7 +22,7 @@ from dapd.problem.problem import Problem
 from dapd.solving.answer import NO_TURN, SENTENCES
 from dapd.solving.batch.alone import one_by_one
 from dapd.solving.batch.condensed import condensed
-from dapd.solving.batch.family import Family, family_of_list
+from dapd.solving.batch.family import Batch, Family, as_family
 from dapd.solving.batch.problem_stacks import stacked_condensed, stacked_family
 from dapd.solving.batch.results import BatchResult, result_at
 from dapd.solving.result import Result
@@ -53,15 +53,13 @@ class LockStepPlan:
         self.lockstep, self.back, self.certify = lockstep, back, certify
 
 
-def solve_on_device(batch: Family | list[Problem], settings: Settings, began: float) -> BatchResult:
+def solve_on_device(batch: Batch, settings: Settings, began: float) -> BatchResult:
     """Solve a batch on the device, and what is left by itself."""
     deadline = math.inf if settings.time_limit is None else began + settings.time_limit
-    family = batch if isinstance(batch, Family) else family_of_list(batch)
-    problem_of = batch.problem if isinstance(batch, Family) else batch.__getitem__
-    count, first = len(batch), problem_of(0)
+    family, count, first = as_family(batch), len(batch), batch[0]
     kind = _kind(family, first, count)
     hurried = kind not in COMPILED and seconds_left(deadline) < COMPILATION.batch
-    plan = None if hurried else _plan(family, problem_of, count, deadline)
+    plan = None if hurried else _plan(batch, family, deadline)
     setup_time = perf_counter() - began
     if plan is None or not any(settings.tolerances) or _most(settings) < LOOK:
         found = _nothing(first, count, settings.accuracy)
@@ -72,7 +70,7 @@ def solve_on_device(batch: Family | list[Problem], settings: Settings, began: fl
     good = excess_of(found.certificate, *settings.tolerances) <= 1
     rest, own, end = np.flatnonzero(~good).tolist(), dict[int, Result](), found.end
     if rest and end is None:
-        own, end = _alone(problem_of, rest, found, settings, began, HURRIED if hurried else "")
+        own, end = _alone(batch, rest, found, settings, began, HURRIED if hurried else "")
     causes = [Cause.certificate if well else end or Cause.certificate for well in good]
     error = error_of(found.certificate)
     for k, one in own.items():
@@ -82,7 +80,7 @@ def solve_on_device(batch: Family | list[Problem], settings: Settings, began: fl
 
     def result(k: int) -> Result:
         known = own.get(k)
-        return known or _result(problem_of(k), found, k, causes[k], settings.tolerances, (solve_time, setup_time))
+        return known or _result(batch[k], found, k, causes[k], settings.tolerances, (solve_time, setup_time))
 
     return BatchResult(
         x=found.x,
@@ -112,19 +110,16 @@ class Together(NamedTuple):
 
 def _kind(family: Family | None, first: Problem, count: int) -> tuple[Any, ...]:
     """What programs are compiled for: a batch of the same kind usually needs no others."""
-    parts = (first.f, first.phi, first.M)
-    stacked = [None if v is None else v.shape for v in (family.b, family.c)] if family else []
-    bounded = family is not None and family.bounds is not None
-    return (count, first.M.shape, first.dtype, first.lower is None, bounded, *map(type, parts), *stacked)
+    kinds = map(type, (first.f, first.phi, first.M))
+    stacked = [] if family is None else [v is not None for v in (family.b, family.c, family.bounds)]
+    return (count, first.M.shape, first.dtype, first.lower is None, *kinds, *stacked)
 
 
-def _plan(
-    family: Family | None, problem_of: Callable[[int], Problem], count: int, deadline: float
-) -> LockStepPlan | None:
+def _plan(batch: Batch, family: Family | None, deadline: float) -> LockStepPlan | None:
     """How to run the batch in lock step; None if that is not possible, or not in time."""
     try:
         plan = None if family is None else _of_family(family)
-        return plan or _of_list([problem_of(k) for k in range(count)], deadline)
+        return plan or _of_list([batch[k] for k in range(len(batch))], deadline)
     except TimeUp:
         return None
 
@@ -141,7 +136,7 @@ def _nothing(first: Problem, count: int, accuracy: str) -> Together:
 
 
 def _alone(
-    problem_of: Callable[[int], Problem],
+    batch: Batch,
     rest: list[int],
     found: Together,
     settings: Settings,
@@ -157,7 +152,7 @@ def _alone(
 
     left = None if settings.max_iterations is None else settings.max_iterations - found.steps
     alone = replace(settings, engine="auto", max_iterations=left)
-    results, end = one_by_one(problem_of, rest, alone, began, start)
+    results, end = one_by_one(batch, rest, alone, began, start)
     own = {k: _continued(one, found.steps, why) for k, one in zip(rest, results, strict=True) if one is not None}
     return own, end
 
@@ -233,7 +228,7 @@ def _of_family(family: Family) -> LockStepPlan | None:
         return None
     one = np.ones(len(family))
     known = Constants(L=one, mu=one, s_max=form.basis.s_max * one, s_min=0 * one)
-    return LockStepPlan(stacked_condensed(form).lockstep(known), in_double(form.back), given.certify)
+    return LockStepPlan(Lockstep(*stacked_condensed(form), known), in_double(form.back), given.certify)
 
 
 def _of_list(problems: list[Problem], deadline: float) -> LockStepPlan | None:
@@ -270,4 +265,4 @@ def _of_list(problems: list[Problem], deadline: float) -> LockStepPlan | None:
             each = zip(*(certify(*point, with_distance=False).numbers for point in points), strict=True)
             return Certified(x, z, Certificate.of_numbers(map(np.array, each), accuracy))
 
-    return LockStepPlan(together.lockstep(known), back, judge)
+    return LockStepPlan(Lockstep(*together, known), back, judge)

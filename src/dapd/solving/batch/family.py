@@ -28,12 +28,14 @@ class Family:
     def __len__(self) -> int:
         return self.count
 
-    def problem(self, k: int) -> Problem:
-        """Problem k by itself."""
+    def __getitem__(self, k: int) -> Problem:
         first = self.first
         f = None if self.c is None else first.f.replaced(c=self.c[k])
         limits = None if self.bounds is None else (self.bounds[0][k], self.bounds[1][k])
         return first.replaced(f=f, b=None if self.b is None else self.b[k], limits=limits)
+
+
+Batch = Family | list[Problem]
 
 
 def family_of(problem: Problem, b: Any, c: Any, bounds: Any) -> Family:
@@ -79,8 +81,10 @@ def family_of(problem: Problem, b: Any, c: Any, bounds: Any) -> Family:
     return Family(problem, count, given.get("b"), given.get("c"), limits)
 
 
-def family_of_list(problems: Sequence[Problem]) -> Family | None:
+def as_family(problems: Batch) -> Family | None:
     """The family that a list of problems is; None if they differ in more than b, c and bounds."""
+    if isinstance(problems, Family):
+        return problems
     first = problems[0]
     f = first.f
     for other in problems:
@@ -102,7 +106,7 @@ def _stacked(name: str, value: Any, size: int) -> Array:
     return array
 
 
-def batch_of(problems: Problem | Sequence[Problem], b: Any, c: Any, bounds: Any) -> Family | list[Problem]:
+def batch_of(problems: Problem | Sequence[Problem], b: Any, c: Any, bounds: Any) -> Batch:
     """One problem with stacked numbers, or a list of problems of the same shape."""
     if isinstance(problems, Problem):
         return family_of(problems, b, c, bounds)

@@ -12,7 +12,7 @@ from dapd.engines import precision
 from dapd.problem.problem import Problem
 from dapd.solving.batch.alone import batch_result, one_by_one
 from dapd.solving.batch.condensed import condensed
-from dapd.solving.batch.family import Family, batch_of, family_of_list
+from dapd.solving.batch.family import as_family, batch_of
 from dapd.solving.batch.results import BatchResult, in_kind_of
 from dapd.solving.settings import Settings
 
@@ -58,8 +58,7 @@ def solve_batch(
     """
     began = perf_counter()
     batch = batch_of(problems, b, c, bounds)
-    problem_of = batch.problem if isinstance(batch, Family) else batch.__getitem__
-    first = problems if isinstance(problems, Problem) else problem_of(0)
+    first = problems if isinstance(problems, Problem) else batch[0]
     from_jax = first.from_jax or any(map(on_device, (b, c, *(bounds or ()))))
     limits: dict[str, Any] = {"max_iterations": max_iterations, "time_limit": time_limit}
     settings = Settings(tol=tol, tol_absolute=tol_absolute, engine=engine, direct=direct, **limits).fitting(first)
@@ -70,9 +69,9 @@ def solve_batch(
             return in_kind_of(solve_on_device(batch, settings, began), from_jax)
     form = None
     if engine != "auto":  # first-order steps need good conditioning, and "auto" has others
-        family = batch if isinstance(batch, Family) else family_of_list(batch)
+        family = as_family(batch)
         form = None if family is None else condensed(family)
     setup_time = perf_counter() - began
-    solved = one_by_one(problem_of, range(len(batch)), settings, began, form=form)
-    found = batch_result(problem_of, solved, setup_time, perf_counter() - began - setup_time)
+    solved = one_by_one(batch, range(len(batch)), settings, began, form=form)
+    found = batch_result(batch, solved, setup_time, perf_counter() - began - setup_time)
     return in_kind_of(found, from_jax)

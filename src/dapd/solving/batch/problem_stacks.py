@@ -11,7 +11,7 @@ from dapd.kinds.base import least_positive
 from dapd.kinds.by_rows import Rows
 from dapd.kinds.table import Table
 from dapd.operators.base import Operator
-from dapd.problem.sizes import limits_of, sizes_of
+from dapd.problem.sizes import Sizes, limits_of, sizes_of
 from dapd.problem.units import Data, Units, natural_units
 from dapd.solving.batch.condensed import Condensed
 from dapd.solving.batch.family import Family
@@ -22,7 +22,7 @@ def stacked_condensed(form: Condensed) -> Stacked:
     first, table = form.first, form.basis.rows
     zero, curvature = np.zeros(first.columns), np.ones(first.columns)
     data = _data(table, form.b, form.lower, form.upper)._replace(slopes=zero, primal=zero, curvature=curvature)
-    sizes = _sizes(_units(data, first.M, len(form.b)), data, form.b, (zero, zero))
+    sizes, _ = _sizes_and_units(data, first.M, form.b, (zero, zero))
     return stacked_like(first, Rows.between(form.lower, form.upper, table.of_y), form.b, None, sizes, None)
 
 
@@ -38,10 +38,10 @@ def stacked_family(family: Family) -> Stacked | None:
     data = _data(table, b, table.lower, table.upper)._replace(
         primal=least_positive(lower, upper, most=SAFE), slopes=slopes, curvature=first.curvature
     )
-    units = _units(data, first.M, count)
+    sizes, units = _sizes_and_units(data, first.M, b, (lower, upper))
     limits = None if first.lower is None else limits_of(lower, upper, units, first.dtype)
     rows = Rows.between(table.lower, table.upper, table.of_y)
-    return stacked_like(first, rows, b, family.c, _sizes(units, data, b, (lower, upper)), limits)
+    return stacked_like(first, rows, b, family.c, sizes, limits)
 
 
 def _data(table: Table, b: Array, lower: Array, upper: Array) -> Data:
@@ -58,12 +58,8 @@ def _data(table: Table, b: Array, lower: Array, upper: Array) -> Data:
     )
 
 
-def _units(data: Data, M: Operator, count: int) -> Units:
-    """The units of all problems."""
-    return natural_units(Data(*(np.broadcast_to(np.asarray(part), (count, np.shape(part)[-1])) for part in data)), M)
-
-
-def _sizes(units: Units, data: Data, b: Array, bounds: tuple[Array, Array]) -> list[Array]:
-    """The sizes of the data of all problems."""
-    slopes, curvature = (np.broadcast_to(v, (len(b), v.shape[-1])) for v in (data.slopes, data.curvature))
-    return list(sizes_of(np.asarray(b), slopes, curvature, bounds, units))
+def _sizes_and_units(data: Data, M: Operator, b: Array, bounds: tuple[Array, Array]) -> tuple[Sizes, Units]:
+    """The sizes of the data of all problems, and their units."""
+    data = Data(*(np.broadcast_to(np.asarray(part), (len(b), np.shape(part)[-1])) for part in data))
+    units = natural_units(data, M)
+    return sizes_of(np.asarray(b), data.slopes, data.curvature, bounds, units), units

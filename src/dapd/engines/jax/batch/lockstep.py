@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -128,8 +127,8 @@ class Lockstep:
     def _run(self, start: tuple[Array, Array], tol: Array, limit: int, deadline: float) -> tuple[Found, int]:
         found, own = None, np.arange(len(tol))  # the best points, and the problem of each place
         data = (self.measured, Constants(*map(jnp.asarray, self.known)))
-        axes = (self.axes, Constants(*(0 for _ in self.known)))
-        compiled = programs(self.method, Axes(axes))
+        axes = Axes((self.axes, Constants(*(0 for _ in self.known))))
+        compiled = programs(self.method, axes)
         walk = compiled.begin(data, *start, tol)
         done, looks = 0, 1
         while True:
@@ -144,7 +143,7 @@ class Lockstep:
             looks = max(1, min(looks, (limit - done) // LOOK))
             over = active == 0 or done + LOOK > limit or is_over(deadline)
             size = max(SMALLEST, -(-len(own) // LEFT))
-            smaller = self.method, Axes(axes), start[0].shape, start[1].shape, len(own), size
+            smaller = self.method, axes, start[0].shape, start[1].shape, len(own), size
             shrinks = LEFT * active <= len(own) and len(own) > SMALLEST
             shrinks = shrinks and (smaller in SHRUNK or seconds_left(deadline) > COMPILATION.smaller_batch)
             if over or shrinks:
@@ -154,7 +153,7 @@ class Lockstep:
                     return found, done
                 going = np.flatnonzero(np.asarray(walk.error > walk.tol))
                 keep = np.resize(going, size)  # repeats some, if fewer are left
-                data, walk = taken_by(Axes(axes))(data, walk, keep)
+                data, walk = compiled.take(data, walk, keep)
                 own = own[keep]
                 SHRUNK.add(smaller)
 
@@ -180,30 +179,18 @@ class Axes:
         return hash(self.key)
 
 
-@functools.lru_cache(maxsize=64)
-def taken_by(axes: Axes) -> Callable[..., Any]:
-    """A function that takes some of the problems, given their data and where they are."""
-
-    def take(data: Any, walk: Any, keep: Array) -> Any:
-        some = jax.tree.map(
-            lambda axis, v: v if axis is None else v[keep], axes.tree, data, is_leaf=lambda axis: axis is None
-        )
-        return some, jax.tree.map(lambda v: v[keep], walk)
-
-    return jax.jit(take)
-
-
 class Programs:
     """What runs on the device, compiled for problems of one structure; the functions with `known` are for one of them.
 
-    `begin` makes the first walk, and `advance` takes up to `looks` times `LOOK` iterations of all problems.
+    `begin` makes the first walk, `advance` takes up to `looks` times `LOOK` iterations of all problems, and `take`
+    leaves some of the problems.
     """
 
     def __init__(self, name: str, axes: Axes) -> None:
-        self.method, self.grid = METHODS[name], table(name)
-        self.begin = jax.jit(jax.vmap(self._begin, in_axes=(axes.tree, 0, 0, 0)))
-        self.step = jax.vmap(self._look, in_axes=(axes.tree, 0, None))
-        self.advance = jax.jit(self._advance)
+        self.method, self.grid, self.axes = METHODS[name], table(name), axes.tree
+        self.begin = jax.jit(jax.vmap(self._begin, in_axes=(self.axes, 0, 0, 0)))
+        self.step = jax.vmap(self._look, in_axes=(self.axes, 0, None))
+        self.advance, self.take = jax.jit(self._advance), jax.jit(self._take)
 
     def _parameters(self, known: Constants, guess: Guess) -> Any:
         at, levels = (-guess.mu, -guess.s), self.grid.parameters
@@ -280,6 +267,13 @@ class Programs:
 
         taken, walk = jax.lax.while_loop(going, one, (0, walk))
         return walk, jnp.sum(walk.error > walk.tol), taken
+
+    def _take(self, data: Any, walk: LockStepState, keep: Array) -> tuple[Any, LockStepState]:
+        def of(axis: int | None, v: Array) -> Array:
+            return v if axis is None else v[keep]
+
+        some = jax.tree.map(of, self.axes, data, is_leaf=lambda axis: axis is None)
+        return some, jax.tree.map(lambda v: v[keep], walk)
 
 
 def _error(measured: Measured, x: Array, y: Array) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.certificate.certify import Certificate
-from dapd.engines.jax.batch.lockstep import Axes, Constants, Lockstep
+from dapd.engines.jax.batch.lockstep import Axes
 from dapd.engines.jax.certificate import Measured, certificate_of, multipliers, within_bounds
 from dapd.engines.jax.judge import measured_of
 from dapd.engines.jax.runner import place
@@ -43,10 +43,6 @@ class Stacked(NamedTuple):
         with jax.enable_x64(True):
             x, z, numbers = _certify(Axes(self.axes))(self.measured, x, y)
             return Certified(np.array(x), np.array(z), Certificate.of_numbers(map(np.array, numbers), accuracy))
-
-    def lockstep(self, known: Constants) -> Lockstep:
-        """The batch, ready to run."""
-        return Lockstep(self.measured, self.axes, known)
 
 
 @lru_cache(maxsize=64)
