@@ -14,7 +14,6 @@ from dapd.arrays import Array
 from dapd.certificate.certify import Certificate, certify
 from dapd.derivatives.data import Data, leaves
 from dapd.derivatives.front import NotSolved, SolveOptions
-from dapd.derivatives.hessian import Hessian
 from dapd.derivatives.linearised import Conditions, Point
 from dapd.derivatives.records import Products, matrix_of
 from dapd.problem.problem import Problem
@@ -44,10 +43,10 @@ def _limits(data: Data, columns: int) -> tuple[Array, Array]:
 
 def solutions(datas: Sequence[Data], settings: SolveOptions) -> Iterator[tuple[Array, Array, Array]]:
     """Of each: the point (x, w) and prox steps that suit it, or NaN if the solve fails and the settings say so."""
-    whole = [data for data in datas if not _is_lost(data, settings)]
-    many, options = list(_conditions(whole)), dict(settings.options)
+    many = list(_conditions(data for data in datas if not _is_lost(data, settings)))
+    options = dict(settings.options)
     results: Iterable[Result | None] = [None] * len(many)
-    if len(many) > 1 and options.keys() <= TOGETHER and _hessian(whole[0]) is None:
+    if len(many) > 1 and options.keys() <= TOGETHER and many[0].given.terms is not None:
         results = solve_batch([conditions.given for conditions in many], **options)
     solved = zip(many, results, strict=True)
     for data in datas:
@@ -103,7 +102,7 @@ def _conditions(datas: Iterable[Data]) -> Iterator[Conditions]:
         if first is not None and _is_family(first[0], data):
             yield first[1].moved(_replaced(first[1].given, first[0], data))
         else:
-            first = data, Conditions(problem_of(data), _hessian(data))
+            first = data, Conditions(problem_of(data), getattr(data.f, "hessian", None))
             yield first[1]
 
 
@@ -122,17 +121,10 @@ def _is_family(first: Data, other: Data) -> bool:
 
 def _replaced(problem: Problem, first: Data, data: Data) -> Problem:
     """The problem with the other b, c and bounds of `data`, checked."""
-    f, limits = problem.f, None
-    if data.f.c is not first.f.c:
-        f = f.replaced(c=data.f.c)
-    if data.lower is not first.lower or data.upper is not first.upper:
-        limits = _limits(data, problem.columns)
+    f = None if data.f.c is first.f.c else problem.f.replaced(c=data.f.c)
+    same = data.lower is first.lower and data.upper is first.upper
+    limits = None if same else _limits(data, problem.columns)
     return problem.replaced(f=f, b=vector("b", data.b.astype(np.float64), problem.rows), limits=limits)
-
-
-def _hessian(data: Data) -> Callable[[Array], Hessian] | None:
-    """That of an f which `dapd` cannot differentiate twice itself."""
-    return getattr(data.f, "hessian", None)
 
 
 def _alone(conditions: Conditions, options: dict[str, Any]) -> Point:

@@ -79,8 +79,7 @@ def solve_on_device(batch: Batch, settings: Settings, began: float) -> BatchResu
     solve_time = perf_counter() - began - setup_time
 
     def result(k: int) -> Result:
-        known = own.get(k)
-        return known or _result(batch[k], found, k, causes[k], settings.tolerances, (solve_time, setup_time))
+        return own.get(k) or _result(batch[k], found, k, causes[k], settings.tolerances, (solve_time, setup_time))
 
     return BatchResult(
         x=found.x,
@@ -147,8 +146,7 @@ def _alone(
     error = error_of(found.certificate)
 
     def start(k: int) -> tuple[Array, Array, Array] | None:
-        good = error[k] < GOOD_START
-        return (found.x[k].copy(), found.y[k].copy(), found.z[k].copy()) if good else None
+        return (found.x[k].copy(), found.y[k].copy(), found.z[k].copy()) if error[k] < GOOD_START else None
 
     left = None if settings.max_iterations is None else settings.max_iterations - found.steps
     alone = replace(settings, engine="auto", max_iterations=left)

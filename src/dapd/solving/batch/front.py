@@ -60,8 +60,14 @@ def solve_batch(
     batch = batch_of(problems, b, c, bounds)
     first = problems if isinstance(problems, Problem) else batch[0]
     from_jax = first.from_jax or any(map(on_device, (b, c, *(bounds or ()))))
-    limits: dict[str, Any] = {"max_iterations": max_iterations, "time_limit": time_limit}
-    settings = Settings(tol=tol, tol_absolute=tol_absolute, engine=engine, direct=direct, **limits).fitting(first)
+    settings = Settings(
+        tol=tol,
+        tol_absolute=tol_absolute,
+        max_iterations=max_iterations,
+        time_limit=time_limit,
+        engine=engine,
+        direct=direct,
+    ).fitting(first)
     if engine == "jax":
         with precision(engine):
             from dapd.solving.batch.device import solve_on_device  # jax is imported only if it is asked for
