@@ -1,8 +1,8 @@
 """One change of variables for a whole family of quadratic problems: equations and Hessian disappear.
 
 With the columns of Z an orthonormal basis of the null space of the equations Ex = e, RᵀR = ZᵀHZ, W = ZR⁻¹ and x_k the
-minimiser of f on the equations, x = x_k + Wv gives f = ½‖v‖² + constant and no equations. The other rows become
-D·M_I·W with rows of norm one. All of that is computed once, and per problem it takes products with matrices.
+minimiser of f on the equations, x = x_k + Wv gives f = ½‖v‖² + constant and no equations. The other rows and the bounds
+become D·M_I·W with rows of norm one. All of that is computed once, and per problem it takes products with matrices.
 """
 
 from __future__ import annotations
