@@ -13,6 +13,7 @@ from dapd.arguments import consecutive, named, whole
 from dapd.arrays import Array, namespace
 from dapd.kinds.base import Called, Phi, as_phi, is_own, kinds_of
 from dapd.kinds.by_rows import ByRows
+from dapd.kinds.sets import Paired
 
 
 class HasProx(Protocol):
@@ -25,7 +26,7 @@ class HasProx(Protocol):
         """argmin_z g(z) + ‖z − v‖²/(2·step)."""
 
 
-class Conjugate(Phi):
+class Conjugate(Paired):
     """φ = g*, so the problem is min f(x) + g(Mx − b); its prox comes from that of g by Moreau.
 
     Parameters
@@ -66,23 +67,14 @@ class Conjugate(Phi):
     def pooled(self, sizes: Array) -> Array:
         return self.g.pooled(sizes)
 
-    def conjugate(self, z: Array) -> float:
-        return self.g.value(z)
-
     def conjugate_near(self, v: Array, step: Any) -> float:
         return self.g.value_at_prox(v / step, 1 / step)
 
     def recession(self, d: Array) -> float:
         return self.g.conjugate_recession(d)
 
-    def conjugate_recession(self, w: Array) -> float:
-        return self.g.recession(w)
-
     def project_recession(self, d: Array) -> Array:
         return self.g.project_conjugate_recession(d)
-
-    def project_conjugate_recession(self, w: Array) -> Array:
-        return self.g.project_recession(w)
 
     def ends(self, rows: int) -> tuple[Array, Array]:
         of_residual, of_y = self.g.ends(rows)
@@ -91,14 +83,8 @@ class Conjugate(Phi):
     def reach(self, rows: int) -> float:
         return self.g.steepness(rows)
 
-    def steepness(self, rows: int) -> float:
-        return self.g.reach(rows)
-
     def project(self, y: Array) -> Array:
         return self.g.project_conjugate(y)
-
-    def project_conjugate(self, z: Array) -> Array:
-        return self.g.project(z)
 
     def sized(self, rows: int) -> Phi:
         inner = self.g.sized(rows)

@@ -60,6 +60,7 @@ class Reached(NamedTuple):
 
 
 ErrorOf = Callable[[Array, Array], float]
+Judged = tuple[float, Array, Array]  # the error of a point, and the point
 
 
 class Newton(ScaledProblem):
@@ -88,10 +89,10 @@ class Newton(ScaledProblem):
         d, e, cost = self.factors
         x, y = x / d, cost * y / e
         cold, followed = self.steps is None, not self.has_path
-        best_error, best = np.inf, (x, y)
+        best = np.inf, x, y
         if cold and self.follows_path:
-            best_error, best = yield from self._along_path(best_error, best, judge, deadline, tol)
-            followed, (x, y) = True, best
+            best = yield from self._along_path(best, judge, deadline, tol)
+            followed, (_, x, y) = True, best
         steps = self._first_steps(x) if cold or self.steps is None else self._firm_steps(self.steps)
         accuracy, residual_before, pull_before = 1.0 if cold else WARM, None, np.inf
         (_, rise), incomplete, others, least = BOLD, 0, itertools.cycle((CAREFUL, BOLD)), LEAST_DELTA
@@ -105,12 +106,10 @@ class Newton(ScaledProblem):
             found = (np.inf, x, y) if self._over(deadline) else self._polish(x, y, steps, derivative, judge, tol)
             if found[0] > 0.0:
                 found = min((judge(*self.unscaled(x, y)), x, y), found, key=itemgetter(0))
-            error, x, y = found
-            if error < best_error:
-                best_error, best = error, (x, y)
+            _, x, y = found
+            best = min(best, found, key=itemgetter(0))
             self.steps = steps
-            moved = self.unscaled(x - centre, y - y_before)
-            yield Reached(*self.unscaled(*best), best_error, self.factorizations, *moved)
+            yield self._reached(best, x - centre, y - y_before)
             greatest = np.max(abs(residual), initial=0.0)
             if residual_before is not None:
                 slow = (abs(residual) > DECREASE * abs(residual_before)) & (abs(residual) > ROUNDING)
@@ -122,13 +121,14 @@ class Newton(ScaledProblem):
             if self.lost:  # to rounding: with this δ, systems are too badly conditioned
                 least = min(10 * self.delta, CAREFUL[0])
             incomplete += self.trials == tries or self.lost
-            fruitless, reference = (0, best_error) if best_error < 0.5 * reference else (fruitless + 1, reference)
+            fruitless, reference = (0, best[0]) if best[0] < 0.5 * reference else (fruitless + 1, reference)
             if incomplete == (1 if impatient else INCOMPLETE) or (fruitless == FRUITLESS and not followed):
                 (self.delta, rise), incomplete = next(others), 0
                 if not followed:
-                    best_error, best = yield from self._along_path(best_error, best, judge, deadline, tol)
+                    best = yield from self._along_path(best, judge, deadline, tol)
                     followed = True
-                (x, y), steps, residual, pull, accuracy = best, self._first_steps(best[0]), None, np.inf, 1.0
+                _, x, y = best
+                steps, residual, pull, accuracy = self._first_steps(x), None, np.inf, 1.0
             residual_before, pull_before = residual, pull
             accuracy = max(SHARPER * min(accuracy, greatest), 1e-15)
 
@@ -145,28 +145,31 @@ class Newton(ScaledProblem):
         """Whether there is such a path: f is quadratic, and some rows, but no groups of them, have bounds."""
         return self.f.quadratic and not self.rows.members.size and not np.all(self.rows.linear & ~self.rows.bounded)
 
+    def _reached(self, best: Judged, dx: Array, dy: Array) -> Reached:
+        error, *point = best
+        return Reached(*self.unscaled(*point), error, self.factorizations, *self.unscaled(dx, dy))
+
     def _along_path(
-        self, least: float, best: tuple[Array, Array], judge: ErrorOf, deadline: float, tol: float
-    ) -> Generator[Reached | None, None, tuple[float, tuple[Array, Array]]]:
-        """The least error and the best point, which may be one on the path through the inside of all bounds."""
+        self, best: Judged, judge: ErrorOf, deadline: float, tol: float
+    ) -> Generator[Reached | None, None, Judged]:
+        """The best point, which may be one on the path through the inside of all bounds."""
         seen, enough = perf_counter(), POLISHED * tol
-        for number, (x, y, left) in enumerate(Path(self).run(*best), start=1):
-            over, done = self._over(deadline), least == 0.0  # one more step is for more digits
+        for number, (x, y, left) in enumerate(Path(self).run(*best[1:]), start=1):
+            over, done = self._over(deadline), best[0] == 0.0  # one more step is for more digits
             if left <= enough or number % OFTEN == 0 or over or done:
-                there = x, self.rows.project(y)
-                error = judge(*self.unscaled(*there))
-                if error < least or error == 0.0:
-                    moved = self.unscaled(x - best[0], there[1] - best[1])
-                    best, least = there, error
+                y = self.rows.project(y)
+                error = judge(*self.unscaled(x, y))
+                if error < best[0] or error == 0.0:
+                    before, best = best, (error, x, y)
                     self.steps = self._first_steps(x)  # for a warm start
-                    yield Reached(*self.unscaled(*best), error, self.factorizations, *moved)
+                    yield self._reached(best, x - before[1], y - before[2])
                 enough = min(enough, NEXT * left)
             elif perf_counter() > seen + PULSE:
                 yield None
                 seen = perf_counter()
             if over or done:
                 break
-        return least, best
+        return best
 
     def _first_steps(self, x: Array) -> Array:
         if self.f.quadratic and not self.rows.bounded.any() and self.rows.linear.all():

@@ -111,14 +111,9 @@ def linear_part(parts: list[Part]) -> Array:
 
 
 def _quadratic(parts: list[Part]) -> Any:
-    blocks = []
-    for terms, n in ((part.terms, part.size) for part in parts):
-        if terms.has_products_only:
-            raise TypeError("H is a LinearOperator, so its entries are not known")
-        H = np.zeros(n) if terms.H is None else terms.H
-        if terms.ridge:
-            H = H + terms.ridge if H.ndim == 1 else H + terms.ridge * sp.eye_array(n, format="csr")
-        blocks.append(H)
+    if any(part.terms.has_products_only for part in parts):
+        raise TypeError("H is a LinearOperator, so its entries are not known")
+    blocks = [_with_ridge(part, part.terms.ridge) for part in parts]
     if all(block.ndim == 1 for block in blocks):
         return np.concatenate(blocks).astype(np.float64)
     if len(blocks) == 1 and not sp.issparse(blocks[0]):
@@ -129,6 +124,14 @@ def _quadratic(parts: list[Part]) -> Any:
     if np.count_nonzero(whole.data) == np.count_nonzero(diagonal):
         return diagonal
     return whole.toarray() if whole.nnz > DENSE * whole.shape[0] ** 2 else whole
+
+
+def _with_ridge(part: Part, ridge: float) -> Any:
+    """H + ridge·I: a vector (the diagonal), or a matrix."""
+    H = np.zeros(part.size) if part.terms.H is None else part.terms.H
+    if H.ndim == 1:
+        return H.astype(np.float64) + ridge
+    return H + ridge * (sp.eye_array if sp.issparse(H) else np.eye)(part.size) if ridge else H
 
 
 def _shifted(matrix: Matrix, offset: int, columns: int) -> Matrix:
@@ -266,13 +269,8 @@ def _of_terms(part: Part) -> QuadraticForm | None:
     if terms.A is not None and terms.A.entry_count is None:
         return None
     q = np.zeros(n) if terms.c is None else -terms.c.astype(np.float64)
-    ridge = terms.ridge + (terms.loss is not None and terms.A is None)
-    H = terms.H
-    if H is None or H.ndim == 1:
-        P = np.full(n, float(ridge)) if H is None else H.astype(np.float64) + ridge
-    else:
-        P = _symmetric(H)
-        P = P + ridge * (np.eye(n) if isinstance(P, np.ndarray) else sp.eye_array(n, format="csc")) if ridge else P
+    P = _with_ridge(part, terms.ridge + (terms.loss is not None and terms.A is None))
+    P = P if P.ndim == 1 else _symmetric(P)
     if terms.A is None:
         q = q - terms.d if terms.loss is not None and terms.d is not None else q
         return QuadraticForm(P, q, None, np.zeros(0))
