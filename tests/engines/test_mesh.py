@@ -22,7 +22,7 @@ from dapd.engines.jax.mesh.place import load_shards
 from dapd.engines.jax.mesh.rows import as_matrix, divided_shape, divisible_parts
 from dapd.kinds.base import kinds_of
 from dapd.kinds.by_rows import Rows
-from dapd.kinds.groups import Balls
+from dapd.kinds.sets import Balls
 from dapd.operators.explicit import Dense
 from dapd.operators.factors import ScaledMap
 

@@ -11,7 +11,7 @@ from dapd.derivatives.data import Data, data_of
 from dapd.derivatives.records import LeastSquares, Logistic, PseudoHuber, Quadratic, Separable, Sparse
 from dapd.kinds.by_rows import L1, Box, Interval, NonNegative, Zero
 from dapd.kinds.composed import Conjugate, Stack
-from dapd.kinds.groups import GroupBall
+from dapd.kinds.sets import GroupBall
 
 __all__ = [
     "L1",

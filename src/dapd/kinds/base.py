@@ -346,31 +346,3 @@ def within(v: Array, lower: Any, upper: Any) -> bool:
 
 def _slack(v: Array) -> Any:
     return 64 * np.finfo(v.dtype).eps * (1 + abs(v)) if v.dtype.kind == "f" else 0
-
-
-def length(value: Any, rows: int) -> float:
-    """The norm of a vector, or of a number repeated in all rows."""
-    if not np.ndim(value):
-        return float(value) * math.sqrt(rows)
-    return float(np.linalg.norm(np.broadcast_to(value, np.shape(value) or rows)))
-
-
-def least_positive(*values: Array, most: float = np.inf) -> Array:
-    """The least magnitude of entries below `most` that are not zero, entry by entry; 0 if there is none."""
-    sizes = [np.where((abs(v) < most) & (v != 0), abs(v), np.inf) for v in values]
-    least = np.minimum.reduce(sizes)
-    return np.where(np.isinf(least), 0.0, least)
-
-
-def like(value: Any, v: Array) -> Any:
-    """A vector in v's dtype, so float32 stays float32; Python numbers already do."""
-    return value.astype(v.dtype) if hasattr(value, "astype") and value.dtype != v.dtype else value
-
-
-def common_size(*values: Any) -> int | None:
-    """The length of the vectors among `values`, None if all are numbers, or arrays of several vectors."""
-    for value in values:
-        shape: tuple[int, ...] = getattr(value, "shape", ())
-        if len(shape) == 1:
-            return int(shape[0])
-    return None

@@ -9,10 +9,9 @@ import numpy as np
 
 from dapd.arguments import SAFE, interval, named, numbers, open_ended
 from dapd.arrays import Array, is_foreign, namespace
-from dapd.kinds.base import Phi, common_size, indicator, least_positive, like, within
-from dapd.kinds.groups import GroupBall
+from dapd.kinds.base import Phi, indicator, within
 from dapd.kinds.native import Numbers, numbers_of_rows
-from dapd.kinds.sets import OfSet, either
+from dapd.kinds.sets import GroupBall, OfSet, common_size, either, least_positive, like
 
 __all__ = ["L1", "Box", "ByRows", "GroupBall", "Interval", "NonNegative", "Phi", "Rows", "Zero", "support"]
 

@@ -14,7 +14,7 @@ from dapd.arrays import Array
 from dapd.kinds.base import Phi, kinds_of
 from dapd.kinds.by_rows import Box, Interval, NonNegative, Rows, Zero
 from dapd.kinds.composed import Conjugate, Stack
-from dapd.kinds.groups import Balls, GroupBall
+from dapd.kinds.sets import Balls, GroupBall
 
 PARTS = 8  # most parts of a Stack; with more, rows of several kinds share a part
 NONE = np.zeros(0)

@@ -13,10 +13,11 @@ from dapd.arguments import SAFE, bounds_of, curvatures, named, partition, vector
 from dapd.arrays import Array, in_single, on_device
 from dapd.functions import Function
 from dapd.functions.terms import Part
-from dapd.kinds.base import Phi, as_phi, least_positive, numbers_of
+from dapd.kinds.base import Phi, as_phi, numbers_of
 from dapd.kinds.by_rows import Interval, Zero
 from dapd.kinds.composed import Stack, is_sum_over_rows
 from dapd.kinds.native import UnitTable, tabulate
+from dapd.kinds.sets import least_positive
 from dapd.kinds.table import Table
 from dapd.operators.base import Operator
 from dapd.operators.blocks import RowBlocks

@@ -9,7 +9,7 @@ import numpy as np
 from dapd.arguments import named, numbers, real, vector
 from dapd.functions import LeastSquares, Quadratic
 from dapd.kinds.by_rows import NonNegative
-from dapd.kinds.groups import GroupBall
+from dapd.kinds.sets import GroupBall
 from dapd.operators.explicit import Dense
 from dapd.operators.sizes import norms_of_rows
 from dapd.operators.structured import Identity, Kronecker

@@ -12,7 +12,7 @@ from dapd.arrays import Array
 from dapd.functions import Function, LeastSquares, Logistic, Quadratic
 from dapd.kinds.by_rows import L1, Box, NonNegative, Zero
 from dapd.kinds.composed import Stack
-from dapd.kinds.groups import GroupBall
+from dapd.kinds.sets import GroupBall
 from dapd.operators.blocks import RowBlocks
 from dapd.operators.convert import as_operator
 from dapd.operators.structured import Identity

@@ -11,7 +11,7 @@ from dapd.arguments import named, number, real, vector, whole
 from dapd.arrays import Array
 from dapd.functions import LeastSquares
 from dapd.kinds.by_rows import Box, NonNegative
-from dapd.kinds.groups import GroupBall
+from dapd.kinds.sets import GroupBall
 from dapd.operators.structured import Identity
 from dapd.problem.problem import Problem
 

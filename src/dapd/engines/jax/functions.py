@@ -21,7 +21,7 @@ from dapd.functions.terms import Part, Terms
 from dapd.kinds.base import Phi, kinds_of
 from dapd.kinds.by_rows import L1, Box, Interval, NonNegative, Rows, Zero, merged
 from dapd.kinds.composed import Conjugate, Stack
-from dapd.kinds.groups import Balls, GroupBall
+from dapd.kinds.sets import Balls, GroupBall
 from dapd.operators.convert import as_operator
 from dapd.problem.problem import Problem
 

@@ -7,8 +7,8 @@ import numpy as np
 from dapd.arguments import SAFE
 from dapd.arrays import Array
 from dapd.engines.jax.batch.problem_tree import F64, Stacked, stacked_like
-from dapd.kinds.base import least_positive
 from dapd.kinds.by_rows import Rows
+from dapd.kinds.sets import least_positive
 from dapd.kinds.table import Table
 from dapd.operators.base import Operator
 from dapd.problem.sizes import Sizes, limits_of, sizes_of

@@ -17,7 +17,7 @@ from dapd.arrays import Array
 from dapd.functions import Function, Quadratic
 from dapd.kinds.base import Phi
 from dapd.kinds.composed import Stack
-from dapd.kinds.groups import GroupBall
+from dapd.kinds.sets import GroupBall
 from dapd.kinds.table import Table
 from dapd.newton.matrices import csr_of, stack_rows
 from dapd.newton.parts import QuadraticForm, quadratic
