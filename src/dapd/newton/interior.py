@@ -138,14 +138,10 @@ class Path:
 
     def _longest(self, at: Point, a: Array, c: Array, step: Point) -> float:
         """How far the step goes until it meets a bound."""
-        fastest = 0.0
-        for bounded, pairs in (
-            (self.above, ((a, -step.t), (at.p, step.p))),
-            (self.below, ((c, step.t), (at.q, step.q))),
-        ):
-            for v, change in pairs:
-                rates = np.divide(-change, v, out=np.zeros(v.size), where=bounded)
-                fastest = max(fastest, float(np.max(rates, initial=0.0)))
+        above = ((self.above, a, -step.t), (self.above, at.p, step.p))
+        below = ((self.below, c, step.t), (self.below, at.q, step.q))
+        rates = [np.divide(-by, v, out=np.zeros(v.size), where=bounded) for bounded, v, by in (*above, *below)]
+        fastest = float(np.max(rates, initial=0.0))
         return 1.0 / fastest if fastest > 0.0 else np.inf
 
     def _start(self, x: Array, y: Array) -> Point:

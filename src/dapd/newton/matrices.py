@@ -17,7 +17,7 @@ from dapd.operators.structured import BlockDiagonal, Kronecker
 Matrix = Any  # a dense array or a CSR array, in float64
 DENSE = 0.25  # part of the entries that must be nonzero for a matrix to be treated as dense
 MOST_PROBED = 1 << 22  # entries of a map that only has products, up to which its matrix may be found by them
-NO_COLUMNS = np.zeros(0, np.intp)
+NONE = np.zeros(0, np.intp)
 
 
 class NotExplicit(Exception):
@@ -161,16 +161,11 @@ class Split(NamedTuple):
 
 def split(matrix: Matrix, keep: Array) -> Split:
     """Take the rows with one entry out, except those marked in `keep`."""
-    rows = matrix.shape[0]
-    none = np.zeros(0, np.intp)
-    if not sp.issparse(matrix):
-        return Split(none, none, np.zeros(0), np.arange(rows), matrix)
-    one = (np.diff(matrix.indptr) == 1) & ~keep
+    one = (np.diff(matrix.indptr) == 1) & ~keep if sp.issparse(matrix) else np.zeros(matrix.shape[0], bool)
     if not one.any():
-        return Split(none, none, np.zeros(0), np.arange(rows), matrix)
+        return Split(NONE, NONE, np.zeros(0), np.arange(matrix.shape[0]), matrix)
     single, general = np.flatnonzero(one), np.flatnonzero(~one)
-    at = matrix.indptr[single]
-    rest = matrix[general]
+    at, rest = matrix.indptr[single], matrix[general]
     if rest.nnz > DENSE * rest.shape[0] * rest.shape[1]:
         rest = rest.toarray()
     return Split(single, matrix.indices[at], matrix.data[at], general, rest)
@@ -190,7 +185,7 @@ class Slacks(NamedTuple):
 
 def no_slacks(P: Any, matrix: Any) -> Slacks:
     """None of the columns."""
-    return Slacks(NO_COLUMNS, NO_COLUMNS, np.zeros(0), np.zeros(0), np.arange(matrix.shape[1]), P, matrix)
+    return Slacks(NONE, NONE, np.zeros(0), np.zeros(0), np.arange(matrix.shape[1]), P, matrix)
 
 
 def slacks_of(P: Any, matrix: Any, grouped: Array) -> Slacks:
@@ -200,25 +195,18 @@ def slacks_of(P: Any, matrix: Any, grouped: Array) -> Slacks:
     β²/(P_jj + h_j) to the 1 of that row. Without such columns, a system is smaller, and a minimum degree ordering of it
     takes far less time. A row of a group has none, since its group would have to be scaled as a whole.
     """
-    rows, columns = matrix.shape
-    slack = np.zeros(columns, bool)
-    if sp.issparse(matrix) and (P.ndim == 1 or sp.issparse(P)):
-        slack = np.bincount(matrix.indices, minlength=columns) == 1
-        row_of = np.repeat(np.arange(rows), np.diff(matrix.indptr))
-        if grouped.size:
-            together = np.zeros(rows, bool)
-            together[grouped] = True
-            slack[matrix.indices[together[row_of]]] = False
-        if P.ndim == 2:
-            i, j = sp.coo_array(P).coords
-            slack[i[i != j]] = False
+    if not sp.issparse(matrix) or not (P.ndim == 1 or sp.issparse(P)):
+        return no_slacks(P, matrix)
+    slack = np.bincount(matrix.indices, minlength=matrix.shape[1]) == 1
+    slack[matrix[grouped].indices] = False
+    if P.ndim == 2:
+        i, j = sp.coo_array(P).coords
+        slack[i[i != j]] = False
     if not slack.any():
         return no_slacks(P, matrix)
     inside = slack[matrix.indices]
     found, others = matrix.indices[inside], np.flatnonzero(~slack)
-    place = np.cumsum(~slack) - 1
-    indptr = np.append(0, np.cumsum(~inside))[matrix.indptr]
-    rest = sp.csr_array((matrix.data[~inside], place[matrix.indices[~inside]], indptr), shape=(rows, others.size))
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))[inside]
     diagonal = (P if P.ndim == 1 else P.diagonal())[found]
     P = P[others] if P.ndim == 1 else sp.csr_array(P)[others][:, others]
-    return Slacks(found, row_of[inside], matrix.data[inside], diagonal, others, P, rest)
+    return Slacks(found, row, matrix.data[inside], diagonal, others, P, sp.csr_array(matrix[:, others]))

@@ -248,14 +248,12 @@ class QuadraticForm(NamedTuple):
 
 def quadratic(problem: Problem) -> QuadraticForm | None:
     """The explicit matrices of f; None if f is not quadratic, or if a matrix is not known."""
-    known = []
-    for part in problem.terms or []:
-        form = _of_terms(part)
-        if form is None:
-            return None
-        known.append(form)
-    if len(known) <= 1:
-        return known[0] if known else None
+    found = list(map(_of_terms, problem.terms or []))
+    known = [form for form in found if form is not None]
+    if len(known) < len(found) or not known:
+        return None
+    if len(known) == 1:
+        return known[0]
     P, q, B, d = zip(*known, strict=True)
     rows = [sp.csr_array((0, p.shape[0])) if own is None else own for own, p in zip(B, P, strict=True)]
     whole_P = sp.block_diag([_matrix(own) for own in P], format="csc")

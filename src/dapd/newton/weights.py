@@ -70,24 +70,22 @@ class Mixed:
         self.groups = groups
         self.matrix = joined_with_groups(matrix, groups) if groups.rows.size else matrix
         self.row_of = np.repeat(np.arange(self.matrix.shape[0]), np.diff(self.matrix.indptr))
-        if groups.rows.size:
-            group_of = np.full(self.matrix.shape[0], -1)
-            group_of[groups.rows] = groups.owner
-            self.inside = np.flatnonzero(group_of[self.row_of] >= 0)  # entries of grouped rows
-            self.group = group_of[self.row_of[self.inside]]
-            columns = self.matrix.indices[self.inside].astype(np.int64)
-            _, self.slot = np.unique(self.group * np.int64(matrix.shape[1]) + columns, return_inverse=True)
+        group_of = np.full(self.matrix.shape[0], -1)
+        group_of[groups.rows] = groups.owner
+        self.inside = np.flatnonzero(group_of[self.row_of] >= 0)  # entries of grouped rows
+        self.group = group_of[self.row_of[self.inside]]
+        keys = self.group * np.int64(matrix.shape[1]) + self.matrix.indices[self.inside]
+        _, self.slot = np.unique(keys, return_inverse=True)
 
     def entries_of(self, T: Weights) -> Array:
         """The entries of B, in the order of the matrix."""
         data = T.across[self.row_of] * self.matrix.data
-        if self.groups.rows.size:
-            unit = np.zeros(self.matrix.shape[0])
-            unit[self.groups.rows] = T.unit
-            own = unit[self.row_of[self.inside]]
-            shares = np.bincount(self.slot, own * self.matrix.data[self.inside])
-            mixing = T.along - T.across[self.groups.rows[self.groups.starts]]
-            data[self.inside] += mixing[self.group] * own * shares[self.slot]
+        unit = np.zeros(self.matrix.shape[0])
+        unit[self.groups.rows] = T.unit
+        own = unit[self.row_of[self.inside]]
+        shares = np.bincount(self.slot, own * self.matrix.data[self.inside])
+        mixing = T.along - T.across[self.groups.rows[self.groups.starts]]
+        data[self.inside] += mixing[self.group] * own * shares[self.slot]
         return data
 
 
@@ -95,18 +93,16 @@ class Pattern:
     """The upper triangle of [P + diag(h), Bᵀ; B, −I], columns compressed."""
 
     def __init__(self, P: Any, rows: Any) -> None:
-        k, n = rows.shape
-        starts, at, own, places = _triangle(P, n)
-        self.diagonal = starts[1:] - 1
+        (k, n), own = rows.shape, _triangle(P)
+        self.diagonal = own.indptr[1:] - 1
         row_of = np.repeat(np.arange(k), np.diff(rows.indptr))
-        self.entries = len(at) + np.arange(rows.nnz) + row_of  # a row is a column here, with its diagonal at the end
-        below = len(at) + rows.indptr[1:] + np.arange(k)
-        indices = np.empty(len(at) + rows.nnz + k, np.int64)
-        indices[: len(at)], indices[self.entries], indices[below] = at, rows.indices, n + np.arange(k)
+        self.entries = own.nnz + np.arange(rows.nnz) + row_of  # a row is a column here, with its diagonal at the end
+        below = own.nnz + rows.indptr[1:] + np.arange(k)
+        indices = np.empty(own.nnz + rows.nnz + k, np.int64)
+        indices[: own.nnz], indices[self.entries], indices[below] = own.indices, rows.indices, n + np.arange(k)
         self.constant = np.zeros(len(indices))
-        self.constant[places] = own
-        self.constant[below] = -1.0
-        indptr = np.concatenate([starts, below + 1])
+        self.constant[: own.nnz], self.constant[below] = own.data, -1.0
+        indptr = np.concatenate([own.indptr, below + 1])
         self.matrix = sp.csc_matrix((self.constant.copy(), indices, indptr), shape=(n + k, n + k))
 
     def fill(self, h: Array, entries: Array) -> Any:
@@ -118,40 +114,24 @@ class Pattern:
         return self.matrix
 
 
-def _triangle(P: Any, n: int) -> tuple[Array, Array, Array, Array]:
-    """The upper triangle of P with all of its diagonal, by columns, of which the diagonal is the last entry.
-
-    Where columns start, the row of each entry, and what P has, with its places.
-    """
-    if P.ndim == 1:
-        return np.arange(n + 1), np.arange(n), P, np.arange(n)
-    whole = sp.coo_array(P)
-    (i, j), data = whole.coords, whole.data
-    above = i < j
-    starts = np.append(0, np.cumsum(1 + np.bincount(j[above], minlength=n)))
-    order = np.lexsort((i[above], j[above]))
-    places = np.arange(len(order)) + j[above][order]  # one diagonal entry in each column before
-    at = np.empty(starts[-1], np.int64)
-    at[places], at[starts[1:] - 1] = i[above][order], np.arange(n)
-    return starts, at, np.append(data[above][order], P.diagonal()), np.append(places, starts[1:] - 1)
+def _triangle(P: Any) -> Any:
+    """The upper triangle of P with all of its diagonal, by columns, of which the diagonal is the last entry."""
+    whole = sp.diags_array(P) if P.ndim == 1 else P
+    above, every = sp.triu(whole, k=1, format="coo"), np.arange(whole.shape[0])
+    at = np.append(above.row, every), np.append(above.col, every)
+    by_column = sp.coo_array((np.append(above.data, whole.diagonal()), at), shape=whole.shape).tocsc()
+    by_column.sort_indices()
+    return by_column
 
 
 def joined_with_groups(matrix: Any, groups: Groups) -> Any:
     """The matrix in which all rows of a group have the same pattern, with zeros stored."""
-    inside, owner = groups.rows, groups.owner
-    coo = matrix.tocoo()
-    i, j = coo.coords
-    group_of = np.full(matrix.shape[0], -1)
-    group_of[inside] = owner
-    g = group_of[i]
-    keys = np.unique(g[g >= 0] * np.int64(matrix.shape[1]) + j[g >= 0])
-    group, column = keys // matrix.shape[1], keys % matrix.shape[1]
-    sizes, starts = np.bincount(owner), np.searchsorted(owner, np.arange(owner.max() + 1))
-    many = sizes[group]
-    rows = np.repeat(starts[group], many) + np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-    at = np.concatenate([i, inside[rows]])
-    across = np.concatenate([j, np.repeat(column, many)])
-    data = np.concatenate([coo.data, np.zeros(many.sum())])
-    whole = sp.coo_array((data, (at, across)), shape=matrix.shape).tocsr()  # adds up, and keeps the zeros
+    shape, ones = (groups.starts.size, matrix.shape[0]), np.ones(groups.rows.size)
+    members = sp.csr_array((ones, (groups.owner, groups.rows)), shape=shape)
+    pattern = sp.csr_array((np.ones(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
+    own, common = matrix.tocoo(), (members.T @ (members @ pattern)).tocoo()
+    at = np.append(own.row, common.row), np.append(own.col, common.col)
+    data = np.append(own.data, np.zeros(common.nnz))
+    whole = sp.coo_array((data, at), shape=matrix.shape).tocsr()  # adds up, and keeps the zeros
     whole.sort_indices()
     return sp.csr_array(whole)
