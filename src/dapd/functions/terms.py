@@ -74,14 +74,15 @@ class Terms(NamedTuple):
         return H * x if H.ndim < 2 else H @ x
 
     @property
-    def _target(self) -> Any:
+    def target(self) -> Any:
+        """The d of the loss; 0 if there is none."""
         return 0.0 if self.d is None else self.d
 
     def value(self, x: Array) -> Any:
         """f(x)."""
         total = 0.5 * self.ridge * (x @ x)
         if self.loss is not None:
-            total = total + self.loss.value(self._image(x), self._target).sum()
+            total = total + self.loss.value(self._image(x), self.target).sum()
         if self.H is not None:
             total = total + 0.5 * (x @ self.curved(x))
         return total if self.c is None else total - x @ self.c
@@ -89,7 +90,7 @@ class Terms(NamedTuple):
     def slopes(self, x: Array) -> Array:
         """ℓ'(aᵢᵀx; dᵢ)."""
         assert self.loss is not None
-        return self.loss.slope(self._image(x), self._target)
+        return self.loss.slope(self._image(x), self.target)
 
     def gradient(self, x: Array) -> Array:
         """∇f(x)."""
@@ -144,13 +145,13 @@ class Terms(NamedTuple):
             image = self._image(v)
             if self.A is not None:
                 image = np.where(self.A.cancels(image, v), 0.0, image)
-            total += float(np.sum(self.loss.recession(image, self._target)))
+            total += float(np.sum(self.loss.recession(image, self.target)))
         return total
 
     def curvatures(self, x: Array) -> Array:
         """ℓ''(aᵢᵀx; dᵢ): the Hessian is Aᵀ diag(these) A + H + ridge·I."""
         assert self.loss is not None
-        return self.loss.curvature(self._image(x), self._target)
+        return self.loss.curvature(self._image(x), self.target)
 
     def curvature_by_entry(self, x: Array) -> Array:
         """The diagonal of the Hessian, and all of it, of a sum over the entries of x."""

@@ -92,7 +92,10 @@ class Phi:
     @property
     def is_foreign(self) -> bool:
         """Whether some parameter is an array of JAX or PyTorch."""
-        return any(map(_is_foreign, self.parameters().values()))
+        parts = [
+            part for value in self.parameters().values() for part in (value if isinstance(value, list) else [value])
+        ]
+        return any(part.is_foreign if isinstance(part, Phi) else is_foreign(part) for part in parts)
 
     def terms(self, y: Array) -> Array:
         """φ(y) of a y in dom φ, row by row or group by group."""
@@ -298,12 +301,6 @@ def numbers_of(phi: Phi, rows: int) -> list[tuple[Numbers, int]] | None:
             return None
         known.append((numbers, n))
     return known
-
-
-def _is_foreign(value: Any) -> bool:
-    if isinstance(value, list):
-        return any(map(_is_foreign, value))
-    return value.is_foreign if isinstance(value, Phi) else is_foreign(value)
 
 
 def _on_host(value: Any) -> Any:

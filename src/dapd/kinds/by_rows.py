@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import cached_property
 from typing import Any, Self
 
@@ -226,22 +227,15 @@ class L1(ByRows):
 def merged(kinds: list[tuple[Phi, int]]) -> list[tuple[Phi, int]]:
     """The same canonical kinds with consecutive rows in one of them, with vectors."""
     found: list[tuple[Phi, int]] = []
-    together: list[tuple[Rows, int]] = []
-    for kind, n in [*kinds, (Phi(), 0)]:
-        if type(kind) is Rows:
-            together.append((kind, n))
-            continue
-        if together:
+    for of_rows, run in itertools.groupby(kinds, key=lambda kind: type(kind[0]) is Rows):
+        together: list[tuple[Any, int]] = list(run)
+        if of_rows:
             columns = zip(*((rows.lower, rows.upper, rows.of_y) for rows, _ in together), strict=True)
             sizes = [size for _, size in together]
-            found.append((Rows.between(*(_joined(column, sizes) for column in columns)), sum(sizes)))
-            together = []
-        found.append((kind, n))
-    return found[:-1]
-
-
-def _joined(values: Any, sizes: list[int]) -> Array:
-    return np.concatenate([np.broadcast_to(value, size) for value, size in zip(values, sizes, strict=True)])
+            vectors = (np.concatenate(list(map(np.broadcast_to, column, sizes))) for column in columns)
+            together = [(Rows.between(*vectors), sum(sizes))]
+        found += together
+    return found
 
 
 def _checked_unless_foreign(lower: Any, upper: Any) -> tuple[Any, Any]:
@@ -274,11 +268,8 @@ def _bounds_by(ends: tuple[Any, Any], endless: tuple[float, float], ended: tuple
     """Bounds that depend on which ends are infinite; numbers if all rows have the same."""
     found = []
     for end, one, two in zip(ends, endless, ended, strict=True):
-        if is_foreign(end):
-            xp = namespace(end)
-            found.append(xp.where(xp.isinf(end), one, two))
-        else:
-            infinite = np.isinf(end)
-            same = np.ndim(infinite) == 0 or np.all(infinite) or not np.any(infinite)
-            found.append((one if np.any(infinite) else two) if same else np.where(infinite, one, two))
+        xp = namespace(end) if is_foreign(end) else np
+        infinite = xp.isinf(end)
+        same = xp is np and (np.all(infinite) or not np.any(infinite))
+        found.append((one if np.any(infinite) else two) if same else xp.where(infinite, one, two))
     return found[0], found[1]

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dapd.arguments import consecutive
 from dapd.arrays import Array
-from dapd.functions.losses import Loss
 from dapd.functions.terms import Part
 from dapd.kinds.table import Table
 from dapd.newton.matrices import DENSE, Matrix, NotExplicit, csr_of, explicit, scaled, stack
@@ -24,12 +24,6 @@ TRIALS = 40  # most trials of a step length
 AT_ONCE, EXACT = 1e-3, 1e-10  # slopes relative to that at 0 which are small enough: at t = 1, and at any other t
 
 
-class _Losses(NamedTuple):
-    loss: Loss
-    rows: slice
-    d: Any
-
-
 class Curvature:
     """A lowered f whose matrices are explicit."""
 
@@ -37,20 +31,13 @@ class Curvature:
         self.size = parts[-1].at.stop
         self.c = linear_part(parts)
         self.P = _quadratic(parts)  # a vector (the diagonal), dense, or CSR
-        matrices: list[Matrix] = []
-        self.losses: list[_Losses] = []
-        row = 0
-        for part in parts:
-            terms = part.terms
-            if terms.loss is not None:
-                own = sp.eye_array(part.size, format="csr") if terms.A is None else explicit(terms.A)
-                matrices.append(_shifted(own, part.at.start, self.size))
-                rows = slice(row, row + own.shape[0])
-                self.losses.append(_Losses(terms.loss, rows, 0.0 if terms.d is None else terms.d))
-                row = rows.stop
-        self.rows = row
+        losses = [part for part in parts if part.terms.loss is not None]
+        matrices = [_matrix_of_loss(part, self.size) for part in losses]
+        places = consecutive(matrix.shape[0] for matrix in matrices)
+        self.losses = [(part.terms, at) for part, at in zip(losses, places, strict=True)]
         self.quadratic = all(part.terms.is_quadratic for part in parts)
         self.A = stack(matrices, self.size)  # of all losses
+        self.rows = self.A.shape[0]
         self.cost = 1.0  # what the losses are multiplied with
 
     def scaled(self, columns: Array, cost: float) -> Curvature:
@@ -77,8 +64,8 @@ class Curvature:
 
     def _each(self, what: str, image: Array) -> Array:
         out = np.empty(self.rows)
-        for loss, rows, d in self.losses:
-            out[rows] = getattr(loss, what)(image[rows], d)
+        for terms, rows in self.losses:
+            out[rows] = getattr(terms.loss, what)(image[rows], terms.target)
         return self.cost * out
 
     def gradient(self, x: Array, image: Array) -> Array:
@@ -134,13 +121,13 @@ def _with_ridge(part: Part, ridge: float) -> Any:
     return H + ridge * (sp.eye_array if sp.issparse(H) else np.eye)(part.size) if ridge else H
 
 
-def _shifted(matrix: Matrix, offset: int, columns: int) -> Matrix:
-    """The matrix with its columns from `offset` on among `columns`."""
-    rows, n = matrix.shape
-    if n == columns:
-        return matrix
-    own = sp.csr_array(matrix)
-    return sp.csr_array((own.data, own.indices + offset, own.indptr), shape=(rows, columns))
+def _matrix_of_loss(part: Part, columns: int) -> Matrix:
+    """The A of a part, with its columns among those of all parts."""
+    own = sp.eye_array(part.size, format="csr") if part.terms.A is None else explicit(part.terms.A)
+    if part.size == columns:
+        return own
+    own = sp.csr_array(own)
+    return sp.csr_array((own.data, own.indices + part.at.start, own.indptr), shape=(own.shape[0], columns))
 
 
 class Unsuitable(Exception):
