@@ -30,11 +30,8 @@ class Composite(Function):
         own = self._terms
         if not own.is_by_entry:
             return None
-
-        def part(v: Array | None, block: slice) -> Array | None:
-            return None if v is None else v[block]
-
-        terms = [own._replace(d=part(own.d, b), H=part(own.H, b), c=part(own.c, b)) for b in blocks]
+        vectors = {name: v for name, v in (("d", own.d), ("H", own.H), ("c", own.c)) if v is not None}
+        terms = [own._replace(**{name: v[b] for name, v in vectors.items()}) for b in blocks]
         return [Composite(t, b.stop - b.start, self.mu, self.L) for t, b in zip(terms, blocks, strict=True)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -48,8 +48,8 @@ class Table:
     grouped: Array
     unit: Array  # the row at which the group of each row starts; the row itself if it has no group
 
-    def __post_init__(self) -> None:
-        self._ends: tuple[Array, Array, Array] | None = None  # the last σ, with the ends of what is clipped
+    # the last σ, with the ends of what is clipped
+    _ends: tuple[Array, Array, Array] | None = field(default=None, init=False)
 
     @classmethod
     def of(cls, phi: Phi, rows: int, others: list[tuple[Phi, slice]] | None = None) -> Table | None:

@@ -102,13 +102,11 @@ def choose_system(P: Any, rows: Split, groups: Groups, seconds: float) -> Choice
     sparse = sum(part.nnz for part in (P, rows.matrix) if sp.issparse(part))
     filled = sum(part.size for part in (P, rows.matrix) if not sp.issparse(part))
     beside = overhead(sparse, filled, sum(rows.matrix.shape) + rows.single.size)
-    dense: dict[type[System], float] = {}  # multiplications
     gram, outer = _products(matrix)
-    if n * n <= MEMORY:
-        dense[NormalSystem] = n**3 / 3 + gram
-    if P.ndim == 1 and k * k <= MEMORY:
-        dense[DualSystem] = k**3 / 3 + outer
-    found = [Choice(kind, beside + count / FACTORISATION.dense, count) for kind, count in dense.items()]
+    by_rows = [(DualSystem, k, outer)] if P.ndim == 1 else []
+    dense: list[tuple[type[System], int, float]] = [(NormalSystem, n, gram), *by_rows]
+    counts = [(kind, size**3 / 3 + product) for kind, size, product in dense if size * size <= MEMORY]
+    found = [Choice(kind, beside + count / FACTORISATION.dense, count) for kind, count in counts]
     if P.ndim == 1 and sp.issparse(rows.matrix) and not groups.rows.size:
         once, places = banded_seconds(rows.matrix)
         if places <= MEMORY:

@@ -48,12 +48,6 @@ class Curvature:
         other.A = scaled(self.A, np.ones(self.rows), columns)
         return other
 
-    def with_c(self, c: Array) -> Curvature:
-        """The same with another c."""
-        other = copy(self)
-        other.c = c
-        return other
-
     def image(self, x: Array) -> Array:
         """Ax."""
         return self.A @ x if self.rows else NONE

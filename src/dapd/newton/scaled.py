@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 
 import numpy as np
@@ -81,7 +82,8 @@ class ScaledProblem:
                 return False
             self.rows = rows.scaled(e, cost)
         if new_f:
-            self.f = self.f.with_c(cost * d * linear_part(terms_of(problem)))
+            self.f = copy(self.f)
+            self.f.c = cost * d * linear_part(terms_of(problem))
         self.problem, self.b = problem, e * right_of(problem)
         return True
 

@@ -44,7 +44,7 @@ class System:
         own = weights.across[self.rows.single] * self.rows.value
         self.entries = own
         self.h = h + np.bincount(self.rows.column, own * own, minlength=h.size) if own.size else h
-        self.T = self.core_T = weights.of_rows(self.rows.general, self.groups)
+        self.T = self.core_T = weights._replace(across=weights.across[self.rows.general], groups=self.groups)
         slacks = self.slacks
         if slacks.columns.size:
             self.slack_entries = self.T.across[slacks.row] * slacks.value
@@ -163,11 +163,9 @@ class NormalSystem(_ByBlas):
             )
             V = _dense(directions @ self.core[at])
             K += V.T @ ((T.along**2 - T.across[at[starts]] ** 2)[:, None] * V)
-        if P.ndim == 1:
-            K[np.diag_indices_from(K)] += P + h
-        else:
+        if P.ndim == 2:
             K += _dense(P)
-            K[np.diag_indices_from(K)] += h
+        K[np.diag_indices_from(K)] += P + h if P.ndim == 1 else h
         self.K, self.factors = K, _cholesky(K)
 
     def _refined(self, r: Array, s: Array, corrections: int) -> tuple[Array, Array]:

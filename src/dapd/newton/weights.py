@@ -38,10 +38,6 @@ class Weights(NamedTuple):
             out[at] += unit * (change[wide] * share)[self.groups.owner]
         return out
 
-    def of_rows(self, rows: Array, groups: Groups) -> Weights:
-        """T of some rows, among which the groups have these places."""
-        return Weights(self.across[rows], self.along, self.unit, groups)
-
     def times(self, v: Array) -> Array:
         """Tv."""
         return self._through(v, self.across, self.along)
