@@ -57,10 +57,8 @@ def tabulate(kinds: list[tuple[Numbers, int]], dtype: Any) -> UnitTable:
         lower, upper = np.asarray(own.lower, dtype, order="C"), np.asarray(own.upper, dtype, order="C")
         code = np.atleast_1d(np.asarray(own.code, np.uint8))
         return UnitTable(NO_GROUPS, code, np.atleast_1d(lower), np.atleast_1d(upper))
-    rows = sum(length for _, length in kinds)
-    if all(own.sizes is None for own, _ in kinds):
-        return _by_rows(kinds, rows, dtype)
-    sizes = [_heights(own.code, length) if own.sizes is None else own.sizes for own, length in kinds]
+    rows, grouped = sum(length for _, length in kinds), any(own.sizes is not None for own, _ in kinds)
+    sizes = [_heights(own.code, length, grouped) if own.sizes is None else own.sizes for own, length in kinds]
     first = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
     codes = [
         np.broadcast_to(np.asarray(own.code, np.uint8), len(some)) for (own, _), some in zip(kinds, sizes, strict=True)
@@ -69,20 +67,12 @@ def tabulate(kinds: list[tuple[Numbers, int]], dtype: Any) -> UnitTable:
     for (own, _), where in zip(kinds, consecutive(length for _, length in kinds), strict=True):
         at = first[(first >= where.start) & (first < where.stop)] if own.sizes is not None else where
         lower[at], upper[at] = own.lower, own.upper
-    return UnitTable(first, np.concatenate(codes), lower, upper)
+    return UnitTable(first if grouped else NO_GROUPS, np.concatenate(codes), lower, upper)
 
 
-def _heights(code: Any, length: int) -> Array:
-    """The sizes of units for rows without groups, which are single rows if their codes differ."""
-    if np.ndim(code):
+def _heights(code: Any, length: int, grouped: bool) -> Array:
+    """The sizes of units for rows without groups, which are single rows if their codes differ, or if all have none."""
+    if np.ndim(code) or not grouped:
         return np.ones(length, np.int64)
     whole, rest = divmod(length, HEIGHT)
     return np.array([HEIGHT] * whole + [rest] * (rest > 0), np.int64)
-
-
-def _by_rows(kinds: list[tuple[Numbers, int]], rows: int, dtype: Any) -> UnitTable:
-    table = UnitTable(NO_GROUPS, np.empty(rows, np.uint8), np.empty(rows, dtype), np.empty(rows, dtype))
-    for (own, _), where in zip(kinds, consecutive(length for _, length in kinds), strict=True):
-        for column, value in zip(table[1:4], own[:3], strict=True):
-            column[where] = value
-    return table

@@ -112,7 +112,6 @@ class Balls(OfSet):
         return made
 
     def part(self, at: slice, rows: int) -> Phi | None:
-        """The groups of these rows; None if they are not whole."""
         heights = self.heights(rows)
         first, last = np.searchsorted(ends := np.cumsum(heights), [at.start, at.stop], side="right")
         if at.start not in (0, *ends) or at.stop not in ends:
@@ -233,7 +232,6 @@ class GroupBall(Balls):
             self.size = None if count is None else count * self.height
 
     def sized(self, rows: int) -> Phi:
-        """Check that the groups divide the rows."""
         if not isinstance(self.groups, list) and rows % self.groups:
             raise ValueError(f"phi has groups of {self.groups} rows, which do not divide the {rows} rows of M")
         return super().sized(rows)

@@ -180,7 +180,6 @@ def cost(matrix: Any, limit: float = math.inf, *, fill_limit: float = math.inf) 
 
 
 def _cost_by_scipy(pattern: Any, limit: float, fill_limit: float) -> Cost:
-    """The same without the native core."""
     n = pattern.shape[0]
     ones = sp.csr_array((np.ones(pattern.nnz), pattern.indices, pattern.indptr), shape=(n, n))
     whole = (ones + ones.T).tocsr()
