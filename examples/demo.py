@@ -16,7 +16,7 @@ from rich.console import Console
 from dapd import reproduce as paper
 from dapd.cli.paper import make_report
 from dapd.engines.native.threads import cores
-from dapd.paper.reproduce.machine import processor
+from dapd.paper.reproduce.sources import processor
 from run import NAMES, Outcome, run, table
 
 # What `dapd reproduce` draws in addition are longer runs of the same problems, other measures of them, and variants.

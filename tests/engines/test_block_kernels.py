@@ -19,7 +19,7 @@ from dapd.engines.native.blocks import BlockRunner
 from dapd.functions.losses import LOGISTIC, SQUARE, LogisticLoss, Loss, PseudoHuberLoss, Square
 from dapd.functions.terms import Terms
 from dapd.methods.base import copy_of
-from dapd.methods.draw import draw, key_of
+from dapd.methods.block import draw, key_of
 
 pytestmark = needs_core
 NAMES = list(LITERAL)

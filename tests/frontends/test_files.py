@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import gzip
 import json
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -225,15 +226,18 @@ BAD_LINES = [  # (what, instead of what, line, message)
 ]
 
 
+def named_line(path, text, new, old, line, message):
+    """The error that names the line of a file in which `old` became `new`."""
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(files.FileError, match=rf"^{re.escape(path.name)}, line {line}: .*{message}") as caught:
+        files.load(path)
+    return caught.value
+
+
 @pytest.mark.parametrize("k", range(len(BAD_LINES)))
 def test_a_wrong_line_of_a_qps_file_is_named(k, tmp_path):
-    new, old, line, message = BAD_LINES[k]
-    assert old in QPS
-    path = tmp_path / "bad.qps"
-    path.write_text(QPS.replace(old, new, 1))
-    with pytest.raises(files.FileError, match=rf"^bad.qps, line {line}: .*{message}") as caught:
-        files.load(path)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(named_line(tmp_path / "bad.qps", QPS, *BAD_LINES[k]))
 
 
 def test_names_with_spaces_are_read_in_fixed_columns():
@@ -348,11 +352,7 @@ LP_LINES = [  # (what, instead of what, line, message)
 
 @pytest.mark.parametrize("k", range(len(LP_LINES)))
 def test_a_wrong_line_of_an_lp_file_is_named(k, tmp_path):
-    new, old, line, message = LP_LINES[k]
-    assert old in LP
-    (tmp_path / "bad.lp").write_text(LP.replace(old, new, 1))
-    with pytest.raises(files.FileError, match=rf"^bad\.lp, line {line}: .*{message}"):
-        files.load(tmp_path / "bad.lp")
+    named_line(tmp_path / "bad.lp", LP, *LP_LINES[k])
 
 
 def read_rows(tmp_path, rows, bounds="", objective="x + y"):

@@ -4,8 +4,8 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from counting import Counting
 from instances import PHIS, matrix, quadratic_problem
-from scipy.sparse.linalg import LinearOperator
 from textbook import METHODS as TEXTBOOK
 from textbook import PAIRS, pd3o
 
@@ -55,20 +55,6 @@ def test_every_method_finds_the_known_solution_with_its_signs(name, phi):
     assert result.converged
     assert close(result.x, problem.x_star, 1e-7)
     assert close(result.y, problem.y_star, 1e-7)
-
-
-class Counting(LinearOperator):
-    def __init__(self, M):
-        super().__init__(np.float64, M.shape)
-        self.M, self.forward, self.backward = M, 0, 0
-
-    def _matvec(self, x):
-        self.forward += 1
-        return self.M @ x
-
-    def _rmatvec(self, y):
-        self.backward += 1
-        return self.M.T @ y
 
 
 @pytest.mark.parametrize("name", TEXTBOOK)

@@ -8,10 +8,10 @@ import pytest
 import dapd
 from dapd.certificate.certify import certify
 from dapd.experiments import compressed_sensing, qp_inequality, qp_l1, reference, system_identification
-from dapd.paper.experiments.references import store
-from dapd.paper.experiments.references.group_norms import GroupNorms
-from dapd.paper.experiments.system_identification import disturbed_trajectory
-from dapd.paper.reproduce.problems import EXPERIMENTS
+from dapd.paper.experiments import store
+from dapd.paper.experiments.interior_point import GroupNorms
+from dapd.paper.experiments.problems import disturbed_trajectory
+from dapd.paper.reproduce.runs import EXPERIMENTS
 
 
 def residuals(problem):

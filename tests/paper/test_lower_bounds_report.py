@@ -9,7 +9,7 @@ import pytest
 
 import dapd
 from dapd.lower_bounds import affine, block, convex_concave, extragradient, landscape, report, rounds
-from dapd.paper.lower_bounds.counting import counted
+from dapd.paper.lower_bounds.meter import counted
 
 matplotlib.use("Agg")
 ROOT = 5**0.5

@@ -16,7 +16,7 @@ from short_items import shortened
 from dapd.paper.reproduce import Outcome, complete, is_full, published, report, write_report
 from dapd.paper.reproduce.catalogue import ITEMS, Figure
 from dapd.paper.reproduce.plots import COLOURS, DASHES, MARKERS, style
-from dapd.paper.reproduce.problems import EXPERIMENTS
+from dapd.paper.reproduce.runs import EXPERIMENTS
 from dapd.paper.reproduce.sessions import Session
 
 VOID = {"meta", "img", "br"}

@@ -25,8 +25,7 @@ from dapd.paper.reproduce import Outcome, published, sessions, sources, write_re
 from dapd.paper.reproduce.catalogue import FIGURES, ITEMS, TABLES, Figure, Table, choose
 from dapd.paper.reproduce.claims import FAR, Alike, CatchesUp, Curve, FallsLinearly, First, Order
 from dapd.paper.reproduce.intervals import ENOUGH, log_interval, rows, runs_csv, seconds_csv, table_csv
-from dapd.paper.reproduce.problems import EXPERIMENTS, run_cost
-from dapd.paper.reproduce.runs import Run, compute, load, save, title
+from dapd.paper.reproduce.runs import EXPERIMENTS, Run, compute, load, run_cost, save, title
 from dapd.paper.reproduce.schedule import complete
 
 THREADS_BEFORE = os.environ.get("OMP_NUM_THREADS")
@@ -282,10 +281,10 @@ def test_record_is_read_back_only_if_complete(template, tmp_path):
 
 PACKAGE = Path(dapd.__file__).parent
 DEFINING = (
-    "dapd/theory/sharp.py",
+    "dapd/theory/constants.py",
     "dapd/methods/capd.py",
     "dapd/methods/oracle.py",
-    "dapd/paper/experiments/references/equality.py",
+    "dapd/paper/experiments/references.py",
     "dapd/functions/smooth.py",
     "dapd/kinds/by_rows.py",
     "dapd/operators/structured.py",

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from counting import Counting
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from instances import matrix, quadratic_problem
@@ -15,7 +16,7 @@ import dapd
 from dapd.certificate.certify import certify
 from dapd.operators.convert import as_operator
 from dapd.operators.explicit import Dense, Sparse
-from dapd.spectrum import iterative as iterative_module
+from dapd.spectrum import lanczos as iterative_module
 from dapd.spectrum.estimate import estimate_norm, estimate_range
 from dapd.spectrum.lanczos import random_start
 
@@ -60,20 +61,6 @@ def test_estimates_of_large_matrices_are_iterative(ratio):
     assert found.products <= 2_000
     assert found.how["s_max"].method == "Lanczos"
     assert 0 <= found.how["s_min"].residual < 0.1
-
-
-class Counting(LinearOperator):
-    def __init__(self, M):
-        super().__init__(np.float64, M.shape)
-        self.M, self.products = M, 0
-
-    def _matvec(self, x):
-        self.products += 1
-        return self.M @ x
-
-    def _rmatvec(self, y):
-        self.products += 1
-        return self.M.T @ y
 
 
 @pytest.mark.parametrize("positive", [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,16 +80,33 @@ def inverse_grad(f: dapd.PseudoHuber, g: Any) -> Any:
     return (low + high) / 2
 
 
+def literal_start(method: Any) -> tuple[Any, ...]:
+    """The parameters, f, M as a matrix and the first x and y."""
+    problem = method.problem
+    return method.parameters, problem.f, problem.M.dense(), method.x0.copy(), method.y0.copy()
+
+
+def literal_draws(method: Any, steps: int) -> Iterator[tuple[slice, slice, bool]]:
+    """The blocks of both steps, and whether y is refreshed."""
+    blocks = method.problem.blocks
+    for i, j, coin in map(method.drawn, range(steps)):
+        yield blocks[i], blocks[j], coin
+
+
+def x_side_dual(method: Any, M: Any, x: Any, z: Any, y: Any, i: slice) -> Any:
+    """The dual step of the methods of the x side."""
+    p, problem = method.parameters, method.problem
+    x_hat = p.xi * z - (p.xi - 1) * x
+    correction = M[:, i] @ (M[:, i].T @ y + problem.f.grad(z)[i])
+    return y + p.chi * p.s / p.N * (M @ x_hat - problem.b) - p.s_hat * correction
+
+
 def literal_x_sbc(method: Any, steps: int) -> tuple[Any, Any]:
-    p, problem, M, b = method.parameters, method.problem, method.problem.M.dense(), method.problem.b
-    x, y = method.x0.copy(), method.y0.copy()
+    p, f, M, x, y = literal_start(method)
     z = x.copy()
-    for k in range(steps):
-        i, j, _ = method.drawn(k)
-        i, j = problem.blocks[i], problem.blocks[j]
-        x_hat = p.xi * z - (p.xi - 1) * x
-        g = problem.f.grad(z)
-        y = y + p.chi * p.s / p.N * (M @ x_hat - b) - p.s_hat * M[:, i] @ (M[:, i].T @ y + g[i])
+    for i, j, _ in literal_draws(method, steps):
+        g = f.grad(z)
+        y = x_side_dual(method, M, x, z, y, i)
         new = z[j] - p.t * (g[j] + M[:, j].T @ y)
         z[j] = (1 + p.gamma) * new - p.gamma * x[j]
         x[j] = new
@@ -96,13 +114,10 @@ def literal_x_sbc(method: Any, steps: int) -> tuple[Any, Any]:
 
 
 def literal_y_sbc(method: Any, steps: int) -> tuple[Any, Any]:
-    p, problem, M, b = method.parameters, method.problem, method.problem.M.dense(), method.problem.b
-    x, y = method.x0.copy(), method.y0.copy()
-    w = y.copy()
-    for k in range(steps):
-        i, j, refreshed = method.drawn(k)
-        i, j = problem.blocks[i], problem.blocks[j]
-        g = problem.f.grad(x)
+    p, f, M, x, y = literal_start(method)
+    b, w = method.problem.b, y.copy()
+    for i, j, refreshed in literal_draws(method, steps):
+        g = f.grad(x)
         tilde = (
             w + p.s / p.N * (M @ x - b) - p.s_hat / p.N * M @ (M.T @ y + g) - p.s_hat * M[:, i] @ M[:, i].T @ (w - y)
         )
@@ -115,15 +130,11 @@ def literal_y_sbc(method: Any, steps: int) -> tuple[Any, Any]:
 
 
 def literal_nonseparable(method: Any, steps: int) -> tuple[Any, Any]:
-    p, problem, M, b = method.parameters, method.problem, method.problem.M.dense(), method.problem.b
-    x, y = method.x0.copy(), method.y0.copy()
+    p, f, M, x, y = literal_start(method)
     z = x.copy()
-    for k in range(steps):
-        i, j, _ = method.drawn(k)
-        i, j = problem.blocks[i], problem.blocks[j]
-        x_hat = p.xi * z - (p.xi - 1) * x
-        g = problem.f.grad(z)
-        y = y + p.chi * p.s / p.N * (M @ x_hat - b) - p.s_hat * M[:, i] @ (M[:, i].T @ y + g[i])
+    for i, j, _ in literal_draws(method, steps):
+        g = f.grad(z)
+        y = x_side_dual(method, M, x, z, y, i)
         new = z.copy()
         new[j] = z[j] - p.t * (g[j] + M[:, j].T @ y)
         z = (1 + p.gamma) * (z + p.omega * (new - z)) - p.gamma * x

@@ -3,7 +3,7 @@
 import numpy as np
 
 import dapd
-from dapd.paper.experiments.compressed_sensing import with_singular_values
+from dapd.paper.experiments.problems import with_singular_values
 
 ROWS, COLUMNS = 6, 10
 

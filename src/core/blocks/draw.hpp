@@ -1,5 +1,5 @@
 // Random blocks that depend only on the seed and the iteration, so a run is the same however it is cut into chunks.
-// The plain twin is methods/draw.py.
+// The plain twin is methods/block.py.
 #pragma once
 
 #include <cstdint>

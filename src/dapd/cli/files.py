@@ -17,18 +17,15 @@ from rich.console import Console
 import dapd
 from dapd.frontends.files import MAX_BYTES, Loaded, check_output, load, save
 from dapd.solving.progress import LogTable
-from dapd.solving.result import Result
-from dapd.ways.causes import Cause, Status
-from dapd.ways.search import Info
 
 EXITS = {
-    Status.optimal: 0,
-    Status.infeasible: 3,
-    Status.unbounded: 4,
-    Status.iteration_limit: 5,
-    Status.time_limit: 5,
-    Status.diverged: 6,
-    Status.interrupted: 6,
+    dapd.Status.optimal: 0,
+    dapd.Status.infeasible: 3,
+    dapd.Status.unbounded: 4,
+    dapd.Status.iteration_limit: 5,
+    dapd.Status.time_limit: 5,
+    dapd.Status.diverged: 6,
+    dapd.Status.interrupted: 6,
 }
 CTRL_C = 130
 METHODS = ["auto", *dapd.METHODS]
@@ -78,6 +75,7 @@ def solve(
     - 130 stopped by Ctrl-C
     """
     console = Console(highlight=False, soft_wrap=True)
+    log = Console(highlight=False, soft_wrap=True, quiet=quiet)
     with _errors():
         if output is not None:
             check_output(output)
@@ -85,28 +83,22 @@ def solve(
             raise ValueError("--plot needs matplotlib; run pip install 'dapd[plot]'")
         loaded = load(file, max_bytes=max_bytes)
         limits: dict[str, Any] = {"tol": tol, "tol_absolute": tol_absolute, "time_limit": time_limit}
-        if not quiet:
-            _banner(console, file, loaded, method, tol, tol_absolute)
+        _banner(log, file, loaded, method, tol, tol_absolute)
         if explain:
             console.print(dapd.explain(loaded.problem, **limits), markup=False)
-        result = _run(
-            console,
-            quiet,
-            loaded.problem,
-            method=method,
-            max_iterations=max_iterations,
-            accuracy=accuracy,
-            history=plot is not None,
-            **limits,
-        )
-        _footer(console, quiet, loaded, result)
+        how: dict[str, Any] = {"method": method, "max_iterations": max_iterations, "accuracy": accuracy}
+        result = _run(console, quiet, loaded.problem, history=plot is not None, **how, **limits)
+        value = loaded.objective(result)  # with the constant and the sign of the file
+        if quiet:
+            console.print(f"{result.status} {value:.12g}", markup=False)
+        log.print(f"\n{dataclasses.replace(result, objective=value).summary()}", markup=False)
         if output is not None:
-            save(output, result, objective=loaded.objective(result))
-            _say(console, quiet, f"Answer: {output}")
+            save(output, result, objective=value)
+            log.print(f"Answer: {output}", markup=False)
         if plot is not None:
             _draw(result, plot)
-            _say(console, quiet, f"Plot: {plot}")
-    raise typer.Exit(CTRL_C if result.cause is Cause.ctrl_c else EXITS[result.status])
+            log.print(f"Plot: {plot}", markup=False)
+    raise typer.Exit(CTRL_C if result.cause is dapd.Cause.ctrl_c else EXITS[result.status])
 
 
 def explain(
@@ -150,33 +142,19 @@ def _banner(
         console.print(f"{name:>10}  {text}", markup=False)
 
 
-def _run(console: Console, quiet: bool, problem: dapd.Problem, **options: Any) -> Result:
+def _run(console: Console, quiet: bool, problem: dapd.Problem, **options: Any) -> dapd.Result:
     """Solve, with a log table unless it is to be quiet."""
     if quiet:
         return dapd.solve(problem, **options)
 
-    def show(look: Info) -> None:
+    def show(look: dapd.Info) -> None:
         table.show(look.iteration, look.time, look.certificate, math.nan)
 
     with LogTable(console, "") as table:
         return dapd.solve(problem, callback=show, **options)
 
 
-def _footer(console: Console, quiet: bool, loaded: Loaded, result: Result) -> None:
-    value = loaded.objective(result)
-    if quiet:
-        console.print(f"{result.status} {value:.12g}", markup=False)
-        return
-    shown = dataclasses.replace(result, objective=value)  # with the constant and the sign of the file
-    console.print(f"\n{shown.summary()}", markup=False)
-
-
-def _say(console: Console, quiet: bool, text: str) -> None:
-    if not quiet:
-        console.print(text, markup=False)
-
-
-def _draw(result: Result, path: Path) -> None:
+def _draw(result: dapd.Result, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")

@@ -9,15 +9,15 @@ from rich.table import Table
 from dapd.engines import installed
 from dapd.engines.native.threads import available, cores
 from dapd.machine import core
-from dapd.paper.reproduce import machine
+from dapd.paper.reproduce import sources
 
 
 def info() -> None:
     """Show versions, cores, threads and engines, and which build of the native core runs."""
     table = Table(show_header=False, box=None)
-    for name, text in machine.versions().items():
+    for name, text in sources.versions().items():
         table.add_row(name, text)
-    table.add_row("processor", f"{machine.processor()}, {cores()} cores")
+    table.add_row("processor", f"{sources.processor()}, {cores()} cores")
     # several libraries may come with their own BLAS
     limits = {pool["internal_api"]: pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
     threads = {"native": available(), **limits}

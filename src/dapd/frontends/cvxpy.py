@@ -14,13 +14,10 @@ from cvxpy.reductions.solvers import defines
 from cvxpy.reductions.solvers.qp_solvers.qp_solver import QpSolver
 from cvxpy.reductions.solvers.utilities import extract_dual_value, get_dual_values
 
+from dapd import Interval, Result, Solver, Status
 from dapd.arrays import Array
 from dapd.frontends.rows import as_limits
-from dapd.kinds.by_rows import Interval
 from dapd.problems.quadratic import qp
-from dapd.solving.result import Result
-from dapd.solving.solver import Solver
-from dapd.ways.causes import Status
 
 TOL = 1e-8  # as tight as CVXPY's other accurate solvers; pass tol= to change it
 NEARLY = 1e-4  # up to this relative error, an answer that rounding or Ctrl-C stopped counts as inaccurate
@@ -142,7 +139,10 @@ class DAPD(QpSolver):  # type: ignore[misc]  # CVXPY has no types
             return _contradiction(model)
         cache: dict[str, Any] = {} if solver_cache is None else solver_cache
         known: tuple[Solver, Model] | None = cache.get(self.name()) if warm_start else None
-        solver = known[0] if known is not None and _update(*known, model) else _solver(model)
+        if known is not None and _update(*known, model):
+            solver = known[0]
+        else:
+            solver = Solver(qp(model.P, model.q, model.M, model.lower, model.upper, model.least, model.most))
         cache[self.name()] = solver, model
         options = {name: value for name, value in solver_opts.items() if name not in FOR_CVXPY}
         result = solver.solve(**{"tol": TOL, "progress": verbose, **options})
@@ -221,11 +221,6 @@ def _contradiction(model: Model) -> CvxpyAnswer:
     proof = np.zeros(model.kept.size)
     proof[model.bounding[apart]] = 1 / abs(model.entries[apart])
     return CvxpyAnswer(s.INFEASIBLE, model.least, np.inf, proof, {})
-
-
-def _solver(model: Model) -> Solver:
-    lower, upper = (model.lower, model.upper) if model.lower.size else (None, None)
-    return Solver(qp(model.P, model.q, model.M, lower, upper, model.least, model.most))
 
 
 def _update(solver: Solver, old: Model, new: Model) -> bool:

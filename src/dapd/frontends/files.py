@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dapd import Problem, Result
 from dapd.arguments import near_miss, number, real, whole
 from dapd.arrays import Array
 from dapd.frontends.containers import Room, mat_arrays, npz_arrays
@@ -25,9 +26,8 @@ from dapd.frontends.lp_format import read_lp
 from dapd.frontends.mps_format import read_mps
 from dapd.frontends.rows import as_limits
 from dapd.operators.convert import as_sparse
-from dapd.problem.problem import Problem
 from dapd.problems.quadratic import qp
-from dapd.solving.result import Result, plain
+from dapd.solving.result import plain
 from dapd.spectrum.symmetric import check_symmetric
 
 MAX_BYTES = 4 * 10**9
@@ -120,10 +120,6 @@ def check_output(path: Path) -> None:
 Fields = tuple[Mapping[str, Any], float]
 
 
-def _npz(content: bytes, room: Room) -> Fields:
-    return _joined(npz_arrays(content, room)), 1.0
-
-
 def _joined(stored: Mapping[str, Any]) -> dict[str, Any]:
     """The fields, with A_data, A_indices, A_indptr and A_shape joined to A."""
     found: dict[str, Any] = {}
@@ -138,11 +134,7 @@ def _joined(stored: Mapping[str, Any]) -> dict[str, Any]:
     return _known(found)
 
 
-def _mat(content: bytes, room: Room) -> Fields:
-    return mat_arrays(content, FIELDS, room), 1.0
-
-
-def _json(content: bytes, room: Room) -> Fields:
+def _json(content: bytes) -> dict[str, Any]:
     try:
         stored = json.loads(
             _text(content), parse_int=lambda digits: int(digits) if len(digits) <= DIGITS else float(digits)
@@ -153,11 +145,7 @@ def _json(content: bytes, room: Room) -> Fields:
         raise ValueError("lists are nested too deeply") from None
     if not isinstance(stored, dict):
         raise ValueError(f"expected an object with the fields P, q, A, …, found {type(stored).__name__}")
-    return _known(stored), 1.0
-
-
-def _int(digits: str) -> float:
-    return int(digits) if len(digits) <= DIGITS else float(digits)
+    return _known(stored)
 
 
 def _text(content: bytes) -> str:
@@ -172,14 +160,6 @@ def _known(found: dict[str, Any]) -> dict[str, Any]:
         if name not in FIELDS:
             raise ValueError(f"unknown field {name!r}{near_miss(name, FIELDS)}")
     return found
-
-
-def _mps(content: bytes, room: Room) -> Fields:
-    return read_mps(_text(content))
-
-
-def _lp(content: bytes, room: Room) -> Fields:
-    return read_lp(_text(content))
 
 
 def _problem(name: str, fields: Mapping[str, Any], sign: float, room: Room) -> Loaded:
@@ -312,10 +292,10 @@ def _limit(name: str, value: Any, size: int, room: Room) -> Array | None:
 
 KINDS = {"c": "complex numbers", "U": "text", "S": "text", "T": "text", "M": "dates", "m": "durations"}
 READERS: dict[str, Callable[[bytes, Room], Fields]] = {
-    ".npz": _npz,
-    ".mat": _mat,
-    ".json": _json,
-    ".qps": _mps,
-    ".mps": _mps,
-    ".lp": _lp,
+    ".npz": lambda content, room: (_joined(npz_arrays(content, room)), 1.0),
+    ".mat": lambda content, room: (mat_arrays(content, FIELDS, room), 1.0),
+    ".json": lambda content, room: (_json(content), 1.0),
+    ".qps": lambda content, room: read_mps(_text(content)),
+    ".mps": lambda content, room: read_mps(_text(content)),
+    ".lp": lambda content, room: read_lp(_text(content)),
 }

@@ -7,14 +7,35 @@ know.
 from __future__ import annotations
 
 import math
-from typing import Any
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from dapd.arguments import NO_BOUND, near_miss
-from dapd.frontends.lines import NOT_CONVEX, WrongLine
-from dapd.frontends.lp_words import Tokens, sections
+from dapd.frontends.lines import NOT_CONVEX, TextModel, WrongLine
+
+SECTIONS = {
+    "objective": ("minimize", "minimum", "min", "maximize", "maximum", "max"),
+    "rows": ("subject to", "such that", "st", "s.t.", "st."),
+    "bounds": ("bounds", "bound"),
+    "integers": ("generals", "general", "gen", "integers", "integer", "int", "binaries", "binary", "bin"),
+    "semi-continuous": ("semi-continuous", "semis", "semi"),
+    "sos": ("sos", "sos1", "sos2"),
+    "other": ("lazy constraints", "user cuts", "general constraints", "gencons", "pwlobj", "scenario"),
+    "end": ("end",),
+}
+KEYWORDS = {word: section for section, words in SECTIONS.items() for word in words}
+HEADER = re.compile(
+    rf"\s*({'|'.join(re.escape(word).replace(chr(92) + ' ', r'[ ]+') for word in sorted(KEYWORDS, key=len)[::-1])})"
+    r"(?![\w.\[])(?!\s*:)",
+    re.IGNORECASE,
+)
+NAME = r"(?:[A-Za-z_!\"#$%&(),;?@'`{}~|]|\.(?!\d))[\w.!\"#$%&(),;?@'`{}~|]*(?:\[[^\]\s]*\][\w.]*)*"
+TOKEN = re.compile(
+    rf"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>{NAME})|(?P<sign>->|<=|=<|>=|=>|[-+*/^:\[\]<>=]))"
+)
 
 OUTSIDE = {  # sections of other classes of problems
     "integers": NOT_CONVEX,
@@ -27,16 +48,101 @@ SENSES = {"<": "<", "<=": "<", "=<": "<", ">": ">", ">=": ">", "=>": ">", "=": "
 OPPOSITE = {"<": ">", ">": "<", "=": "="}
 
 
+class Token(NamedTuple):
+    """A word of a file."""
+
+    kind: str  # number, name or sign
+    text: str
+    line: int
+
+
+END = Token("end", "the end of the section", 0)
+
+
+class Tokens:
+    """The words of a section, one after the other."""
+
+    def __init__(self, line: int) -> None:
+        self.line = line  # of the last word that was taken
+        self.words: list[Token] = []
+        self.at = 0
+
+    @property
+    def left(self) -> bool:
+        """Whether there are words left."""
+        return self.at < len(self.words)
+
+    def peek(self, ahead: int = 0) -> Token:
+        """The next word, or a later one, which stays."""
+        return self.words[self.at + ahead] if self.at + ahead < len(self.words) else END
+
+    def take(self, *wanted: str, what: str = "") -> Token:
+        """The next word, if it is one of those that are wanted, by kind or by text."""
+        token = self.peek()
+        if wanted and token.kind not in wanted and token.text not in wanted:
+            found = token.text if token is END else repr(token.text)
+            raise WrongLine(
+                token.line or self.line, f"expected {what or ' or '.join(map(repr, wanted))}, found {found}"
+            )
+        self.at, self.line = self.at + 1, token.line
+        return token
+
+    def accept(self, *wanted: str) -> Token | None:
+        """The next word if it is one of those, else None."""
+        token = self.peek()
+        return self.take() if token is not END and (token.kind in wanted or token.text in wanted) else None
+
+
+def sections(text: str) -> Iterator[tuple[str, str, Tokens]]:
+    """Sections with the word that begins each, and their words."""
+    lines = text.splitlines()
+    section, word, tokens = "", "", Tokens(1)
+    for number, line in enumerate(lines, start=1):
+        rest = line.partition("\\")[0]  # without the comment
+        if not rest.strip():
+            continue
+        header, after = _header(rest)
+        if not section and KEYWORDS.get(header) != "objective":
+            hint = "; only the LP format of CPLEX is read, not that of lp_solve" if ":" in rest else ""
+            raise WrongLine(number, f"expected Minimize or Maximize, found {rest.strip()[:40]!r}{hint}")
+        if header:
+            if section:
+                yield section, word, tokens
+            if KEYWORDS[header] == "end":
+                return
+            section, word, tokens, rest = KEYWORDS[header], header, Tokens(number), after
+        tokens.words.extend(_words(rest, number))
+    raise WrongLine(max(len(lines), 1), "the file ends without End")
+
+
+def _header(line: str) -> tuple[str, str]:
+    """The word that begins a section and what follows it; an empty word if the line begins none."""
+    found = HEADER.match(line)
+    word = " ".join(found[1].lower().split()) if found else ""
+    after = line[found.end() :] if found else ""
+    # other sections have a line of their own, so their words may be variables too
+    return (word, after) if not after.strip() or KEYWORDS[word] in ("objective", "rows") else ("", "")
+
+
+def _words(line: str, number: int) -> Iterator[Token]:
+    at, line = 0, line.rstrip()
+    while at < len(line):
+        found = TOKEN.match(line, at)
+        if found is None:
+            raise WrongLine(number, f"{line[at:].split()[0]!r} is neither a number nor a name")
+        at = found.end()
+        yield Token(str(found.lastgroup), found[str(found.lastgroup)], number)
+
+
 def read_lp(text: str) -> tuple[dict[str, Any], float]:
     """The fields of the problem, minimised, and the sign: −1 if the file maximises."""
-    model = _Model()
-    sign, seen = 1.0, set[str]()
+    model, seen = _Model(), set[str]()
     for section, word, tokens in sections(text):
         if section in seen and section in ("objective", "rows"):
             raise WrongLine(tokens.line, f"there are two sections {word}")
         seen.add(section)
         if section == "objective":
-            sign = -1.0 if word.startswith("max") else 1.0
+            model.sign = -1.0 if word.startswith("max") else 1.0
             model.read_objective(tokens)
         elif section == "rows":
             model.read_rows(tokens)
@@ -44,24 +150,18 @@ def read_lp(text: str) -> tuple[dict[str, Any], float]:
             model.read_bounds(tokens)
         elif section in OUTSIDE and tokens.left:
             raise WrongLine(tokens.line, f"{word}: {OUTSIDE[section]}")
-    return model.fields(sign), sign
+    return model.fields()
 
 
-class _Model:
-    """What was read so far."""
+class _Model(TextModel):
+    no_lower = "is then 0; give it as in -inf <= {name} <= {upper:g}"
 
     def __init__(self) -> None:
-        self.names: dict[str, int] = {}
-        self.costs: dict[int, float] = {}
-        self.constant = 0.0
-        self.products: list[tuple[int, int, float]] = []  # i, j and the coefficient of x_i x_j
-        self.rows: list[tuple[dict[int, float], float, float]] = []  # coefficients and limits
+        super().__init__()
         self.row_names: set[str] = set()
-        self.lower: dict[int, float] = {}
-        self.upper: dict[int, float] = {}
 
     def variable(self, name: str) -> int:
-        return self.names.setdefault(name, len(self.names))
+        return self.columns.setdefault(name, len(self.columns))
 
     def read_objective(self, tokens: Tokens) -> None:
         _label(tokens)
@@ -75,7 +175,7 @@ class _Model:
             if label and label in self.row_names:
                 raise WrongLine(tokens.line, f"there are two rows {label!r}")
             self.row_names.add(label)
-            self.rows.append(self._row(tokens))
+            self._row(tokens)
             if tokens.peek().line == tokens.line:
                 raise WrongLine(
                     tokens.line,
@@ -83,7 +183,7 @@ class _Model:
                     "is one number, and the next row begins on another line",
                 )
 
-    def _row(self, tokens: Tokens) -> tuple[dict[int, float], float, float]:
+    def _row(self, tokens: Tokens) -> None:
         is_empty = tokens.peek().text in SENSES  # as in c: <= 3
         left, constant = self._sum(tokens)
         limits = {"<": np.inf, ">": -np.inf}
@@ -102,7 +202,8 @@ class _Model:
                 limits = _limited(limits, sense, _signed(tokens))
         if tokens.peek().text == "->":
             raise WrongLine(tokens.line, "indicator constraints are not supported, since dapd solves convex problems")
-        return left, limits[">"] - constant, limits["<"] - constant
+        self.entries += [(len(self.limits), column, value) for column, value in left.items()]
+        self.limits.append((limits[">"] - constant, limits["<"] - constant))
 
     def _sum(self, tokens: Tokens, *, quadratic: bool = False) -> tuple[dict[int, float], float]:
         """Coefficients of variables, and the constant, of a sum that ends where no sign follows."""
@@ -143,7 +244,8 @@ class _Model:
                     raise WrongLine(power.line, f"a power is 2, found {power.text}")
             else:
                 j = self.variable(tokens.take("name", what="a variable").text)
-            self.products.append((i, j, factor * (1.0 if number is None else float(number.text)) / 2))
+            half = factor * (1.0 if number is None else float(number.text)) / 2
+            self.products += [(i, j, half), (j, i, half)]
         tokens.take("]")
         tokens.take("/", what="/2 after ]")
         if float(tokens.take("number", what="2").text) != 2:
@@ -162,10 +264,10 @@ class _Model:
             value = _signed(tokens)
             sides.append((OPPOSITE[SENSES[tokens.take(*SENSES, what="<=, >= or =").text]], value))
         name = tokens.take("name", what="a variable")
-        if name.text not in self.names:
-            known = near_miss(name.text, list(self.names)[:1000])
+        if name.text not in self.columns:
+            known = near_miss(name.text, list(self.columns)[:1000])
             raise WrongLine(name.line, f"there is no variable {name.text!r}{known}")
-        at = self.names[name.text]
+        at = self.columns[name.text]
         free = tokens.peek()
         if not sides and free.text.lower() == "free":
             tokens.take()
@@ -181,36 +283,6 @@ class _Model:
                 self.upper[at] = value
             if side in (">", "="):
                 self.lower[at] = value
-
-    def fields(self, sign: float) -> dict[str, Any]:
-        """The fields, as `dapd.problems.qp` names them, of the minimisation."""
-        if not self.names:
-            raise ValueError("there are no variables")
-        for name, at in self.names.items():
-            if self.upper.get(at, 0.0) < 0 and at not in self.lower:
-                raise ValueError(
-                    f"{name!r} has the upper bound {self.upper[at]:g} and no lower one, which is then 0; give it as in "
-                    f"-inf <= {name} <= {self.upper[at]:g}"
-                )
-        n, m = len(self.names), len(self.rows)
-        costs = np.zeros(n)
-        costs[list(self.costs)] = list(self.costs.values())
-        lower, upper = np.zeros(n), np.full(n, np.inf)
-        lower[list(self.lower)], upper[list(self.upper)] = list(self.lower.values()), list(self.upper.values())
-        fields = {"q": sign * costs, "r": sign * self.constant, "lb": lower, "ub": upper}
-        if m:
-            entries = [(i, j, value) for i, (row, _, _) in enumerate(self.rows) for j, value in row.items()]
-            fields["A"] = _sparse(entries, (m, n))
-            fields["l"], fields["u"] = np.array([row[1:] for row in self.rows]).T
-        if self.products:
-            half = _sparse(self.products, (n, n))
-            fields["P"] = sign * (half + half.T)
-        return fields
-
-
-def _sparse(entries: list[tuple[int, int, float]], shape: tuple[int, int]) -> Any:
-    i, j, values = zip(*entries, strict=True) if entries else ([], [], [])
-    return sp.csc_array(sp.coo_array((values, (i, j)), shape=shape))
 
 
 def _label(tokens: Tokens) -> str:

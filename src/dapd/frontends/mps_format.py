@@ -6,11 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-
 from dapd.arguments import NO_BOUND, near_miss
-from dapd.frontends.lines import NOT_CONVEX, WrongLine
+from dapd.frontends.lines import NOT_CONVEX, TextModel, WrongLine
 
 SECTIONS = (
     "NAME", "OBJSENSE", "ROWS", "COLUMNS", "RHS", "RANGES", "BOUNDS", "QUADOBJ", "QMATRIX", "QSECTION", "ENDATA",
@@ -50,27 +47,37 @@ class _Mistake(Exception):
     """What is wrong with the current line."""
 
 
-class _Reader:
+class _Reader(TextModel):
     """Goes through a file line by line."""
 
+    no_lower = "some programs take for 0 and some for none; give it by LO or MI"
+
     def __init__(self, split: Callable[[str], list[str]]) -> None:
+        super().__init__()
         self.split = split
         self.section = ""
-        self.sign = 1.0
         self.objective = ""  # the first row of type N; others are left out
         self.rows: dict[str, str] = {}  # the type of each
-        self.columns: dict[str, int] = {}
-        self.entries: dict[tuple[str, int], float] = {}
+        self.numbers: dict[tuple[str, int], float] = {}  # by row and column
         self.sides: dict[str, float] = {}
         self.ranges: dict[str, float] = {}
-        self.lower: dict[int, float] = {}
-        self.upper: dict[int, float] = {}
-        self.products: dict[tuple[int, int], float] = {}
+        self.quadratic: dict[tuple[int, int], float] = {}  # the numbers of the quadratic objective
         self.both_triangles = False
         self.sets: dict[str, str] = {}  # the name of the vector in RHS, RANGES and BOUNDS
 
     def read(self, lines: Sequence[str]) -> tuple[dict[str, Any], float]:
         """The fields and the sign."""
+        readers: dict[str, Callable[[list[str]], None]] = {
+            "OBJSENSE": self._objsense,
+            "ROWS": self._row,
+            "COLUMNS": self._column,
+            "RHS": lambda words: self._vector(words, self.sides, "right sides"),
+            "RANGES": lambda words: self._vector(words, self.ranges, "ranges"),
+            "BOUNDS": self._bound,
+            "QUADOBJ": self._product,
+            "QMATRIX": self._product,
+            "QSECTION": self._product,
+        }
         at = 0
         for at, line in enumerate(lines, start=1):
             if not line.strip() or line.startswith("*"):
@@ -80,12 +87,16 @@ class _Reader:
                     continue
                 if self.section == "ENDATA":
                     break
-                self._data(self.split(line))
+                words = self.split(line)
+                if self.section not in readers:
+                    raise _Mistake(f"expected a section such as ROWS, found {' '.join(words)[:40]!r}")
+                readers[self.section](words)
             except _Mistake as mistake:
                 raise WrongLine(at, str(mistake)) from None
         if self.section != "ENDATA":
             raise WrongLine(max(at, 1), "the file ends without ENDATA")
-        return self._fields(), self.sign
+        self._finish()
+        return self.fields()
 
     def _header(self, words: list[str]) -> bool:
         """Enter a section; False if this is a data line that is not indented."""
@@ -107,22 +118,6 @@ class _Reader:
         if len(words) == 1 or not self.section or self.section == "NAME":
             raise _Mistake(f"unknown section {words[0]!r}{near_miss(name, SECTIONS)}")
         return False
-
-    def _data(self, words: list[str]) -> None:
-        readers = {
-            "OBJSENSE": self._objsense,
-            "ROWS": self._row,
-            "COLUMNS": self._column,
-            "RHS": self._side,
-            "RANGES": self._range,
-            "BOUNDS": self._bound,
-            "QUADOBJ": self._product,
-            "QMATRIX": self._product,
-            "QSECTION": self._product,
-        }
-        if self.section not in readers:
-            raise _Mistake(f"expected a section such as ROWS, found {' '.join(words)[:40]!r}")
-        readers[self.section](words)
 
     def _objsense(self, words: list[str]) -> None:
         if words[0].upper() not in SENSES:
@@ -148,15 +143,9 @@ class _Reader:
             return
         column = self.columns.setdefault(words[0], len(self.columns))
         for row, value in self._pairs(words[1:]):
-            if (row, column) in self.entries:
+            if (row, column) in self.numbers:
                 raise _Mistake(f"there are two numbers for row {row!r} in column {words[0]!r}")
-            self.entries[row, column] = value
-
-    def _side(self, words: list[str]) -> None:
-        self._vector(words, self.sides, "right sides")
-
-    def _range(self, words: list[str]) -> None:
-        self._vector(words, self.ranges, "ranges")
+            self.numbers[row, column] = value
 
     def _vector(self, words: list[str], found: dict[str, float], what: str) -> None:
         if len(words) % 2:  # else the name of the vector is left out
@@ -212,46 +201,28 @@ class _Reader:
         if len(words) != 3:
             raise _Mistake(f"expected two variables and a number, found {len(words)} fields")
         place = self._known_column(words[0]), self._known_column(words[1])
-        if place in self.products or (not self.both_triangles and place[::-1] in self.products):
+        if place in self.quadratic or (not self.both_triangles and place[::-1] in self.quadratic):
             raise _Mistake(
                 f"there are two numbers for {words[0]!r} and {words[1]!r}; {self.section} has one for a pair"
             )
-        self.products[place] = _number(words[2])
+        self.quadratic[place] = _number(words[2])
 
     def _known_column(self, name: str) -> int:
         if name not in self.columns:
             raise _Mistake(f"there is no variable {name!r}{near_miss(name, sorted(self.columns)[:1000])}")
         return self.columns[name]
 
-    def _fields(self) -> dict[str, Any]:
-        """The fields, as `dapd.problems.qp` names them, of the minimisation."""
-        if not self.columns:
-            raise ValueError("there are no variables")
-        for name, column in self.columns.items():
-            if self.upper.get(column, 0.0) < 0 and column not in self.lower:
-                raise ValueError(
-                    f"{name!r} has the upper bound {self.upper[column]:g} and no lower one, which some programs take "
-                    "for 0 and some for none; give it by LO or MI"
-                )
+    def _finish(self) -> None:
         names = [name for name, kind in self.rows.items() if kind != "N"]
-        places, n, m = {name: at for at, name in enumerate(names)}, len(self.columns), len(names)
-        q, lower, upper = np.zeros(n), np.zeros(n), np.full(n, np.inf)
-        lower[list(self.lower)], upper[list(self.upper)] = list(self.lower.values()), list(self.upper.values())
-        entries: dict[tuple[int, int], float] = {}
-        for (row, column), value in self.entries.items():
-            if row in places:
-                entries[places[row], column] = value
-            elif row == self.objective:
-                q[column] = value
-        fields = {"q": self.sign * q, "r": -self.sign * self.sides.get(self.objective, 0.0), "lb": lower, "ub": upper}
-        if m:
-            fields["A"] = _sparse(entries, (m, n))
-            fields["l"], fields["u"] = np.array([self._limits(name) for name in names]).T
-        if self.products:
-            P = _sparse(self.products, (n, n))
-            whole = P if self.both_triangles else P + P.T - sp.diags_array(P.diagonal())
-            fields["P"] = self.sign * whole
-        return fields
+        places = {name: at for at, name in enumerate(names)}
+        numbers = self.numbers.items()
+        self.entries = [(places[row], column, value) for (row, column), value in numbers if row in places]
+        self.costs = {column: value for (row, column), value in numbers if row == self.objective}
+        self.constant = -self.sides.get(self.objective, 0.0)
+        self.limits = [self._limits(name) for name in names]
+        self.products = [(i, j, value) for (i, j), value in self.quadratic.items()]
+        if not self.both_triangles:
+            self.products += [(j, i, value) for i, j, value in self.products if i != j]
 
     def _limits(self, row: str) -> tuple[float, float]:
         """The limits of a row; nothing is computed with a side that means none."""
@@ -265,11 +236,6 @@ class _Reader:
         if kind == "L" or (kind == "E" and width < 0):
             return upper - span, upper
         return lower, lower + span
-
-
-def _sparse(entries: dict[tuple[int, int], float], shape: tuple[int, int]) -> Any:
-    i, j = zip(*entries, strict=True) if entries else ((), ())
-    return sp.csc_array(sp.coo_array((list(entries.values()), (i, j)), shape=shape, dtype=np.float64))
 
 
 def _number(text: str, *, infinite: bool = False) -> float:

@@ -12,7 +12,7 @@ from qpsolvers.solvers import solve_function
 
 from dapd.arguments import real, renamed
 from dapd.arrays import Array
-from dapd.frontends.rows import as_limits, matrix_for, stacked
+from dapd.frontends.rows import LinearRows, as_limits, joined, matrix_for
 from dapd.problems.quadratic import qp
 from dapd.solving.solve import solve
 
@@ -85,21 +85,20 @@ def _bound(name: str, given: Any, columns: int) -> Array | None:
     return None if given is None else _sized(name, as_limits(name, given), columns, "variables")
 
 
-def _rows(A: Any, b: Any, G: Any, h: Any, columns: int) -> tuple[Any, Array | None, Array | None]:
+def _rows(A: Any, b: Any, G: Any, h: Any, columns: int) -> tuple[Any, Any, Any]:
     """The rows of A and then those of G, with their limits."""
-    matrices, lower, upper = [], [], []
+    rows = []
     if A is not None:
-        matrices.append(matrix_for(columns, "A", A))
-        lower.append(_sized("b", real("b", b, empty=True), matrices[-1].shape[0], "rows of A"))
-        upper.append(lower[-1])
+        matrix = matrix_for(columns, "A", A)
+        sides = _sized("b", real("b", b, empty=True), matrix.shape[0], "rows of A")
+        rows.append(LinearRows(matrix, sides, sides))
     if G is not None:
-        matrices.append(matrix_for(columns, "G", G))
-        upper.append(_sized("h", as_limits("h", h), matrices[-1].shape[0], "rows of G"))
-        if np.any(upper[-1] == -np.inf):
+        matrix = matrix_for(columns, "G", G)
+        upper = _sized("h", as_limits("h", h), matrix.shape[0], "rows of G")
+        if np.any(upper == -np.inf):
             raise ValueError("h must be above -1e20 in every row")
-        lower.append(np.full(upper[-1].size, -np.inf))
-    rows = stacked(matrices)
-    return (None, None, None) if rows is None else (rows, np.concatenate(lower), np.concatenate(upper))
+        rows.append(LinearRows(matrix, np.full(upper.size, -np.inf), upper))
+    return joined(rows) or (None, None, None)
 
 
 def _sized(name: str, vector: Array, size: int, what: str) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +11,22 @@ import scipy.sparse as sp
 from dapd.arguments import NO_BOUND, real, unmasked
 from dapd.arrays import Array
 from dapd.operators.convert import as_sparse, matrix_of
+
+
+class LinearRows(NamedTuple):
+    """lower ≤ matrix @ x ≤ upper."""
+
+    matrix: Any
+    lower: Array
+    upper: Array
+
+
+def joined(rows: Sequence[LinearRows]) -> LinearRows | None:
+    """All rows as one; None if there are none."""
+    if not rows:
+        return None
+    matrices, lower, upper = zip(*rows, strict=True)
+    return LinearRows(stacked(matrices), np.concatenate(lower), np.concatenate(upper))
 
 
 def stacked(blocks: Sequence[Any]) -> Any:
@@ -28,8 +44,7 @@ def as_limits(name: str, limits: Any) -> Array:
     if values.dtype.kind not in "biuf":
         return real(name, values)  # which says what is wrong
     none = abs(values) >= NO_BOUND
-    finite = real(name, np.where(none, 0.0, values), empty=True)
-    return np.where(none, np.copysign(np.inf, values), finite)
+    return np.where(none, np.copysign(np.inf, values), real(name, np.where(none, 0.0, values), empty=True))
 
 
 def matrix_for(columns: int, name: str, value: Any) -> Any:

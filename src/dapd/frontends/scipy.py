@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, OptimizeResult
 
+from dapd import Function, Info, Interval, LeastSquares, Problem, Result, Smooth, Status, solve
 from dapd.arguments import NO_BOUND, named, real, renamed
 from dapd.arrays import Array
-from dapd.frontends.rows import as_limits, matrix_for, stacked
-from dapd.functions import Function, LeastSquares, Smooth
-from dapd.kinds.by_rows import Interval
-from dapd.problem.problem import Problem
-from dapd.solving.result import Result
-from dapd.solving.solve import solve
-from dapd.ways.causes import Status
-from dapd.ways.search import Info
+from dapd.frontends.rows import LinearRows, as_limits, joined, matrix_for
 
 # as scipy.optimize.linprog has them
 CODES = {
@@ -31,14 +25,6 @@ DIFFICULTIES = 4
 LINEAR = 1e-6  # part of its size by which a linear constraint may differ from its linearisation
 ACTIVE = 1e-8  # part of its size by which x may be away from a bound that is active
 NAMES = {"maxiter": "max_iterations", "disp": "progress"}  # SciPy's names of options
-
-
-class LinearRows(NamedTuple):
-    """lower ≤ matrix @ x ≤ upper."""
-
-    matrix: Any
-    lower: Array
-    upper: Array
 
 
 @named
@@ -222,11 +208,10 @@ class _Objective:
 
 
 def _problem(f: Function, rows: list[LinearRows], bounds: Any) -> Problem:
-    M = stacked([one.matrix for one in rows])
-    if M is None:
+    one = joined(rows)
+    if one is None:
         return Problem(f, np.zeros((0, f.size or 0)), np.zeros(0), bounds=bounds)
-    lower, upper = (np.concatenate([getattr(one, end) for one in rows]) for end in ("lower", "upper"))
-    return Problem(f, M, np.zeros(M.shape[0]), Interval(lower, upper), bounds=bounds)
+    return Problem(f, one.matrix, np.zeros(one.lower.size), Interval(one.lower, one.upper), bounds=bounds)
 
 
 def _answer(result: Result, rows: list[LinearRows], **more: Any) -> OptimizeResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,22 +12,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dapd import Box, Function, Interval, Loss, Phi, Problem, Quadratic, Stack, Terms, solve
 from dapd.arguments import bounds_of, number, warn
 from dapd.arrays import Array
 from dapd.frontends.rows import stacked
 from dapd.frontends.scipy import rows_of
-from dapd.functions import Composite, Function, Quadratic
-from dapd.functions.losses import LOGISTIC, SQUARE, Loss
-from dapd.functions.terms import Terms
-from dapd.kinds.base import Phi
-from dapd.kinds.by_rows import Box, Interval
-from dapd.kinds.composed import Stack
+from dapd.functions import Composite
+from dapd.functions.losses import LOGISTIC, SQUARE
 from dapd.operators.convert import as_operator
-from dapd.problem.problem import Problem
-from dapd.solving.solve import solve
 from dapd.spectrum.estimate import singular_range
 
 __all__ = ["ConstrainedLogisticRegression", "ConstrainedRidge", "LinearSVM"]
+
+Rows = tuple[Any, Array, Phi]  # M, b and φ
 
 
 def _check_target(y: Any) -> None:
@@ -64,7 +61,7 @@ class _Constrained(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         """An entry for the intercept, after those of the coefficients."""
         return np.append(v, last) if self.fit_intercept else v
 
-    def _fit(self, f: Function, columns: int, losses: tuple[Any, Array, Phi] | None = None) -> None:
+    def _fit(self, f: Function, columns: int, losses: Rows | None = None) -> None:
         """Minimise f and losses = (M, b, φ) under the constraints."""
         parts = [] if losses is None else [losses]
         for one in rows_of(self.constraints, np.zeros(columns)):
@@ -98,7 +95,7 @@ class _Constrained(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
 
 
 class _Classifier(ClassifierMixin, _Constrained):  # type: ignore[misc]
-    """Two classes, from the sign of a score."""
+    """Two classes, from the sign of a score; `_terms` gives f, and the losses that are no part of it."""
 
     def __init__(
         self,
@@ -118,8 +115,8 @@ class _Classifier(ClassifierMixin, _Constrained):  # type: ignore[misc]
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _labelled(self, X: Any, y: Any) -> tuple[Any, Array]:
-        """X, and labels ±1."""
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the coefficients."""
         _check_target(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(y)
@@ -131,7 +128,10 @@ class _Classifier(ClassifierMixin, _Constrained):  # type: ignore[misc]
             )
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class, {self.classes_[0]!r}; two are needed")
-        return X, np.where(y == self.classes_[1], 1.0, -1.0)
+        labels, columns = np.where(y == self.classes_[1], 1.0, -1.0), X.shape[1]
+        f, losses = self._terms(self._design(X), labels, self._padded(np.ones(columns), 0.0))
+        self._fit(f, columns, losses)
+        return self
 
     def decision_function(self, X: Any) -> Array:
         """Xw + intercept: positive for the second class."""
@@ -139,7 +139,7 @@ class _Classifier(ClassifierMixin, _Constrained):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The class of each row."""
-        scores = self.decision_function(X)
+        scores = self.decision_function(X)  # which checks that this is fitted
         return self.classes_[(scores > 0).astype(int)]
 
 
@@ -212,13 +212,8 @@ class ConstrainedLogisticRegression(_Classifier):
         As in `ConstrainedRidge`, and so are the attributes.
     """
 
-    def fit(self, X: Any, y: Any) -> ConstrainedLogisticRegression:
-        """Fit the coefficients."""
-        X, labels = self._labelled(X, y)
-        columns = X.shape[1]
-        penalties = self._padded(np.full(columns, 1 / number("C", self.C, above=0.0)), 0.0)
-        self._fit(_losses(LOGISTIC, 0.25, self._design(X), labels, penalties), columns)
-        return self
+    def _terms(self, design: Any, labels: Array, penalised: Array) -> tuple[Function, None]:
+        return _losses(LOGISTIC, 0.25, design, labels, penalised / number("C", self.C, above=0.0)), None
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class."""
@@ -233,18 +228,11 @@ class LinearSVM(_Classifier):
 
     Parameters
     ----------
-    C : float
-        Weight of the losses: a small one penalises more.
-    fit_intercept, bounds, constraints, tol, max_iter
-        As in `ConstrainedRidge`, and so are the attributes.
+    C, fit_intercept, bounds, constraints, tol, max_iter
+        As in `ConstrainedLogisticRegression`, and so are the attributes.
     """
 
-    def fit(self, X: Any, y: Any) -> LinearSVM:
-        """Fit the coefficients."""
-        X, labels = self._labelled(X, y)
-        columns = X.shape[1]
-        margins = self._design(X)
-        rows = -(sp.diags_array(labels) @ margins if sp.issparse(margins) else labels[:, None] * margins)
-        f = Quadratic(self._padded(np.ones(columns), 0.0))
-        self._fit(f, columns, (rows, -np.ones(len(labels)), Box.between(0.0, number("C", self.C, above=0.0))))
-        return self
+    def _terms(self, design: Any, labels: Array, penalised: Array) -> tuple[Function, Rows]:
+        margins = sp.diags_array(labels) @ design if sp.issparse(design) else labels[:, None] * design
+        cost = Box.between(0.0, number("C", self.C, above=0.0))
+        return Quadratic(penalised), (-margins, -np.ones(len(labels)), cost)

@@ -10,12 +10,47 @@ from typing import Any, ClassVar, NamedTuple
 from dapd.arguments import named, whole
 from dapd.arrays import Array
 from dapd.methods.base import Method, copy_of
-from dapd.methods.block_oracle import BlockOracle
-from dapd.methods.draw import COIN, DUAL, PRIMAL, Plan, draw, key_of
+from dapd.methods.oracle import BlockOracle
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum, with_block_norm
 
+WORD = 0xFFFFFFFFFFFFFFFF  # arithmetic is modulo 2⁶⁴
+GOLDEN = 0x9E3779B97F4A7C15
+FIRST = 0xBF58476D1CE4E5B9
+SECOND = 0x94D049BB133111EB
+
+# the purpose of a draw within an iteration
+DUAL, PRIMAL, COIN = 0, 1, 2
+DRAWS = 4  # counters per iteration
+
 REFRESH = 1_000  # rounds of N iterations after which updated products are recomputed, so rounding errors do not add up
+
+
+class Plan(NamedTuple):
+    """What determines the draws and the refreshes of a run, besides the iteration."""
+
+    key: int
+    shared: bool  # j = i
+    period: int  # iterations between two recomputations of the updated products
+    rebase: int  # iterations after which a power that is stored separately is multiplied in, if there is one
+
+
+def mix(word: int) -> int:
+    """The finaliser of SplitMix64."""
+    word = (word ^ (word >> 30)) * FIRST & WORD
+    word = (word ^ (word >> 27)) * SECOND & WORD
+    return word ^ (word >> 31)
+
+
+def draw(key: int, iteration: int, purpose: int, count: int) -> int:
+    """A random block from 0, …, count − 1 (count < 2³²)."""
+    word = mix((key + GOLDEN * (DRAWS * iteration + purpose)) & WORD)
+    return ((word >> 32) * count) >> 32
+
+
+def key_of(seed: int) -> int:
+    """The key of a seed; mixed, so neighbouring seeds have nothing in common."""
+    return mix(seed & WORD)
 
 
 class Draw(NamedTuple):
@@ -102,7 +137,6 @@ class BlockMethod(Method):
         seed: int | None = None,
         shared_sample: bool = False,
     ) -> BlockMethod:
-        """Bind the method to a problem with the parameters of its theorem."""
         cls.check(problem)
         cls.constants_of(problem)
         parameters = cls.by_theory(problem, cls.spectrum_of(problem, spectrum))
@@ -147,7 +181,6 @@ class BlockMethod(Method):
         return state._replace(k=state.k + steps)
 
     def step(self, state: Any) -> Any:
-        """The next state; `state` is not changed."""
         return self.run(copy_of(state), 1)
 
     @staticmethod

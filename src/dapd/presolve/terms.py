@@ -14,7 +14,7 @@ from dapd.operators.convert import as_operator
 from dapd.presolve.maps import restricted, scaled_map
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import singular_range, symmetric_extremes
-from dapd.spectrum.iterative import iterative
+from dapd.spectrum.lanczos import iterative
 
 EXACT = 400  # variables up to which all eigenvalues of f's matrices are computed
 

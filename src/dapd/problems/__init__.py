@@ -3,7 +3,6 @@
 Arguments are named as in the formulas. Matrices may be dense or sparse; limits may be numbers or vectors.
 """
 
-from dapd.problems.classification import svm
 from dapd.problems.control import mpc, trajectory
 from dapd.problems.finance import portfolio
 from dapd.problems.geometry import chebyshev_centre, geometric_median, projection
@@ -21,6 +20,7 @@ from dapd.problems.regression import (
     nnls,
     quantile,
     ridge,
+    svm,
 )
 from dapd.problems.signal import isotonic, total_variation, trend_filter
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.arguments import named, numbers, real, vector, whole
+from dapd import Problem, Quadratic
+from dapd.arguments import named, real, vector, whole
 from dapd.arrays import Array
-from dapd.functions import Quadratic
-from dapd.problem.problem import Problem
+from dapd.problems.quadratic import full
 
 
 @named
@@ -66,8 +66,8 @@ def mpc(
         np.concatenate(
             [
                 np.full(n, free),
-                np.tile(_limit("state_bounds", of_state, n, free), T),
-                np.tile(_limit("input_bounds", of_input, k, free), T),
+                np.tile(full("state_bounds", of_state, free, n, f", expected {n}"), T),
+                np.tile(full("input_bounds", of_input, free, k, f", expected {k}"), T),
             ]
         )
         for of_state, of_input, free in zip(state_bounds, input_bounds, (-np.inf, np.inf), strict=True)
@@ -98,10 +98,3 @@ def _square(name: str, value: Any, size: int) -> Any:
     if given.shape not in ((size,), (size, size)):
         raise ValueError(f"{name} has shape {given.shape}, expected {(size,)} (a diagonal) or {(size, size)}")
     return sp.diags_array(given) if given.ndim == 1 else sp.csr_array(given)
-
-
-def _limit(name: str, value: Any, size: int, free: float) -> Array:
-    given = np.asarray(free if value is None else numbers(name, value))
-    if given.ndim and given.size != size:
-        raise ValueError(f"{name} has {given.size} entries, expected {size}")
-    return np.broadcast_to(given, size)

@@ -7,14 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dapd import Box, Identity, Problem, Quadratic, RowBlocks, Stack, Zero
 from dapd.arguments import named, number, numbers, vector
-from dapd.functions import Quadratic
-from dapd.kinds.by_rows import Box, Zero
-from dapd.kinds.composed import Stack
-from dapd.operators.blocks import RowBlocks
-from dapd.operators.structured import Identity
-from dapd.problem.problem import Problem
-from dapd.problems.rows import as_csr
+from dapd.problems.quadratic import as_csr, full
 
 
 @named
@@ -65,8 +60,9 @@ def portfolio(
     f = Quadratic(aversion * np.append(specific, np.ones(k)), np.append(mean, np.zeros(k)))
     M = sp.block_array([[np.ones((1, n)), None], [F.T, -sp.eye_array(k)]], format="csr")
     b = np.append(number("budget", budget), np.zeros(k))
-    lower, upper = bounds
-    limits = (_padded(lower, -np.inf, n, k), _padded(upper, np.inf, n, k))
+    wanted = f" for {n} assets; give a number, or one entry per asset"
+    lower, upper = (full("bounds", *end, n, wanted) for end in zip(bounds, (-np.inf, np.inf), strict=True))
+    limits = np.append(lower, np.full(k, -np.inf)), np.append(upper, np.full(k, np.inf))
     if not np.any(trading_cost):
         return Problem(f, M, b, bounds=limits)
     cost = numbers("trading_cost", trading_cost)
@@ -75,11 +71,3 @@ def portfolio(
     before = np.zeros(n) if previous is None else vector("previous", previous, n)
     phi = Stack([Zero(), Box.between(-cost, cost)], sizes=[k + 1, n])
     return Problem(f, RowBlocks([M, Identity(n + k, rows=n)]), np.append(b, before), phi, bounds=limits)
-
-
-def _padded(limit: Any, absent: float, n: int, k: int) -> Any:
-    """The limit on x, and none on the exposures."""
-    given = np.asarray(absent if limit is None else numbers("bounds", limit))
-    if given.ndim and given.size != n:
-        raise ValueError(f"bounds has {given.size} entries for {n} assets; give a number, or one entry per asset")
-    return np.append(np.broadcast_to(given, n), np.full(k, absent))

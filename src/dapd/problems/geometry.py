@@ -6,15 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from dapd import GroupBall, Identity, Kronecker, LeastSquares, NonNegative, Problem, Quadratic
 from dapd.arguments import named, numbers, real, vector
-from dapd.functions import LeastSquares, Quadratic
-from dapd.kinds.by_rows import NonNegative
-from dapd.kinds.sets import GroupBall
 from dapd.operators.explicit import Dense
 from dapd.operators.sizes import norms_of_rows
-from dapd.operators.structured import Identity, Kronecker
-from dapd.problem.problem import Problem
-from dapd.problems.rows import between
+from dapd.problems.quadratic import between
 
 
 @named
@@ -24,11 +20,8 @@ def projection(point: Any, C: Any = None, l: Any = None, u: Any = None, *, bound
     Parameters
     ----------
     point : vector
-    C : matrix, optional
-    l, u : number or vector, optional
-        Limits on Cx; infinite or None if there is none, equal for an equation.
-    bounds : pair (lower, upper), optional
-        As in `Problem`.
+    C, l, u, bounds : optional
+        As in `ridge`.
     """
     point = vector("point", point)
     return Problem(LeastSquares(Identity(len(point)), point), *between(C, l, u, len(point)), bounds=bounds)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dapd.arguments import named, number, numbers, real, vector, whole
+from dapd import Function, Problem, Quadratic, Separable
+from dapd.arguments import named, number, real, vector, whole
 from dapd.arrays import Array
-from dapd.functions import Function, Quadratic, Separable
-from dapd.problem.problem import Problem
+from dapd.problems.quadratic import full
 
 
 def incidence(edges: Any, nodes: int) -> Any:
@@ -57,15 +57,9 @@ def flow(edges: Any, supply: Any, *, cost: Any = 0.0, curvature: Any = 1.0, capa
     m = M.shape[1]
     if abs(supply.sum()) > 1e-9 * abs(supply).sum():
         raise ValueError(f"supply must sum to zero, found {supply.sum():g}; what enters the network must leave it")
-    f = Quadratic(_per_edge("curvature", curvature, m), -_per_edge("cost", cost, m))
+    edgewise = f" for {m} edges"
+    f = Quadratic(full("curvature", curvature, None, m, edgewise), -full("cost", cost, None, m, edgewise))
     return Problem(f, M, supply, bounds=capacity)
-
-
-def _per_edge(name: str, value: Any, edges: int) -> Array:
-    given = np.asarray(numbers(name, value))
-    if given.ndim and given.size != edges:
-        raise ValueError(f"{name} has {given.size} entries for {edges} edges")
-    return np.array(np.broadcast_to(given, edges))
 
 
 @named

@@ -1,4 +1,4 @@
-"""Regression: f measures Ax − d, and x has a penalty or constraints."""
+"""Regression and classification: f measures Ax − d or margins, and x has a penalty or constraints."""
 
 from __future__ import annotations
 
@@ -7,17 +7,25 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dapd import (
+    L1,
+    Box,
+    Function,
+    GroupBall,
+    Identity,
+    LeastSquares,
+    Logistic,
+    NonNegative,
+    Problem,
+    Quadratic,
+    RowBlocks,
+    Stack,
+    Zero,
+)
 from dapd.arguments import named, number, numbers, renamed, vector
 from dapd.arrays import Array
-from dapd.functions import Function, LeastSquares, Logistic, Quadratic
-from dapd.kinds.by_rows import L1, Box, NonNegative, Zero
-from dapd.kinds.composed import Stack
-from dapd.kinds.sets import GroupBall
-from dapd.operators.blocks import RowBlocks
-from dapd.operators.convert import as_operator
-from dapd.operators.structured import Identity
-from dapd.problem.problem import Problem
-from dapd.problems.rows import as_csr, between
+from dapd.operators.convert import as_operator, matrix_of
+from dapd.problems.quadratic import as_csr, between
 
 
 @named
@@ -111,10 +119,10 @@ def logistic(
     weight: float = 0.0,
     *,
     l1: Any = None,
+    bounds: Any = None,
     C: Any = None,
     l: Any = None,  # noqa: E741
     u: Any = None,
-    bounds: Any = None,
 ) -> Problem:
     """Σᵢ log(1 + exp(−labelᵢ·aᵢᵀx)) + (weight/2)‖x‖² [+ l1·‖x‖₁] subject to l ≤ Cx ≤ u and to bounds on x.
 
@@ -127,11 +135,8 @@ def logistic(
         Without a penalty, labels that can be separated have no finite solution.
     l1 : float or vector, optional
         Weight of ‖x‖₁; it cannot be combined with C.
-    C : matrix, optional
-    l, u : number or vector, optional
-        Limits on Cx; infinite or None if there is none, equal for an equation.
-    bounds : pair (lower, upper), optional
-        As in `Problem`.
+    bounds, C, l, u : optional
+        As in `ridge`.
     """
     f = Logistic(A, labels, weight)
     if l1 is None:
@@ -192,8 +197,7 @@ def chebyshev_fit(A: Any, d: Any) -> Problem:
     d = vector("d", d, m)
     one = -np.ones((m, 1))
     M = sp.block_array([[matrix, one], [-matrix, one]], format="csr")
-    f = Quadratic(None, np.append(np.zeros(n), -1.0))
-    return Problem(f, M, np.concatenate([d, -d]), NonNegative())
+    return Problem(Quadratic(None, np.append(np.zeros(n), -1.0)), M, np.concatenate([d, -d]), NonNegative())
 
 
 @named
@@ -216,6 +220,38 @@ def basis_pursuit(A: Any, b: Any, *, noise: Any = 0.0, weight: float = 0.0) -> P
         rows = Zero() if not np.any(noise) else L1(noise)
     phi = Stack([rows, Box(-1.0, 1.0)], sizes=[m, n])
     return Problem(f, RowBlocks([operator, Identity(n)]), np.concatenate([vector("b", b, m), np.zeros(n)]), phi)
+
+
+@named
+def svm(A: Any, labels: Any, penalty: Any = 1.0, *, intercept: bool = False) -> Problem:
+    """½‖x‖² + penalty·Σᵢ max(0, 1 − labelᵢ·aᵢᵀx): the linear support vector machine.
+
+    Parameters
+    ----------
+    A : matrix, dense or sparse, one row per sample
+    labels : vector of +1 and −1
+    penalty : float or vector
+        One for all samples, or one each.
+    intercept : bool
+        Whether the plane need not go through the origin: aᵢᵀx + c instead of aᵢᵀx, with c the last entry of `result.x`.
+    """
+    matrix = as_csr("A", A) if sp.issparse(A) else matrix_of("A", A)
+    m, n = matrix.shape
+    labels = vector("labels", labels, m)
+    if not np.all(np.abs(labels) == 1):
+        raise ValueError(f"labels must be +1 or -1, found {np.unique(labels)[:5]}")
+    penalty = numbers("penalty", penalty)
+    if np.any(np.asarray(penalty) <= 0):
+        raise ValueError("penalty must be > 0; some entry is not")
+    offset = -labels[:, None]
+    if sp.issparse(A):
+        M = sp.diags_array(-labels) @ matrix
+        M = sp.hstack([M, offset], format="csr") if intercept else M
+    else:
+        M = offset * matrix
+        M = np.hstack([M, offset]) if intercept else M
+    curvature = np.append(np.ones(n), 0.0) if intercept else np.ones(n)
+    return Problem(Quadratic(curvature), M, -np.ones(m), Box.between(0.0, penalty))
 
 
 def _absolute(f: Function, weight: float | Array, bounds: Any = None) -> Problem:

@@ -7,13 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dapd import Box, GroupBall, Identity, LeastSquares, NonNegative, Problem
 from dapd.arguments import named, number, real, vector, whole
 from dapd.arrays import Array
-from dapd.functions import LeastSquares
-from dapd.kinds.by_rows import Box, NonNegative
-from dapd.kinds.sets import GroupBall
-from dapd.operators.structured import Identity
-from dapd.problem.problem import Problem
 
 
 @named
@@ -103,8 +99,7 @@ def isotonic(z: Any, *, weights: Any = None, increasing: bool = True) -> Problem
     increasing : bool
     """
     z = vector("z", z)
-    sign = -1.0 if increasing else 1.0
-    D = sign * differences(len(z), 1)
+    D = (-1.0 if increasing else 1.0) * differences(len(z), 1)
     f = LeastSquares(Identity(len(z)), z) if weights is None else _weighted(z, vector("weights", weights, len(z)))
     return Problem(f, D, np.zeros(len(z) - 1), NonNegative())
 

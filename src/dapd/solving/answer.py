@@ -16,7 +16,7 @@ from dapd.engines.protocol import Engine
 from dapd.problem.problem import Problem
 from dapd.solving.result import Result
 from dapd.spectrum.estimate import Spectrum
-from dapd.spectrum.suspect import doubt_about
+from dapd.spectrum.lanczos import doubt_about
 from dapd.ways.causes import STATUSES, Cause, Status
 from dapd.ways.named import STALLED
 from dapd.ways.search import Info

@@ -29,11 +29,9 @@ class _Timed(Operator):
         self.shape, self.dtype, self.name = inner.shape, inner.dtype, inner.name
 
     def forward(self, x: Array) -> Array:
-        """Mx; raise TimeUp after the deadline."""
         check_deadline(self.deadline)
         return self.inner.forward(x)
 
     def adjoint(self, y: Array) -> Array:
-        """Mᵀy; raise TimeUp after the deadline."""
         check_deadline(self.deadline)
         return self.inner.adjoint(y)

@@ -13,14 +13,13 @@ from dapd.machine.blas import MANY, single_blas
 from dapd.machine.rates import FACTORISATION
 from dapd.operators.base import Operator
 from dapd.operators.convert import as_operator
-from dapd.spectrum.blocks import block_norm
 from dapd.spectrum.deadline import check_deadline
 from dapd.spectrum.exact import exact
 from dapd.spectrum.factored import Full, least_eigenvalue
-from dapd.spectrum.iterative import PRODUCTS, iterative
+from dapd.spectrum.lanczos import PRODUCTS, iterative
+from dapd.spectrum.parts import block_norm, has_parts, spectrum_of_parts
 from dapd.spectrum.record import Estimate, Spectrum, SpectrumWarning, zero_spectrum
 from dapd.spectrum.sparse import STEPS_BEFORE_FACTOR, sparse, with_least
-from dapd.spectrum.structured import has_parts, spectrum_of_parts
 from dapd.spectrum.symmetric import symmetric_extremes
 
 __all__ = [

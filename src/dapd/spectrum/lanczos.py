@@ -1,4 +1,4 @@
-"""Extreme eigenvalues of a symmetric map by Lanczos without reorthogonalisation, which stores only three vectors."""
+"""Lanczos without reorthogonalisation, which stores only three vectors: eigenvalues and singular values of maps."""
 
 from __future__ import annotations
 
@@ -9,12 +9,23 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from dapd.arrays import Array
+from dapd.arguments import TimeUp
+from dapd.arrays import Array, on_host
+from dapd.operators.base import Operator, check_adjoint
 from dapd.spectrum.deadline import check_deadline
+from dapd.spectrum.record import TOO_SMALL, Estimate, Spectrum, zero_spectrum
 
 RESOLVED = 0.04  # relative error of an eigenvalue at which the process stops
 NEGLIGIBLE = 1e-12  # an eigenvalue below this fraction of the largest counts as zero
 NOT_NUMBERS = "{} gives NaN or infinite products, or numbers too large to square; check it, or rescale"
+
+PRODUCTS = 2_000  # products with M or Mᵀ that an iterative estimate may spend
+UNRESOLVED = 0.04  # relative error of a squared singular value from which it counts as unresolved: 10 % with the margin
+MARGIN = 0.04  # subtracted (relatively) from an unproven s_min, in case of an undiscovered eigenvalue just below
+MARGIN_ABOVE = 0.005  # added to an iterative s_max for the same reason
+STEPS = 40  # steps of Lanczos, of two products each, that check given bounds
+EXCESS = 1.05  # ratio from which a given bound counts as exceeded
+FAR = 10.0  # ratio to the norm of M from which a given s_max is of little use
 
 
 class Ritz(NamedTuple):
@@ -121,3 +132,100 @@ def random_start(size: int, turn: int) -> Array:
     """A fixed random unit vector, from a seed that is unlikely to be used for data."""
     v = np.random.default_rng([0x64617064, turn]).standard_normal(size)
     return v / float(np.linalg.norm(v))
+
+
+def iterative(
+    operator: Operator,
+    name: str,
+    *,
+    positive: bool,
+    least: bool = True,
+    steps: int | None = None,
+    deadline: float = math.inf,
+) -> Spectrum:
+    """s_max and, with `least`, s_min in at most `steps` steps of two products."""
+    rows, columns = operator.shape
+    wide = operator if rows <= columns else operator.transposed()
+    # products in float32 have rounding errors that must not be mistaken for a singular value
+    single = operator.probes > 0 and operator.dtype == np.float32
+    negligible = 30 * float(np.finfo(np.float32).eps) if single else NEGLIGIBLE
+    extra = 0
+
+    def start(turn: int) -> Array:
+        nonlocal extra
+        if not (positive and rows <= columns):
+            return random_start(wide.shape[0], turn)
+        # a start in the range of M gives only the positive singular values
+        extra += 1
+        v = wide.forward(random_start(wide.shape[1], turn))
+        return v / (np.linalg.norm(v) or 1.0)
+
+    limit = (PRODUCTS - 1) // 2 if steps is None else steps
+    dependent = rows > columns and not positive
+    search = LanczosSearch(limit, name, positive, least and not dependent, negligible, deadline)
+    checked = operator.probes == 0
+
+    def square(v: Array) -> Array:
+        nonlocal checked
+        u = wide.adjoint(v)
+        w = wide.forward(u)
+        if not checked:
+            checked = True
+            with np.errstate(over="ignore", invalid="ignore"):
+                squares, product = float(u @ u), float(w @ v)  # ‖Mᵀv‖² both
+                check_adjoint(name, abs(squares - product), squares)
+        return w
+
+    low, high, taken = extremes(square, start, search)
+    if high.value <= 0:
+        if np.any(wide.adjoint(random_start(wide.shape[0], 0))):
+            raise ValueError(TOO_SMALL.format(name))
+        return zero_spectrum(rows, positive=positive, products=2 * taken + extra + 1)
+    s_max = (1 + MARGIN_ABOVE) * (high.value + high.error) ** 0.5
+    how = {"s_max": Estimate("Lanczos", 2 * taken + extra, high.error / high.value / 2)}
+    if not least:
+        return Spectrum(s_max, 0.0, how=how)
+    dependent = dependent or low.value <= negligible * high.value
+    if dependent and not positive:
+        how["s_min"] = Estimate("Lanczos, in the same run", 0, 0.0)
+        return Spectrum(s_max, 0.0, how=how)
+    resolved = low.error <= UNRESOLVED * low.value
+    how["s_min"] = Estimate("Lanczos, in the same run", 0, low.error / low.value / 2, resolved)
+    s_min = (1 - MARGIN) * (low.value - low.error) ** 0.5 if resolved else low.value**0.5 / 2
+    return Spectrum(s_max, s_min, how=how)
+
+
+def doubt_about(M: Operator, spectrum: Spectrum, deadline: float = math.inf) -> str:
+    """A sentence if some vector shows that a bound is wrong, or far from M; empty if none is found in time.
+
+    Ritz values of MMᵀ from a start in its range lie between the squares of the positive singular values, so they can
+    show that s_max is too small or s_min too large, never that both are right.
+    """
+
+    def start(turn: int) -> Array:
+        image = np.asarray(on_host(M.forward(random_start(M.shape[1], turn))), np.float64)
+        return image / (float(np.linalg.norm(image)) or 1.0)
+
+    def apply(y: Array) -> Array:
+        return np.asarray(on_host(M.forward(M.adjoint(y))), np.float64)
+
+    if not min(M.shape):
+        return ""
+    try:
+        low, high, _ = extremes(apply, start, LanczosSearch(STEPS, "M", positive=True, deadline=deadline))
+    except (TimeUp, ValueError):  # no time left, or products that overflow
+        return ""
+    longest, shortest = math.sqrt(max(high.value, 0.0)), math.sqrt(max(low.value, 0.0))
+    if longest > EXCESS * spectrum.s_max:
+        said = f"is wrong: M stretches some vector {_times(longest / spectrum.s_max)} as much as its s_max allows"
+    elif spectrum.resolved and 0 < EXCESS * shortest < spectrum.s_min:
+        said = f"is wrong: M shrinks some vector {_times(spectrum.s_min / shortest)} as much as its s_min allows"
+    elif spectrum.s_max > FAR * longest > 0:
+        said = f"makes steps too short: its s_max is about {_times(spectrum.s_max / longest)} the norm of M"
+    else:
+        return ""
+    return f"The given `spectrum` {said}. Correct it, or leave it out to have it estimated."
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2g} times" if ratio < 10 else f"{ratio:,.0f} times"

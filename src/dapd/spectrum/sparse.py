@@ -10,10 +10,9 @@ import numpy as np
 from dapd.arrays import EPSILON
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Sparse
-from dapd.spectrum.band import Band, Ordering, band_cost, banded, least_square_unsquared
 from dapd.spectrum.exact import exact
-from dapd.spectrum.factored import Least, least_eigenvalue
-from dapd.spectrum.iterative import iterative
+from dapd.spectrum.factored import Band, Least, Ordering, band_cost, banded, least_eigenvalue, least_square_unsquared
+from dapd.spectrum.lanczos import iterative
 from dapd.spectrum.record import Estimate, Spectrum, zero_spectrum
 
 SAMPLE = 200  # rows of MMᵀ that are computed to predict its number of entries
@@ -40,29 +39,24 @@ class Gram(NamedTuple):
         """Analyse a matrix."""
         matrix.eliminate_zeros()
         diagonal = matrix.diagonal()
-        off_diagonal_sums = np.asarray(abs(matrix).sum(axis=1)).ravel() - np.abs(diagonal)
-        if matrix.nnz == 0 or _nearly_diagonal(diagonal, off_diagonal_sums):
-            return cls(matrix, diagonal, off_diagonal_sums, None)
-        ordering = banded(matrix)
-        size = matrix.shape[0]
+        gram = cls(matrix, diagonal, np.asarray(abs(matrix).sum(axis=1)).ravel() - np.abs(diagonal), None)
+        if matrix.nnz == 0 or gram.nearly_diagonal:
+            return gram
+        ordering, size = banded(matrix), matrix.shape[0]
         affordable = size * (ordering.width + 1) <= BAND_ENTRIES * matrix.nnz + FEW
         affordable &= band_cost(size, ordering.width) <= BAND_SECONDS
-        return cls(matrix, diagonal, off_diagonal_sums, ordering if affordable else None)
+        return gram._replace(ordering=ordering) if affordable else gram
 
     @property
     def nearly_diagonal(self) -> bool:
         """Whether every eigenvalue is a diagonal entry, up to a fraction of ORTHOGONAL."""
-        return _nearly_diagonal(self.diagonal, self.off_diagonal_sums)
+        # the differences of sums have rounding errors
+        return bool(np.all(self.off_diagonal_sums <= ORTHOGONAL * np.abs(self.diagonal)))
 
     @property
     def above(self) -> float:
         """Gershgorin's bound on the largest eigenvalue."""
         return float((self.diagonal + self.off_diagonal_sums).max())
-
-
-def _nearly_diagonal(diagonal: Any, off_diagonal_sums: Any) -> bool:
-    # the differences of sums have rounding errors
-    return bool(np.all(off_diagonal_sums <= ORTHOGONAL * np.abs(diagonal)))
 
 
 def sparse(operator: Operator, matrix: Any, name: str, *, positive: bool, deadline: float = math.inf) -> Spectrum:

@@ -14,11 +14,9 @@ from scipy.sparse.csgraph import connected_components
 from dapd.arrays import EPSILON, Array
 from dapd.machine.blas import MANY, single_blas
 from dapd.machine.rates import FACTORISATION
-from dapd.spectrum.band import Band
 from dapd.spectrum.deadline import check_deadline
-from dapd.spectrum.factored import Factorable, Full, least_eigenvalue
-from dapd.spectrum.iterative import MARGIN, MARGIN_ABOVE, PRODUCTS, UNRESOLVED
-from dapd.spectrum.lanczos import LanczosSearch, extremes, random_start
+from dapd.spectrum.factored import Band, Full, least_eigenvalue
+from dapd.spectrum.lanczos import MARGIN, MARGIN_ABOVE, PRODUCTS, UNRESOLVED, LanczosSearch, extremes, random_start
 from dapd.spectrum.sparse import FULL_GRAM_ROWS, STEPS_BEFORE_FACTOR, STEPS_BEFORE_FULL, Gram
 
 COMPARED_AT_ONCE = 1 << 20  # entries that are compared at a time
@@ -101,7 +99,8 @@ def _extremes(H: Any, name: str, deadline: float) -> tuple[float, float]:
 def _of_dense(H: Array) -> tuple[float, float]:
     values = scipy.linalg.eigvalsh(H, check_finite=False)
     error = 4 * len(H) * EPSILON * max(abs(values[0]), abs(values[-1]))
-    return _zero_if_close(float(values[0]), error), float(values[-1] + error)
+    low = float(values[0])
+    return 0.0 if abs(low) <= 2 * error else low - error, float(values[-1] + error)
 
 
 def _coupled(H: Any) -> Array:
@@ -138,10 +137,6 @@ def _by_pieces(H: Any, count: int, owner: Any, name: str, deadline: float) -> tu
     return min(low for low, _ in found), max(high for _, high in found)
 
 
-def _zero_if_close(value: float, error: float) -> float:
-    return 0.0 if abs(value) <= 2 * error else value - error
-
-
 def _large(H: Any, name: str, gram: Gram | None, deadline: float) -> tuple[float, float]:
     """Lanczos, then a factor of H if that does not settle the lower bound."""
     size = H.shape[0]
@@ -157,7 +152,7 @@ def _large(H: Any, name: str, gram: Gram | None, deadline: float) -> tuple[float
         above = min(above, gram.above)
     if low.error <= UNRESOLVED * abs(low.value):
         return (1 - 2 * MARGIN) * (low.value - low.error), above
-    A: Factorable
+    A: Full | Band
     if gram is not None and gram.ordering is not None:
         A = Band(gram.matrix, gram.ordering, norm=gram.above, terms=0)
     elif by_full:

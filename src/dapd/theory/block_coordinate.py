@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from dapd.arguments import named
 from dapd.arrays import Array
-from dapd.theory.constants import checked_block_constants, x_side, y_side
+from dapd.theory.constants import checked_block_constants, x_constants, x_side, y_constants, y_side
 from dapd.theory.saddle_point import SaddlePoint
-from dapd.theory.sharp import x_constants, y_constants
 
 
 class XSbc(NamedTuple):
@@ -87,8 +86,7 @@ def x_sbc(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int, sharp:
 
     They are those of the corollary or, with `sharp`, those with the smallest Pi that the theorem allows.
     """
-    L, mu, s_bar_max, s_min, N = checked_block_constants(L, mu, s_bar_max, s_min, N)
-    ratio = s_bar_max / s_min
+    L, mu, s_bar_max, ratio, N = checked_block_constants(L, mu, s_bar_max, s_min, N)
     if sharp:
         best = x_constants(ratio**2, L / mu)
         side = x_side(best.Lt / L, best.a / s_bar_max**2, best.rounds, 4 * best.alpha * best.Lt)
@@ -109,8 +107,7 @@ def x_sbc_nonseparable(
     The paper leaves alpha, beta and s_hat free here. We use those of the separable case, which satisfy its conditions,
     or with `sharp` those with the smallest Pi.
     """
-    L, mu, s_bar_max, s_min, N = checked_block_constants(L, mu, s_bar_max, s_min, N)
-    ratio = s_bar_max / s_min
+    L, mu, s_bar_max, ratio, N = checked_block_constants(L, mu, s_bar_max, s_min, N)
     if sharp:
         best = x_constants(ratio**2, L / mu, N)
         alpha, s_hat, t, Pi = best.alpha, best.a / s_bar_max**2, best.Lt / L, N * best.rounds
@@ -129,12 +126,8 @@ def x_sbc_nonseparable(
 
 @named
 def y_sbc(*, L: float, mu: float, s_bar_max: float, s_min: float, N: int, sharp: bool = False) -> YSbc:
-    """Parameters of y-SBC-DAPD; L is the largest over the blocks.
-
-    They are those of the corollary or, with `sharp`, those with the smallest Pi that the theorem allows.
-    """
-    L, mu, s_bar_max, s_min, N = checked_block_constants(L, mu, s_bar_max, s_min, N)
-    ratio = s_bar_max / s_min
+    """Parameters of y-SBC-DAPD; L and `sharp` are as for x-SBC-DAPD."""
+    L, mu, s_bar_max, ratio, N = checked_block_constants(L, mu, s_bar_max, s_min, N)
     if sharp:
         best = y_constants(ratio**2, L / mu, N)
         Pi = N * best.rounds

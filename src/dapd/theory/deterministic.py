@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from dapd.arguments import named
 from dapd.arrays import Array
-from dapd.theory.constants import checked_constants, x_side, y_side
+from dapd.theory.constants import checked_constants, x_alpha, x_rounds, x_side, y_side
 from dapd.theory.saddle_point import SaddlePoint
-from dapd.theory.sharp import x_alpha, x_rounds
 
 
 class XDapd(NamedTuple):

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dapd import Problem, Quadratic, Spectrum
 from dapd.arguments import named, number, whole
-from dapd.functions import Quadratic
 from dapd.paper.lower_bounds.chain import LOSS, Bounded, Chain, distance_to_one, representable, zero_chain
-from dapd.problem.problem import Problem
-from dapd.spectrum.estimate import Spectrum
 
 ACCURACY = 1e-6  # relative to ‖y*‖: the accuracy that the bound reaches if n is not given
 MOST = 10**8  # rows that are made without an explicit n: about 30 GB

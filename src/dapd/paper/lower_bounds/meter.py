@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,19 +10,61 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dapd import METHODS, Method, Operator
 from dapd.arguments import named, near_miss, number
 from dapd.arrays import Array
-from dapd.methods import METHODS, Method
 from dapd.methods.block import BlockMethod
-from dapd.paper.lower_bounds.counting import Instance, counted
 from dapd.paper.lower_bounds.instances import HardProblem, block
+from dapd.paper.lower_bounds.saddle import ConvexConcave
+
+Instance = HardProblem | ConvexConcave
 
 OwnMethod = Callable[[Any], Iterable[tuple[Array, Array]]]  # from an instance to iterates (x, y), the start first
 AnyMethod = str | OwnMethod
-
 WATCHED = 100  # products with all of M over which the mean is taken, or as many by blocks
 SEED = 0  # for the random methods, so a report can be repeated
 SPACING = 1.02  # ratio of two recorded iterations of a curve
+
+
+class RoundCount:
+    """The number of rounds so far."""
+
+    rounds = 0
+
+
+class CountedMap(Operator):
+    """A matrix-free map; each product counts one round per block of columns."""
+
+    def __init__(self, inner: Operator, blocks: list[slice], tally: RoundCount) -> None:
+        self.inner, self.blocks, self.tally = inner, blocks, tally
+        self.shape, self.dtype = inner.shape, inner.dtype
+
+    def forward(self, x: Array) -> Array:
+        self.tally.rounds += len(self.blocks)
+        return self.inner.forward(x)
+
+    def adjoint(self, y: Array) -> Array:
+        self.tally.rounds += len(self.blocks)
+        return self.inner.adjoint(y)
+
+    def divides(self, blocks: list[slice]) -> bool:
+        return self.inner.divides(blocks)
+
+    def columns(self, block: slice) -> Operator:
+        """The columns; their products add to the same count."""
+        start, stop, _ = block.indices(self.shape[1])
+        parts = [slice(max(start, own.start) - start, min(stop, own.stop) - start) for own in self.blocks]
+        return CountedMap(self.inner.columns(block), [p for p in parts if p.start < p.stop], self.tally)
+
+
+def counted(instance: Instance) -> tuple[Instance, RoundCount]:
+    """The same instance with a coupling that counts its products, and the count."""
+    tally, twin = RoundCount(), copy.copy(instance)
+    blocks = [slice(0, instance.M.shape[1])]
+    if isinstance(instance, HardProblem) and instance.blocks is not None:
+        blocks = instance.blocks
+    twin.M = CountedMap(instance.M, blocks, tally)
+    return twin, tally
 
 
 class Walk(NamedTuple):
@@ -117,8 +160,7 @@ def rounds(method: AnyMethod, instance: Instance | None = None) -> float:
         The instance to count on; by default a small `affine`, or a `block` of four for block-coordinate methods.
     """
     if not isinstance(method, str):
-        small = block(L=10.0, mu=1.0, s_max=3.0, s_min=1.0, n=64, N=1)
-        instance = small if instance is None else instance
+        instance = instance or block(L=10.0, mu=1.0, s_max=3.0, s_min=1.0, n=64, N=1)
         return _mean(walk(method, instance), instance.N)
     by_blocks = issubclass(_known(method), BlockMethod)
     N = instance.N if instance is not None else 4 if by_blocks else 1

@@ -22,8 +22,7 @@ from dataclasses import dataclass, field
 
 from dapd.arguments import near_miss
 from dapd.paper.reproduce.claims import FAR, NEAR_START, Alike, CatchesUp, Claim, FallsLinearly, First, Order
-from dapd.paper.reproduce.problems import BLOCK_PRODUCTS, EXPERIMENTS
-from dapd.paper.reproduce.runs import SHARED, Run
+from dapd.paper.reproduce.runs import BLOCK_PRODUCTS, EXPERIMENTS, SHARED, Run
 
 
 @dataclass(frozen=True)

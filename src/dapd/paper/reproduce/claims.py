@@ -124,7 +124,6 @@ class First(Claim):
             raise ValueError(f"down_to must be in [{FLOOR:g}, {self.below:g}], found {self.down_to:g}")
 
     def about(self, shown: Iterable[str]) -> set[str]:
-        """The winner and the methods it beats."""
         return {self.winner, *(self.over or shown)}
 
     def judge(self, curves: Curves, unit: str) -> tuple[bool | None, str]:
@@ -159,7 +158,6 @@ class Order(Claim):
         return {name for group in self.ranking for name in group}
 
     def judge(self, curves: Curves, unit: str) -> tuple[bool | None, str]:
-        """Compare all pairs of methods from different groups."""
         answers = [
             self._ahead(curves[one], curves[other])
             for k, group in enumerate(self.ranking)

@@ -49,6 +49,11 @@ class Row(NamedTuple):
     verdict: Comparison
     remark: str
 
+    @property
+    def here(self) -> str:
+        """Our interval, or the errors if there are too few."""
+        return str(self.ours) if self.ours else ", ".join(f"{error:.2e}" for error in self.errors)
+
 
 def log_interval(errors: Sequence[float]) -> ErrorInterval | None:
     """The 95 % confidence interval of the mean of log10(error), as errors, by Student's t; None if too few."""
@@ -65,23 +70,20 @@ def rows(table: Table, records: Mapping[Run, Record], *, quick: bool, seeds: int
     for run in table.runs(quick=quick, seeds=seeds):
         errors.setdefault(run.method, []).append(records[run].error[-1])
     same = not quick or table.quick == table.full
-    return [_compare(table, method, values, same) for method, values in errors.items()]
-
-
-def _compare(table: Table, method: str, errors: list[float], same: bool) -> Row:
-    ours, paper = log_interval(errors), ErrorInterval(*INTERVALS[table.name][method])
-    other = Comparison.undecided, _OTHER_BUDGET.format(table)
-    verdict, remark = _judge(table, method, errors, ours, paper) if same else other
-    return Row(method, errors, ours, paper, verdict, remark)
-
-
-_OTHER_BUDGET = "{0.quick:,} iterations here, {0.full:,} in the paper: not compared. --full compares."
+    found = []
+    for method, values in errors.items():
+        ours, paper = log_interval(values), ErrorInterval(*INTERVALS[table.name][method])
+        found.append(Row(method, values, ours, paper, *_judge(table, method, values, ours, paper, same)))
+    return found
 
 
 def _judge(
-    table: Table, method: str, errors: list[float], ours: ErrorInterval | None, paper: ErrorInterval
+    table: Table, method: str, errors: list[float], ours: ErrorInterval | None, paper: ErrorInterval, same: bool
 ) -> tuple[Comparison, str]:
-    """How the intervals compare, and a remark."""
+    """How the intervals compare, and a remark; `same` says that the budget is the paper's."""
+    if not same:
+        said = f"{table.quick:,} iterations here, {table.full:,} in the paper: not compared. --full compares."
+        return Comparison.undecided, said
     name, note = title(method), table.notes.get(method, "")
     if lost := sum(not math.isfinite(error) for error in errors):
         return Comparison.worse, f"{lost} of {len(errors)} errors are not finite: {name} diverged."

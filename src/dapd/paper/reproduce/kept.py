@@ -12,10 +12,9 @@ from dapd.engines.native.threads import cores
 from dapd.paper.reproduce import published
 from dapd.paper.reproduce.catalogue import Figure, Item, Table
 from dapd.paper.reproduce.intervals import Comparison, table_csv
-from dapd.paper.reproduce.machine import versions
 from dapd.paper.reproduce.outcome import CLOSE, EXACT, Check, Outcome
-from dapd.paper.reproduce.problems import EXPERIMENTS
-from dapd.paper.reproduce.runs import Record, title, write
+from dapd.paper.reproduce.runs import EXPERIMENTS, Record, title, write
+from dapd.paper.reproduce.sources import versions
 
 WORDS = {True: "agrees", False: "**differs**", None: "undecided"}
 
@@ -108,8 +107,7 @@ def _interval_rows(outcome: Outcome, table: Table) -> list[str]:
     iterations = table.quick if outcome.quick else table.full
     name = f"[{table.title}]({table.name}.csv), {iterations:,} iterations"
     return [
-        f"| {name} | {title(row.method)} | {row.ours or ', '.join(f'{error:.2e}' for error in row.errors)} | "
-        f"{row.paper} | {row.verdict} | {row.remark} |"
+        f"| {name} | {title(row.method)} | {row.here} | {row.paper} | {row.verdict} | {row.remark} |"
         for row in outcome.rows(table)
     ]
 

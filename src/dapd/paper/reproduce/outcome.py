@@ -15,8 +15,7 @@ from dapd.paper.reproduce.catalogue import ITEMS, Figure, Item, Panel, Table
 from dapd.paper.reproduce.claims import Curve, Verdict
 from dapd.paper.reproduce.intervals import ENOUGH, Comparison, Row, rows
 from dapd.paper.reproduce.plots import papers_scale
-from dapd.paper.reproduce.problems import BLOCK_PRODUCTS, EXPERIMENTS
-from dapd.paper.reproduce.runs import Record, Run
+from dapd.paper.reproduce.runs import BLOCK_PRODUCTS, EXPERIMENTS, Record, Run
 from dapd.paper.reproduce.sessions import Session
 
 UNITS = {"iterations": "iterations", "products": "products with blocks"}

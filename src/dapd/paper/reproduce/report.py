@@ -15,11 +15,10 @@ from dapd.paper.reproduce.catalogue import Figure, Item, Panel, Table
 from dapd.paper.reproduce.claims import Order, Verdict
 from dapd.paper.reproduce.intervals import Comparison, runs_csv, seconds_csv, table_csv
 from dapd.paper.reproduce.kept import conditions, seeds_text, title_of, write_outcome
-from dapd.paper.reproduce.machine import processor, versions
 from dapd.paper.reproduce.outcome import CLOSE, EXACT, Check, Outcome
 from dapd.paper.reproduce.plots import AXES, MEASURES, papers_scale, picture
-from dapd.paper.reproduce.problems import EXPERIMENTS
-from dapd.paper.reproduce.runs import Record, Run, title, write
+from dapd.paper.reproduce.runs import EXPERIMENTS, Record, Run, title, write
+from dapd.paper.reproduce.sources import processor, versions
 
 STATIONARITY, FEASIBILITY = "‖∇f(x) + Mᵀy‖", "‖y − prox(y + Mx − b)‖"
 MARKS = {True: ("good", "✓ agrees"), False: ("bad", "✗ differs"), None: ("open", "– undecided")}
@@ -200,10 +199,9 @@ def _table(outcome: Outcome, table: Table, out: Path) -> str:
     body = []
     for row in lines:
         kind, mark = INTERVAL_MARKS[row.verdict]
-        ours = str(row.ours) if row.ours else ", ".join(f"{error:.2e}" for error in row.errors)
         whole = ' class="number"' if row.ours or len(row.errors) == 1 else ""  # a list of errors may wrap
         body.append(
-            f'<tr class="{kind}"><td>{title(row.method)}</td><td{whole} data-label="here">{ours}</td>'
+            f'<tr class="{kind}"><td>{title(row.method)}</td><td{whole} data-label="here">{row.here}</td>'
             f'<td class="number" data-label="paper">{row.paper}</td>'
             f'<td><span class="mark">{mark}</span> {escape(row.remark)}</td></tr>'
         )
@@ -257,12 +255,16 @@ def _references(outcome: Outcome) -> str:
 
 
 def _times(outcome: Outcome) -> str:
-    body = [
-        _time(title_of(item), outcome.seconds(outcome.runs(item)), sum(published.SECONDS[item.name]))
+    times = [
+        (title_of(item), outcome.seconds(outcome.runs(item)), sum(published.SECONDS[item.name]))
         for item in outcome.items
     ]
-    there = sum(sum(published.SECONDS[item.name]) for item in outcome.items)
-    body.append(_time("together, shared runs counted once", outcome.seconds(outcome.all_runs()), there))
+    together = outcome.seconds(outcome.all_runs()), sum(there for _, _, there in times)
+    body = [
+        f'<tr><td>{escape(part)}</td><td class="number" data-label="here">{here:,.1f} s</td>'
+        f'<td class="number" data-label="paper">{there:,.1f} s</td></tr>'
+        for part, here, there in (*times, ("together, shared runs counted once", *together))
+    ]
     budget = "Budgets here are smaller than the paper's, so the times are not comparable. " if outcome.quick else ""
     made_on = ", ".join(sorted({outcome.records[run].processor for run in outcome.all_runs()}))
     return (
@@ -270,13 +272,6 @@ def _times(outcome: Outcome) -> str:
         f"wall-clock seconds of its notebooks on all cores of its machine ({escape(published.MACHINE)}).</p>\n"
         + _clock(outcome)
         + _grid(["part", "here", "paper"], body)
-    )
-
-
-def _time(part: str, here: float, paper: float) -> str:
-    return (
-        f'<tr><td>{escape(part)}</td><td class="number" data-label="here">{here:,.1f} s</td>'
-        f'<td class="number" data-label="paper">{paper:,.1f} s</td></tr>'
     )
 
 

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from time import perf_counter, time
 from typing import Any
@@ -17,12 +17,9 @@ import scipy
 
 import dapd
 from dapd import theory
-from dapd.certificate.certify import certify
 from dapd.machine import core
-from dapd.paper.experiments import reference
+from dapd.paper.experiments import compressed_sensing, qp_inequality, qp_l1, reference, system_identification
 from dapd.paper.reproduce import sources
-from dapd.paper.reproduce.machine import processor
-from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import with_block_norm
 
 DRAFT = ".draft"  # suffix of a file that is being written
@@ -36,7 +33,7 @@ class Experiment:
 
     name: str
     title: str
-    make: Callable[[int], Problem]
+    make: Callable[[int], dapd.Problem]
     microseconds: float  # roughly, per iteration of a deterministic method; only used for the remaining time
     blocks: int = 1
 
@@ -89,11 +86,58 @@ def title(method: str) -> str:
     return dapd.METHODS[name].title + (SHARED if name != method else "")
 
 
+def _compressed(name: str, coupling: int, condition: int, blocks: int = 1) -> Experiment:
+    """Compressed sensing with s_max²/s_min² = 10^coupling and L/μ = 10^condition."""
+    digits = "⁰¹²³⁴⁵⁶"
+    title = f"Compressed sensing, s_max²/s_min² = 10{digits[coupling]}, L/μ = 10{digits[condition]}"
+    make = partial(compressed_sensing, coupling_condition=10.0**coupling, condition=10.0**condition)
+    if blocks == 1:
+        return Experiment(name, title, make, microseconds=45)
+    make = partial(make, n=100, m=10_000, nonzeros=500, blocks=blocks)
+    return Experiment(name, f"{title}, {blocks} blocks", make, microseconds=250, blocks=blocks)
+
+
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        _compressed("cst-1", 5, 4),
+        _compressed("cst-2", 6, 3),
+        _compressed("cst-blocks-1", 4, 5, blocks=200),
+        _compressed("cst-blocks-2", 6, 3, blocks=200),
+        Experiment(
+            "nse-1",
+            "System identification, p = 40, T = 10, L/μ = 10⁹",
+            partial(system_identification, p=40, T=10, condition=1e9),
+            microseconds=5,
+        ),
+        Experiment(
+            "nse-2",
+            "System identification, p = 100, T = 20, L/μ = 10⁴",
+            partial(system_identification, p=100, T=20, condition=1e4),
+            microseconds=35,
+        ),
+        Experiment("qp-l1", "QP with ‖Mx − b‖_∞ ≤ 0.01, s_max²/s_min² = 10⁶, L/μ = 10³", qp_l1, microseconds=15),
+        Experiment("qp-inequality", "QP with Mx ≤ b, s_max²/s_min² ≈ 10⁶, L/μ = 10³", qp_inequality, microseconds=15),
+    )
+}
+
+# products with blocks of M per iteration; a deterministic method makes two with each block. MMᵀ is stored, so moving
+# the anchor of y-SBC-DAPD takes no product, which makes this number smaller than in the paper.
+BLOCK_PRODUCTS = dict.fromkeys(("x-sbc-dapd", "y-sbc-dapd", "x-sbc-dapd-i", "y-sbc-dapd-i"), 4)
+
+
+def run_cost(run: Run) -> float:
+    """Roughly how many seconds a run takes; only used to show the remaining time."""
+    experiment = EXPERIMENTS[run.experiment]
+    share = BLOCK_PRODUCTS.get(run.method, 0) / (2 * experiment.blocks) or 1.0
+    return 0.5 + 1e-6 * experiment.microseconds * share * run.iterations
+
+
 def compute(run: Run, experiment: Experiment, show: Callable[[float], None] | None = None) -> Record:
     """Compute a run; `show` is called with the fraction that is done."""
     began = perf_counter()
     problem = reference(experiment.make(run.seed))
-    kkt = certify(problem, problem.x_star, problem.y_star)
+    kkt = dapd.certify(problem, problem.x_star, problem.y_star)
     name = run.method.removesuffix(SHARED)
     options: dict[str, Any] = {"shared_sample": True} if name != run.method else {}
 
@@ -122,7 +166,7 @@ def compute(run: Run, experiment: Experiment, show: Callable[[float], None] | No
     return Record(
         run=run,
         made_by=made_by(),
-        processor=processor(),
+        processor=sources.processor(),
         engine=result.engine.name,
         iterations=history.iterations.tolist(),
         products=(history.iterations * (spent / max(1, result.iterations))).tolist(),
@@ -152,7 +196,7 @@ def made_by() -> str:
     )
 
 
-def _block_ratio(problem: Problem, spectrum: dapd.Spectrum) -> float | None:
+def _block_ratio(problem: dapd.Problem, spectrum: dapd.Spectrum) -> float | None:
     """s̄_max/s_max, if the problem has blocks."""
     if problem.blocks is None:
         return None

@@ -15,8 +15,7 @@ from queue import Empty
 from time import monotonic
 from typing import Any, NamedTuple
 
-from dapd.paper.reproduce.problems import EXPERIMENTS, run_cost
-from dapd.paper.reproduce.runs import Record, Run, compute, load, remove_stale_drafts, save
+from dapd.paper.reproduce.runs import EXPERIMENTS, Record, Run, compute, load, remove_stale_drafts, run_cost, save
 
 # one thread per process, so results depend neither on --jobs nor on the load of the machine
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")

@@ -1,19 +1,18 @@
-"""The source files that define a result: a record made from different ones is no longer valid.
-
-They are the files with the mathematics, the engines that run it and the loop around them, and whatever those import,
-directly or not. Left out are the front doors, which only pass on what was asked, and so everything behind them that a
-named method never reaches: `auto`, second-order steps, other interfaces.
-"""
+"""What made a result: the sources that define it, the versions of the libraries, and the processor."""
 
 from __future__ import annotations
 
 import hashlib
+import platform
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import dapd
+
+PACKAGES = ("numpy", "scipy", "jax", "clarabel", "matplotlib")
 
 ROOTS = (
     "theory/*.py",
@@ -31,6 +30,27 @@ FROM = re.compile(r"^ *from (dapd[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 IMPORT = re.compile(r"^ *import (dapd[\w.]*)", re.MULTILINE)
 # also what only holds the set-ups of others
 FRONT_DOORS = ("__init__.py", "engines/__init__.py", "solving/__init__.py", "ways/kept.py")
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the packages; "not installed" if a package is missing."""
+    found = {"Python": platform.python_version(), "dapd": dapd.__version__}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def processor() -> str:
+    """The name of the processor, as far as the system reports it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor() or platform.machine()
 
 
 @cache
