@@ -109,9 +109,7 @@ def nearly_feasible(problem: Problem, x: Array) -> bool:
     Mx, capped = M.forward(x), np.minimum(abs(x), size)
     residual = Mx - problem.b
     nearest = phi.project_conjugate(residual)
-    entries = M.row_sizes(capped)
-    terms = M.row_norms * float(np.linalg.norm(capped)) if entries is None else entries
-    sizes = phi.pooled(abs(problem.b) + abs(nearest) + terms)
+    sizes = phi.pooled(abs(problem.b) + abs(nearest) + row_terms(M, capped))
     return bool(np.all(phi.pooled(abs(residual - nearest)) <= NEARLY * sizes))
 
 
@@ -143,8 +141,7 @@ def falling_ray(problem: Problem, direction: Array, deadline: float = math.inf) 
         left = np.concatenate([*flat.curvature(t), wrong]) * flat.factors
         outside = float(phi.conjugate_recession(allowed))
         if left.any():
-            rough = greatest(left) <= ROUGH
-            explained = units.xi * flat.bend(t) + float(abs(wrong) @ duals) if rough else math.inf
+            explained = units.xi * flat.bend(t) + float(abs(wrong) @ duals) if greatest(left) <= ROUGH else math.inf
             spare = np.zeros(left.size, bool)  # f's curvature must vanish
             spare[left.size - image.size :] = phi.project_conjugate_recession(allowed - image) == allowed - image
             return Checked(False, left, -float(slopes @ t) - outside, explained, spare, flat.parts(image, t))

@@ -158,8 +158,8 @@ def products_of(problem: Problem, x: Array, y: Array) -> Products:
         return _products_of_band(bands[0][0], x, y)
     found = [_products_of_band(part, x, y[at]) for part, at in bands]
     above, sizes, pulls, pull_sizes = zip(*found, strict=True)
-    ends = np.concatenate(above), np.concatenate(sizes), sum(pulls[1:], pulls[0]), sum(pull_sizes[1:], pull_sizes[0])
-    return Products(*ends)
+    totals = sum(pulls[1:], pulls[0]), sum(pull_sizes[1:], pull_sizes[0])
+    return Products(np.concatenate(above), np.concatenate(sizes), *totals)
 
 
 def _products_of_band(M: Operator, x: Array, y: Array) -> Products:

@@ -108,29 +108,23 @@ def bind(method: Method, engine: str = "auto") -> Runner:
     """A runner for the method: native if the core can run it, else python with the reason."""
     if engine == "python":
         return PythonRunner(method)
-    if engine == "jax":
-        return _with_jax(method)
     try:
+        if engine == "jax":
+            return _on_device(method)
         if isinstance(method, BlockMethod):
             return BlockRunner(method)
         return NativeRunner(method, most_stored=FORMED if engine == "native" else FEW)
     except NotNative as reason:
-        if engine == "native":
-            raise CannotRun(f"engine='native' cannot run this: {reason}; use engine='auto' or 'python'") from None
-        return PythonRunner(method, reason=str(reason))
+        if engine == "auto":
+            return PythonRunner(method, reason=str(reason))
+        raise CannotRun(f"engine={engine!r} cannot run this: {reason}; use engine='auto' or 'python'") from None
 
 
-def _with_jax(method: Method) -> Runner:
+def _on_device(method: Method) -> Runner:
     """A runner on the device of JAX, which is imported only if it is asked for."""
     _import_jax()
     from dapd.engines.jax.runner import JaxRunner
 
     if isinstance(method, BlockMethod):
-        raise CannotRun(
-            f"engine='jax' cannot run this: {method.name} takes one block at a time, which would leave an accelerator "
-            "idle; use engine='auto' or 'python'"
-        )
-    try:
-        return JaxRunner(method)
-    except NotNative as reason:
-        raise CannotRun(f"engine='jax' cannot run this: {reason}; use engine='auto' or 'python'") from None
+        raise NotNative(f"{method.name} takes one block at a time, which would leave an accelerator idle")
+    return JaxRunner(method)

@@ -24,8 +24,7 @@ class PythonRunner:
         check_same(self.method.problem, method.problem)
         gradients, products = self.counts.gradients, self.counts.products
         self.method = method
-        method.oracle.reset()
-        self._state = copy_of(method.init())
+        self.start()
         method.oracle.gradients += gradients
         method.oracle.products += products
 

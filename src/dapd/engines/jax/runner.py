@@ -88,15 +88,12 @@ def _with_single_numbers(placed: Placed, problem: Problem) -> Placed:
         if is_constant(problem.b):
             placed = replace(placed, b=placed.b[0])
         if problem.terms is not None:
-            given = (part.terms.H for part in problem.terms)
-            found = (t._replace(H=t.H[0]) if _is_number(H) else t for t, H in zip(placed.f.parts, given, strict=True))
+            found = [
+                terms._replace(H=terms.H[0]) if isinstance(H, np.ndarray) and H.ndim == 1 and is_constant(H) else terms
+                for terms, H in zip(placed.f.parts, (part.terms.H for part in problem.terms), strict=True)
+            ]
             placed = replace(placed, f=replace(placed.f, parts=tuple(found)))
     return placed
-
-
-def _is_number(H: Any) -> bool:
-    """Whether H is a multiple of the identity."""
-    return isinstance(H, np.ndarray) and H.ndim == 1 and is_constant(H)
 
 
 def _in_sections(placed: Placed, problem: Problem) -> Placed:

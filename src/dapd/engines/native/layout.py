@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,6 @@ from dapd.arguments import asked
 from dapd.arrays import Array, is_constant
 from dapd.engines.native.maps import FEW, converted, laid_out, matrix, rows_of_matrix
 from dapd.engines.protocol import NotNative
-from dapd.functions import Function
 from dapd.functions.native import CALLED, LOGISTIC
 from dapd.functions.terms import Terms
 from dapd.kinds import native
@@ -34,11 +34,6 @@ class PythonRows:
         rows[:] = self.function(rows.copy(), step)
 
 
-def prox_rows(phi: Phi) -> PythonRows:
-    """The prox of φ."""
-    return PythonRows(f"φ = {phi.kind}", lambda u, step: ask.prox(phi, u, step))
-
-
 def slope_rows(terms: Terms) -> PythonRows:
     """The derivative of the loss, row by row, at u = Ax."""
     loss, d, name = terms.loss, 0.0 if terms.d is None else terms.d, "the slope of the loss"
@@ -47,11 +42,6 @@ def slope_rows(terms: Terms) -> PythonRows:
         f"the loss {type(loss).__name__} of f",
         lambda u, step: ask.returned(name, asked(name, loss.slope, u, d), u.shape),
     )
-
-
-def gradient_rows(f: Function) -> PythonRows:
-    """The whole gradient of f, as if it were the derivative of a loss of x."""
-    return PythonRows(f"f = {type(f).__name__}", lambda x, _: ask.gradient(f, x))
 
 
 def evaluated_in_python(calls: Iterable[PythonRows]) -> str:
@@ -77,7 +67,7 @@ def table_of(phi: Phi, rows: int, dtype: Any) -> UnitTable:
         known, start, end = kind.native(size), end, end + size
         if known is None:
             known = Numbers(native.CALLED)
-            calls.append((start, end, prox_rows(kind)))
+            calls.append((start, end, PythonRows(f"φ = {kind.kind}", partial(ask.prox, kind))))
         found.append((known, size))
     return tabulate(found, dtype)._replace(calls=tuple(calls))
 
@@ -117,7 +107,9 @@ def function(problem: Problem, most: int = FEW) -> FunctionRecord | list[Functio
     except NotNative:
         found = []
     if not found:
-        return _of_identity(FunctionRecord(problem.columns, (CALLED, gradient_rows(problem.f))), problem.dtype)
+        # as if it were the derivative of a loss of x
+        called = PythonRows(f"f = {type(problem.f).__name__}", lambda x, _: ask.gradient(problem.f, x))
+        return _of_identity(FunctionRecord(problem.columns, (CALLED, called)), problem.dtype)
     return found if len(found) > 1 else found[0]
 
 

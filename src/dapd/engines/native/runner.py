@@ -59,7 +59,7 @@ class NativeRunner:
         self.choice = ThreadChoice(most)
         self.fixed = threads
         self.counts = StepCounts()
-        self._fill(first)
+        self._begin(first)
 
     def _take(self, method: Method, program: Program | None = None) -> Any:
         """Make the program of a method if it is not given; return its first state."""
@@ -74,11 +74,14 @@ class NativeRunner:
         self.point_fields = self._point_fields()
         return first
 
-    def _fill(self, first: Any) -> None:
-        """Set the registers of b and of the state."""
+    def _begin(self, first: Any) -> None:
+        """Set the registers of b and of the state, and count what that took."""
+        oracle = self.method.oracle
         self.core.set(self.program.fields, self.method.problem.b.astype(self.dtype))
         self.state = first
-        self.method.oracle.reset()
+        self.counts.products += oracle.products
+        self.counts.gradients += oracle.gradients
+        oracle.reset()
 
     def rebind(self, method: Method) -> None:
         """Run this method from its first state, keeping M, φ, f and the counts, to which that state's are added."""
@@ -87,19 +90,14 @@ class NativeRunner:
         asked = type(method), method.parameters, bool(method.problem.b.any())
         first = self._take(method, self.programs.get(asked))
         self.programs[asked] = self.program
-        self.counts.products += method.oracle.products
-        self.counts.gradients += method.oracle.gradients
         self.core.use(tuple(self.program))
-        self._fill(first)
+        self._begin(first)
 
     def start(self) -> None:
         """Set the state to the method's first, and count what that takes."""
         self.method.oracle.reset()
-        self.state = self.method.init()
         self.counts = StepCounts()
-        self.counts.products = self.method.oracle.products
-        self.counts.gradients = self.method.oracle.gradients
-        self.method.oracle.reset()
+        self._begin(self.method.init())
 
     @property
     def state(self) -> Any:

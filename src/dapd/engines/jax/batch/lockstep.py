@@ -19,7 +19,7 @@ import numpy as np
 from dapd import theory
 from dapd.arrays import Array
 from dapd.certificate.certify import error_of
-from dapd.engines.jax.certificate import Measured, certificate_of
+from dapd.engines.jax.judge import Measured, certificate_of
 from dapd.engines.jax.runner import Oracle
 from dapd.machine.clock import is_over, perf_counter, seconds_left
 from dapd.machine.rates import COMPILATION

@@ -13,8 +13,7 @@ import numpy as np
 from dapd.arrays import Array
 from dapd.certificate.certify import Certificate
 from dapd.engines.jax.batch.lockstep import Axes
-from dapd.engines.jax.certificate import Measured, certificate_of, multipliers, within_bounds
-from dapd.engines.jax.judge import measured_of
+from dapd.engines.jax.judge import Measured, certificate_of, measured_of, multipliers, within_bounds
 from dapd.engines.jax.runner import place
 from dapd.kinds.by_rows import Rows
 from dapd.problem.problem import Problem

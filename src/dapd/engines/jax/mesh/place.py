@@ -186,20 +186,16 @@ def _stacked(blocks: dict[int, Any], dtype: Any, layout: Layout) -> Padded | Seg
     longest = max(int(np.diff(matrix.indptr).max(initial=0)) for matrix in blocks.values())
     longest, entries = over_processes(np.max, longest, max(matrix.nnz for matrix in blocks.values()))
     pad = may_be_padded(longest, rows, entries)
-    make = _whole if pad else _with_zeros
-    parts = {k: make(matrix, longest if pad else entries, dtype) for k, matrix in blocks.items()}
+    parts = {
+        k: padded(matrix, np.arange(rows), longest, dtype) if pad else _with_zeros(matrix, entries, dtype)
+        for k, matrix in blocks.items()
+    }
 
     def together(which: int) -> Array:
         return layout.stacked(next(iter(parts.values()))[which].shape, lambda k: parts[k][which])
 
-    if pad:
-        return Padded(longest, rows, together(0), together(1))
-    return Segments(rows, together(0), together(1), together(2))
-
-
-def _whole(matrix: Any, width: int, dtype: Any) -> tuple[Array, ...]:
-    """Indices and values of all rows."""
-    return padded(matrix, np.arange(matrix.shape[0]), width, dtype)
+    arrays = [together(which) for which in range(2 if pad else 3)]
+    return Padded(longest, rows, *arrays) if pad else Segments(rows, *arrays)
 
 
 def _with_zeros(matrix: Any, entries: int, dtype: Any) -> tuple[Array, ...]:
