@@ -2,7 +2,7 @@
 
 With blocks of columns, x is divided like the columns and y is on every device; Mv is a sum over the devices, and Mᵀy
 needs none. With blocks of rows it is the other way round. The shorter of the two vectors is the one that is summed.
-The rows of an identity or of a block diagonal need no sum: their part of y lies as x does (see `jax_mesh_rows`).
+The rows of an identity or of a block diagonal need no sum: their part of y lies as x does (see `mesh.rows`).
 """
 
 from __future__ import annotations

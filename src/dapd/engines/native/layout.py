@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from dapd.arguments import asked
 from dapd.arrays import Array, is_constant
-from dapd.engines.native.maps import FEW, converted, laid_out, matrix, rows_of_matrix
+from dapd.engines.native.maps import FEW, converted, laid_out, matrix
 from dapd.engines.protocol import NotNative
 from dapd.functions.native import CALLED, LOGISTIC
 from dapd.functions.terms import Terms
@@ -140,9 +140,7 @@ def _with_loss(record: FunctionRecord, terms: Terms, dtype: Any, most: int) -> F
         base = None if terms.d is None or code == LOGISTIC else -terms.d.astype(dtype)
     if A is None:
         return record._replace(base=base)
-    made = matrix(A, dtype, "A", most)
-    if made[0] not in ("dense", "csr", "stacked", "identity"):
-        made = rows_of_matrix(A, dtype, "A", most)
+    made = matrix(A, dtype, "A", most, by_rows=True)
     made = laid_out(made, A.shape, 1) if made[0] == "dense" else made  # others are cut where the caller has cut x
     rows = A.shape[0]
     return record._replace(A=made, rows_of_A=rows, base=np.zeros(rows, dtype) if base is None else base)

@@ -13,6 +13,7 @@ from dapd.operators.base import Operator, describes, stored
 from dapd.operators.explicit import as_entries, short_indices
 from dapd.operators.factors import ScaledMap
 
+BY_ROWS = ("dense", "csr", "stacked", "identity")  # records of maps whose rows are stored, or need not be
 FEW = 1 << 15  # entries of a map with structure up to which the core is faster with its matrix than Python without
 OWN = 1 << 20  # bytes of M that a core's own cache keeps from one step to the next
 PANEL_BYTES, PANEL_ROWS = 1 << 19, 64  # bytes of a panel of columns that stays in the cache, and least rows of one
@@ -31,12 +32,15 @@ SIDE = 1 << 15  # rows of a tile, and of the tallest group that fits into one
 FAR_APART = 1 << 13  # mean distance, in columns, of consecutive entries from which x is read from far places
 
 
-def matrix(M: Operator, dtype: Any, name: str, most: int = FEW) -> tuple[Any, ...]:
+def matrix(M: Operator, dtype: Any, name: str, most: int = FEW, *, by_rows: bool = False) -> tuple[Any, ...]:
     """The record of a linear map, its entries in the problem's dtype, or in float32 if that is narrower.
 
+    With `by_rows`, each of its rows is known by itself.
     Parts of a map that have no record, or one that does not fit there, become matrices of at most `most` entries.
     """
     record = M.lowered() if describes(M, "lowered", "forward", "adjoint") else None
+    if record is not None and by_rows and record[0] not in BY_ROWS:
+        record = None
     bands = [part for part, _ in M.bands()] if describes(M, "bands", "forward", "adjoint") else [M]
     if record is None and len(bands) > 1:
         parts = [_as_rows(part, most) for part in bands]
@@ -46,14 +50,6 @@ def matrix(M: Operator, dtype: Any, name: str, most: int = FEW) -> tuple[Any, ..
         record = _as_rows(M, most)
     if record is None:
         raise NotNative(_why_not(name, obstacle(M, most), most))
-    return converted(record, dtype)
-
-
-def rows_of_matrix(M: Operator, dtype: Any, name: str, most: int) -> tuple[Any, ...]:
-    """The record of M as rows that are stored."""
-    record = _as_rows(M, most)
-    if record is None:
-        raise NotNative(_why_not(name, M, most))
     return converted(record, dtype)
 
 

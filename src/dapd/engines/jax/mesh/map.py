@@ -81,7 +81,8 @@ class MeshMap(Sized):
                     found[k] = some
             return tuple(found)
 
-        return self._wrapped(self._call(own, self._x, self._sections)(self.parts, x))
+        sections = self._call(own, self._x, self._sections)(self.parts, x)
+        return sections[0] if self.is_plain else Sections(sections)
 
     def adjoint(self, y: Any) -> Array:
         """Mᵀy: with blocks of rows, a sum over the devices."""
@@ -124,9 +125,6 @@ class MeshMap(Sized):
     @property
     def _sections(self) -> tuple[PartitionSpec, ...]:
         return tuple(sharding.spec for sharding in self.shardings)
-
-    def _wrapped(self, sections: tuple[Array, ...]) -> Any:
-        return sections[0] if self.is_plain else Sections(sections)
 
     def cut(self, y: Array, place: Callable[[Array, NamedSharding], Array]) -> Any:
         """A vector as long as y in sections that `place` puts where they belong."""
