@@ -257,7 +257,7 @@ def _column_vectors(problem: Measurable, x: Array, grad: Array, at: Products, pi
         z, end = multipliers_of_bounds(x, slopes, lower, upper)
         away, near = abs(x - end) * (z != 0), xp.clip(x, lower, upper)
         natural, beyond = xp.minimum(abs(z), away), abs(x - near)
-        complementarity = xp.minimum(relative(abs(z), size), relative(away, unit + abs(x) + abs(end)))
+        complementarity = relative(xp.minimum(abs(z) / size, away / (unit + abs(x) + abs(end))), xp.ones_like(x))
         outside = relative(beyond, unit + abs(x) + abs(near))
     left = xp.where(z != 0, 0.0, slopes)
     error = relative(abs(left), size)
