@@ -49,9 +49,7 @@ class Watch:
             self.rows.append((look.iteration, look.time, c.stationarity, c.feasibility, self._error(look.x)))
         if self.callback is None:
             return False
-        if math.isinf(c.distance):
-            look = complete(look)
-        return bool(self.callback(look._replace(x=owned(look.x), y=owned(look.y))))
+        return bool(self.callback(complete(look)._replace(x=owned(look.x), y=owned(look.y))))
 
     def _error(self, x: Array) -> float:
         star = self.x_star

@@ -203,13 +203,10 @@ class Solve:
         """Whether blocks pay off: as for the last problem, if f and M are the same."""
         if problem.blocks is None:
             return BlockComparison(problem.f, problem.M, None, None, spectrum, "")
-        known = None if self.kept is None else self.kept.blocks
-        if known is not None and known.fits(problem):
-            return known
-        found = compare_blocks(problem, spectrum, self.settings.engine, self.deadline)
-        if self.kept is not None:
-            self.kept.blocks = found
-        return found
+        kept = self.kept or Kept()
+        if kept.blocks is None or not kept.blocks.fits(problem):
+            kept.blocks = compare_blocks(problem, spectrum, self.settings.engine, self.deadline)
+        return kept.blocks
 
     def _aside(self, search: Search, start: tuple[Array, Array]) -> Array | None:
         """Run a search for its own sake, by any engine if the given one cannot; a Farkas ray if it finds one."""

@@ -80,10 +80,6 @@ class Named(Candidate):
     def ran(self) -> Engine:
         return Engine(self.runner.engine, self.runner.reason)
 
-    def estimate(self) -> float:
-        """Nobody asks: it is the only candidate."""
-        return 0.0
-
     @property
     def look(self) -> Info:
         """The last iterate that was judged."""
