@@ -32,7 +32,7 @@ class Checkpoint:
 
     def __init__(self, path: Any, problem: Problem, own: dict[Path, str] | None = None) -> None:
         self.path = Path(path)
-        self.problem, self.mark, self.own = problem, mark_of(problem), {} if own is None else own
+        self.mark, self.own = mark_of(problem), {} if own is None else own
         self.last, self.least = perf_counter(), np.inf
 
     def start(self) -> tuple[Array, Array] | None:
