@@ -9,7 +9,7 @@ from scipy.sparse.linalg import LinearOperator
 import dapd
 from dapd.certificate.rays import falling_ray, nearly_feasible, proves_infeasible
 from dapd.kinds.table import Table
-from dapd.problem.usual import usual
+from dapd.problem.sizes import usual
 from dapd.solving.side_questions import PROBED_ENTRIES, descent_problem, least_violation, violation_seconds
 from peers import checks, generated
 from peers.with_dapd import problem_of, split

@@ -22,7 +22,7 @@ from dapd.machine.clock import is_over
 from dapd.operators.base import Operator
 from dapd.problem import ask
 from dapd.problem.problem import Problem
-from dapd.problem.usual import usual
+from dapd.problem.sizes import usual
 
 OUTWARD = 1e6  # factor of the usual distances up to which a proof of infeasibility holds for every point
 SLIGHT = 1e-9  # part of the size of its terms that a sum must exceed to count as more than rounding

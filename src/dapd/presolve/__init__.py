@@ -2,10 +2,9 @@
 
 from dapd.presolve.bounds import BoundsAsRows, FixedVariables
 from dapd.presolve.change_of_variables import ChangeOfVariables
-from dapd.presolve.empty_rows import EmptyRows
 from dapd.presolve.equations import Equations, OrthonormalRows
 from dapd.presolve.exchanged_roles import ExchangedRoles
-from dapd.presolve.merged_rows import MergedRows
+from dapd.presolve.rows import EmptyRows, MergedRows
 from dapd.presolve.scaling import ColumnScaling, DiagonalVariables, RowScaling
 from dapd.presolve.sorted_columns import SortedColumns
 from dapd.presolve.transform import Presolve, Transform

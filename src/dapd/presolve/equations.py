@@ -17,13 +17,18 @@ from dapd.machine.blas import MANY, single_blas
 from dapd.operators.base import Operator
 from dapd.operators.explicit import Dense
 from dapd.operators.structured import BlockDiagonal, Kronecker
-from dapd.presolve.maps import restricted, stacked_maps
+from dapd.presolve.maps import rows_of, stacked_maps
 from dapd.presolve.transform import FLOPS, Transform, rebuilt_problem
 from dapd.problem.problem import Problem
 from dapd.problem.way_back import WayBack
 from dapd.spectrum.estimate import Spectrum
 
 ROUNDINGS = 4  # roundings of b within which b + l counts as zero
+DENSER_PART = 8  # greatest ratio of the entries of a sparse part as a dense array and those that are stored
+SQUARABLE = 1e-5  # R_kk relative to its row's norm from which MMᵀ has enough digits
+RANK = 1e-11  # R_kk relative to its row's norm up to which the row depends on others
+SATISFIED = 1e-9  # relative residual up to which a dependent equation counts as satisfied
+ORTHONORMAL = 1e-10  # distance of the new singular values from one
 
 
 class Equations(Transform):
@@ -45,16 +50,7 @@ class Equations(Transform):
     def apply(cls, problem: Problem) -> Self | None:
         """Move l into b; None if no row has equal bounds other than zero."""
         table = problem.phi_table
-        if table is None or not np.any(table.lower[table.equation]):
-            return None
-        return cls(problem, table)
-
-
-DENSER_PART = 8  # greatest ratio of the entries of a sparse part as a dense array and those that are stored
-SQUARABLE = 1e-5  # R_kk relative to its row's norm from which MMᵀ has enough digits
-RANK = 1e-11  # R_kk relative to its row's norm up to which the row depends on others
-SATISFIED = 1e-9  # relative residual up to which a dependent equation counts as satisfied
-ORTHONORMAL = 1e-10  # distance of the new singular values from one
+        return None if table is None or not np.any(table.lower[table.equation]) else cls(problem, table)
 
 
 class DenseFactor:
@@ -193,12 +189,12 @@ class OrthonormalRows(Transform):
     name = "orthonormal rows"
     why = "Equations were given orthonormal rows."
 
-    def __init__(self, problem: Problem, table: Table, factor: Factor, c: Array, others: list[Operator]) -> None:
+    def __init__(self, problem: Problem, table: Table, factor: Factor, c: Array) -> None:
         self.factor, self.count = factor, len(c)
         self.equations, self.others = np.flatnonzero(table.equation), np.flatnonzero(~table.equation)
         self.rest = np.append(self.others, np.arange(problem.rows, problem.multipliers))
         self.lower = table.lower[self.equations]
-        level = Table.intervals(self.count, 0.0, 0.0)
+        level, others = Table.intervals(self.count, 0.0, 0.0), rows_of(problem.M, ~table.equation)
         self.problem = rebuilt_problem(
             problem,
             M=stacked_maps([factor.Q, *others], problem.columns),
@@ -224,15 +220,7 @@ class OrthonormalRows(Transform):
                 return None
             factor = DenseFactor(matrix)
         c = factor.right((problem.b + np.where(table.equation, table.lower, 0.0))[table.equation])
-        if c is None:
-            return None
-        every = np.ones(problem.columns, bool)
-        rest = [
-            M if not own.any() else restricted(M, ~own, every)
-            for (M, _), own in zip(parts, equations, strict=True)
-            if not own.all()
-        ]
-        return cls(problem, table, factor, c, rest)
+        return None if c is None else cls(problem, table, factor, c)
 
     def new_b(self, b: Array) -> Array | None:
         """None if no x satisfies the equations then."""

@@ -94,6 +94,12 @@ def stacked_maps(parts: Sequence[Operator], columns: int) -> Operator:
     return some[0] if len(some) == 1 else RowBlocks(some)
 
 
+def rows_of(M: Operator, left: Array) -> list[Operator]:
+    """The parts of M on top of each other, with these of their rows; a part that loses some must be `divisible`."""
+    every = np.ones(M.shape[1], bool)
+    return [part if left[at].all() else restricted(part, left[at], every) for part, at in M.bands() if left[at].any()]
+
+
 @singledispatch
 def restricted(M: Operator, rows: Array, columns: Array) -> Operator:
     """Some rows and columns of a map that is `divisible`; two vectors of booleans say which."""

@@ -35,14 +35,14 @@ def _by_vector(terms: Terms) -> Terms:
 
 def scaled_terms(terms: Terms, columns: Array) -> Terms:
     """The terms of x ↦ f(columns·x)."""
-    new: dict[str, Any] = {}
-    if terms.c is not None:
-        new["c"] = columns * terms.c
-    if terms.A is not None:
-        new["A"] = scaled_map(terms.A, np.ones(terms.A.shape[0]), columns)
-    if not np.all(columns == 1.0):
-        new["H"], new["ridge"] = _scaled_matrix(terms, columns), 0.0
-    return terms._replace(**new)
+    if np.all(columns == 1.0):
+        return terms
+    return terms._replace(
+        A=None if terms.A is None else scaled_map(terms.A, np.ones(terms.A.shape[0]), columns),
+        ridge=0.0,
+        H=_scaled_matrix(terms, columns),
+        c=None if terms.c is None else columns * terms.c,
+    )
 
 
 def _scaled_matrix(terms: Terms, columns: Array) -> Any:

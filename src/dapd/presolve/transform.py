@@ -89,8 +89,6 @@ Apply = Callable[[Problem], Transform | None]
 class Presolve:
     """The transforms that changed something, in order; itself a transform."""
 
-    name = "presolve"
-
     def __init__(self, problem: Problem, transforms: Sequence[Transform]) -> None:
         self.original, self.transforms = problem, list(transforms)
         self.problem = transforms[-1].problem if transforms else problem

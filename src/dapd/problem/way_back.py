@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dapd.arrays import Array
+from dapd.arrays import Array, on_device
 
 
 class WayBack(NamedTuple):
@@ -31,7 +31,7 @@ class WayBack(NamedTuple):
         return self.columns * _at(self.x_places, x), self.rows * _at(self.y_places, y)
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """The point that is taken back to (x, y), on the host."""
+        """The point that is taken back to (x, y)."""
         return _undone(x, self.columns, self.x_places), _undone(y, self.rows, self.y_places)
 
 
@@ -42,9 +42,12 @@ def _at(places: Array | None, v: Any) -> Any:
 
 def _undone(v: Array, factors: Any, places: Array | None) -> Array:
     """The vector w with factors·w[places] = v."""
-    v = v / factors if np.ndim(factors) or factors != 1 else v
+    if not isinstance(factors, float) or factors != 1.0:
+        v = (v / factors).astype(v.dtype)
     if places is None:
         return v
+    if on_device(v):
+        return v.at[places].set(v, unique_indices=True)
     found = np.empty_like(v)
     found[places] = v
     return found

@@ -25,7 +25,7 @@ from dapd.newton.parts import quadratic
 from dapd.presolve.maps import scaled_map, stacked_maps
 from dapd.problem import ask
 from dapd.problem.problem import Problem
-from dapd.problem.usual import usual
+from dapd.problem.sizes import usual
 from dapd.solving.race import Settled
 from dapd.ways.base import Moved
 from dapd.ways.search import Search

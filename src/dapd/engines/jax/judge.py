@@ -142,13 +142,7 @@ def multipliers(measured: Measured, x: Array, y: Array) -> Array:
 @jax.jit
 def start_of(way_back: WayBack, x: Array, y: Array) -> tuple[Array, Array]:
     """The point that is taken back to (x, y)."""
-    columns, rows, x_places, y_places = way_back
-    return _in_places((x / columns).astype(x.dtype), x_places), _in_places((y / rows).astype(y.dtype), y_places)
-
-
-def _in_places(v: Array, places: Array | None) -> Array:
-    """The vector w with w[places] = v."""
-    return v if places is None else jnp.empty_like(v).at[places].set(v, unique_indices=True)
+    return way_back.start(x, y)
 
 
 @jax.jit

@@ -1,7 +1,4 @@
-"""Rows that are multiples of another row: their intervals intersect.
-
-A row with one entry is a multiple of a row of the identity, so it becomes a bound on x.
-"""
+"""Fewer rows: those that say nothing of x are removed, and those that are multiples of another one join it."""
 
 from __future__ import annotations
 
@@ -14,13 +11,76 @@ import scipy.sparse as sp
 from dapd.arrays import Array
 from dapd.kinds.table import Table
 from dapd.operators.base import Operator
-from dapd.presolve.maps import restricted, stacked_maps
+from dapd.presolve.maps import rows_of, stacked_maps
 from dapd.presolve.transform import Transform, rebuilt_problem
 from dapd.problem.problem import Problem
 
+FREE_PART = 0.5  # part of the rows of an identity that must be free for it to be divided
+ROUNDINGS = 4  # roundings of b within which a bound counts as met
 SAME = 4e-15  # relative difference up to which two rows count as multiples of each other
 SAME_EQUATION = 1e-12  # relative distance up to which two equations count as the same
 SHARE = 0.25  # rows with one entry, per column, from which bounds are worth it if there are none yet
+
+
+class EmptyRows(Transform):
+    """The problem without these rows; their y solves −b ∈ ∂φ(y), or is 0 if the row has no bound."""
+
+    name = "empty rows"
+
+    def __init__(self, problem: Problem, table: Table, removed: Array, duals: Array) -> None:
+        self.kept = np.append(np.flatnonzero(~removed), np.arange(problem.rows, problem.multipliers))
+        self.duals = np.append(np.where(removed, duals, 0.0), np.zeros(problem.multipliers - problem.rows))
+        self.problem = _with_rows(problem, ~removed, table, problem.b)
+        self.why = f"{int(removed.sum())} empty or free rows were removed."
+
+    @classmethod
+    def apply(cls, problem: Problem) -> Self | None:
+        """Remove empty and free rows; None if there are none. A row that no x satisfies stays."""
+        table = problem.phi_table
+        if table is None:
+            return None
+        free = table.interval & (table.lower == -np.inf) & (table.upper == np.inf)
+        solvable, duals = _empty_duals(table, problem.b.astype(np.float64))
+        removed = np.zeros(problem.rows, bool)
+        for M, at in problem.M.bands():
+            if not M.divisible:
+                continue
+            if M.identity_start is not None:  # with gaps it would need a matrix, so few free bounds stay
+                removed[at] = free[at] if free[at].mean() >= FREE_PART else False
+            else:
+                removed[at] = free[at] | (solvable[at] & (M.row_norms == 0))
+        # of a group, all rows or none
+        removed = table.pooled(~removed * 1.0) == 0
+        return cls(problem, table, removed, np.where(free, 0.0, duals)) if removed.any() else None
+
+    def start(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """(x, the y of the rows that are left)."""
+        return x, y[self.kept]
+
+    def back(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """(x, y with those of the removed rows)."""
+        full = self.duals.astype(y.dtype)
+        full[self.kept] = y
+        return x, full
+
+
+def _empty_duals(table: Table, b: Array) -> tuple[Array, Array]:
+    """For each row whether −b ∈ ∂φ(y) for some y, and that y."""
+    duals = np.zeros(len(b))
+    slack = ROUNDINGS * np.finfo(np.float64).eps * abs(b)
+    solvable = table.interval & (table.lower <= -b + slack) & (-b - slack <= table.upper)
+
+    clip = table.boxed
+    at_bound = np.where(b < 0, table.upper, np.where(b > 0, table.lower, np.clip(0.0, table.lower, table.upper)))
+    duals[clip] = at_bound[clip]
+    solvable |= clip & np.isfinite(at_bound)
+    ball, shrink_ball = table.grouped & table.of_y, table.grouped & ~table.of_y
+    if not table.grouped.any():
+        return solvable, duals
+    first, group = np.unique(table.unit, return_inverse=True)
+    norms = np.sqrt(np.bincount(group, b * b, len(first)))[group]
+    duals[ball] = -b[ball] * table.lower[ball] / np.where(norms > 0, norms, 1.0)[ball]
+    return solvable | ball | (shrink_ball & (norms <= table.lower)), duals
 
 
 class Multiples(NamedTuple):
@@ -40,7 +100,8 @@ class Multiples(NamedTuple):
 class MergedRows(Transform):
     """Each row that others are multiples of gets the intersection of their intervals.
 
-    Its y goes to the row whose bound is the tighter one, and to the first of several.
+    Its y goes to the row whose bound is the tighter one, and to the first of several. A row with one entry is a
+    multiple of a row of an identity, so it becomes a bound on x.
     """
 
     name = "merged rows"
@@ -81,15 +142,8 @@ class MergedRows(Transform):
         low, high = (
             np.where(changed, side - b, old) for side, old in zip(of_rows, (table.lower, table.upper), strict=True)
         )
-        every = np.ones(problem.columns, bool)
-        parts = [M if left[at].all() else restricted(M, left[at], every) for M, at in problem.M.bands()]
-        self.problem = rebuilt_problem(
-            problem,
-            M=stacked_maps(parts, problem.columns),
-            b=b[left].astype(problem.b.dtype),
-            phi=replace(table, lower=low, upper=high).take(np.flatnonzero(left)).phi(),
-            bounds=(lower[rows:], upper[rows:]) if len(own) > rows else None,
-        )
+        bounds = (lower[rows:], upper[rows:]) if len(own) > rows else None
+        self.problem = _with_rows(problem, left, replace(table, lower=low, upper=high), b, bounds)
         self.why = f"{len(found.row)} rows became bounds or joined parallel rows."
 
     @classmethod
@@ -118,6 +172,19 @@ class MergedRows(Transform):
         full = np.zeros(len(self.ratio), y.dtype)
         full[owner] = y / self.ratio[owner]
         return x, full[: self.multipliers]
+
+
+def _with_rows(
+    problem: Problem, left: Array, table: Table, b: Array, bounds: tuple[Array, Array] | None = None
+) -> Problem:
+    """The problem with these of its rows, as the table and b have them, and perhaps other bounds."""
+    return rebuilt_problem(
+        problem,
+        M=stacked_maps(rows_of(problem.M, left), problem.columns),
+        b=b[left].astype(problem.b.dtype),
+        phi=table.take(np.flatnonzero(left)).phi(),
+        bounds=bounds,
+    )
 
 
 def _side(lower: Array, upper: Array) -> Array:
