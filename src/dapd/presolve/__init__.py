@@ -1,11 +1,10 @@
 """Problems that are easier to solve and have the same solution: each transform is exactly undone."""
 
 from dapd.presolve.bounds import BoundsAsRows, FixedVariables
-from dapd.presolve.change_of_variables import ChangeOfVariables
 from dapd.presolve.equations import Equations, OrthonormalRows
 from dapd.presolve.exchanged_roles import ExchangedRoles
 from dapd.presolve.rows import EmptyRows, MergedRows
-from dapd.presolve.scaling import ColumnScaling, DiagonalVariables, RowScaling
+from dapd.presolve.scaling import ChangeOfVariables, ColumnScaling, DiagonalVariables, RowScaling
 from dapd.presolve.sorted_columns import SortedColumns
 from dapd.presolve.transform import Presolve, Transform
 
