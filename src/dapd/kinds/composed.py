@@ -110,7 +110,7 @@ class Conjugate(Paired):
         return Conjugate(self.g.checked())
 
 
-class Stack(Phi):
+class Stack(Paired):
     """A different φ for different rows: φ(y) = Σ_k φ_k(y_k), y cut into consecutive pieces.
 
     Parameters
@@ -137,6 +137,9 @@ class Stack(Phi):
         if unknown > 1:
             raise ValueError(f"{unknown} of the parts have no size; give sizes=[...], at most one of them None")
         self.size = None if unknown else sum(n for n in self.sizes if n is not None)
+
+    def conjugated(self) -> Phi:
+        return Stack([Conjugate(part) for part in self.parts], sizes=self.sizes)
 
     @property
     def is_zero(self) -> bool:
@@ -201,9 +204,6 @@ class Stack(Phi):
     def prox(self, v: Array, step: Any) -> Array:
         return namespace(v).concat([part.prox(piece, own) for part, piece, own in self._with_steps(v, step)])
 
-    def conjugate(self, z: Array) -> float:
-        return self._sum("conjugate", z)
-
     def conjugate_near(self, v: Array, step: Any) -> float:
         return sum((part.conjugate_near(piece, own) for part, piece, own in self._with_steps(v, step)), 0.0)
 
@@ -214,9 +214,6 @@ class Stack(Phi):
 
     def reach(self, rows: int) -> float:
         return math.hypot(*(part.reach(n or 0) for part, n in zip(self.parts, self.sizes, strict=True)))
-
-    def steepness(self, rows: int) -> float:
-        return math.hypot(*(part.steepness(n or 0) for part, n in zip(self.parts, self.sizes, strict=True)))
 
     def _joined(self, name: str, v: Array) -> Array:
         pieces = zip(self.parts, self._pieces(v), strict=True)
@@ -231,17 +228,8 @@ class Stack(Phi):
     def project(self, y: Array) -> Array:
         return self._joined("project", y)
 
-    def project_conjugate(self, z: Array) -> Array:
-        return self._joined("project_conjugate", z)
-
     def project_recession(self, d: Array) -> Array:
         return self._joined("project_recession", d)
-
-    def project_conjugate_recession(self, w: Array) -> Array:
-        return self._joined("project_conjugate_recession", w)
-
-    def conjugate_recession(self, w: Array) -> float:
-        return self._sum("conjugate_recession", w)
 
     def recession(self, d: Array) -> float:
         return self._sum("recession", d)

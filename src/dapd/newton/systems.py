@@ -224,30 +224,6 @@ class SparseSystem(System):
         return found[: r.size], found[r.size :]
 
 
-def _has_fast_dense_gram(matrix: Any) -> bool:
-    """Whether BᵀB of a sparse B takes longer than that of the same matrix stored as a dense one."""
-    k, n = matrix.shape
-    if not sp.issparse(matrix) or k * n > LARGE:
-        return False
-    lengths = np.diff(matrix.indptr).astype(np.float64)
-    return bool(float(n) * n * k <= SLOWER * float(lengths @ lengths))
-
-
-def _transposed(matrix: Any) -> Any:
-    return matrix.T.tocsr() if sp.issparse(matrix) else matrix.T
-
-
-def _cholesky(K: Array) -> Any:
-    try:
-        return sl.cho_factor(K, lower=True, overwrite_a=False, check_finite=False)
-    except (sl.LinAlgError, ValueError) as error:
-        raise Singular(str(error)) from None
-
-
-def _dense(product: Any) -> Array:
-    return np.asarray(product.toarray()) if sp.issparse(product) else np.array(product)
-
-
 class BandedSystem(System):
     """Banded Cholesky of I + B(P + diag(h))⁻¹Bᵀ, if P is diagonal and a row shares columns only with near ones."""
 
@@ -289,6 +265,30 @@ class BandedSystem(System):
         assert self.H is not None
         z, _ = lapack.dpbtrs(self.factors, self._forward(r / self.H) - s, lower=1, overwrite_b=1)
         return (r - self._adjoint(z)) / self.H, z
+
+
+def _has_fast_dense_gram(matrix: Any) -> bool:
+    """Whether BᵀB of a sparse B takes longer than that of the same matrix stored as a dense one."""
+    k, n = matrix.shape
+    if not sp.issparse(matrix) or k * n > LARGE:
+        return False
+    lengths = np.diff(matrix.indptr).astype(np.float64)
+    return bool(float(n) * n * k <= SLOWER * float(lengths @ lengths))
+
+
+def _transposed(matrix: Any) -> Any:
+    return matrix.T.tocsr() if sp.issparse(matrix) else matrix.T
+
+
+def _cholesky(K: Array) -> Any:
+    try:
+        return sl.cho_factor(K, lower=True, overwrite_a=False, check_finite=False)
+    except (sl.LinAlgError, ValueError) as error:
+        raise Singular(str(error)) from None
+
+
+def _dense(product: Any) -> Array:
+    return np.asarray(product.toarray()) if sp.issparse(product) else np.array(product)
 
 
 def banded_seconds(matrix: Any) -> tuple[float, float]:
