@@ -55,16 +55,12 @@ class Quadratic(Function):
         self.c = np.zeros(self.size) if c is None else vector("c", c, self.size)
         if isinstance(H, LinearOperator):
             self._constants(0.0 if mu is None else mu, L)
-            self._glimpse()
+            self._check_products()
             return
         if len(shape) == 2:
             check_symmetric(self.H, name="H")
-        if mu is None or L is None:
-            low, high = self._eigenvalues()
-            mu, L = low if mu is None else mu, high if L is None else L
-        else:
-            self._glimpse()
-        self._constants(mu, L)
+        low, high = self._eigenvalues(exact=mu is None or L is None)
+        self._constants(low if mu is None else mu, high if L is None else L)
 
     @classmethod
     def _part(cls, H: Any, c: Array, mu: float, L: float | None) -> Quadratic:
@@ -88,28 +84,19 @@ class Quadratic(Function):
             raise ValueError(f"H is for {size} variables, expected {self.size}")
         return Quadratic(H, self.c if c is None else c)
 
-    def _eigenvalues(self) -> tuple[float, float]:
-        """Bounds on the eigenvalues of H; raise if one of them is negative by more than rounding."""
+    def _eigenvalues(self, *, exact: bool) -> tuple[float, float]:
+        """Bounds on the eigenvalues of a stored H, or what a few products tell; raise if one of them is negative."""
         if self.H.ndim == 1:
             low, high = float(self.H.min()), float(self.H.max())
-        else:
+        elif exact:
             low, high = symmetric_extremes(self.H, name="H")
-        self._check_sign(low, high, self._rounding)
+        else:
+            low, high = ritz_range(lambda v: self.H @ v, self.H.shape[0], name="H")
+        self._check_sign(low, high, float(ROUNDINGS * self.H.shape[0] * np.finfo(self.H.dtype).eps))
         return max(low, 0.0), max(high, 0.0)
 
-    @property
-    def _rounding(self) -> float:
-        """The part of the greatest eigenvalue of a stored H that may be rounding."""
-        return float(ROUNDINGS * self.H.shape[0] * np.finfo(self.H.dtype).eps)
-
-    def _glimpse(self) -> None:
-        """Raise if the diagonal, or a few products with H, show that it is not positive semidefinite."""
-        if not isinstance(self.H, LinearOperator):
-            if self.H.ndim == 1:
-                self._check_sign(float(self.H.min()), float(self.H.max()), self._rounding)
-            else:
-                self._check_sign(*ritz_range(lambda v: self.H @ v, self.H.shape[0], name="H"), self._rounding)
-            return
+    def _check_products(self) -> None:
+        """Raise if a few products show that a LinearOperator is not symmetric and positive semidefinite."""
         single = self.H.dtype is not None and np.dtype(self.H.dtype) == np.float32
         rounding = float(np.finfo(np.float32 if single else np.float64).eps) ** 0.5  # products may be inexact
         check_symmetric_products(self._product, self.H.shape[0], rounding=rounding, name="H")

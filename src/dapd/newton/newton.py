@@ -41,10 +41,7 @@ SHARPER = 0.1  # ratio of the accuracies of a proximal step and of the one befor
 WARM = 1e-4  # accuracy of the first proximal step if the active rows of an earlier solve are nearly right
 FIRM, FIRMLY = 1e6, 100.0  # σ of equations near a solution, and the greatest factor by which it rises there
 POLISHES, POLISHED = 8, 0.1  # most steps that polish a point, and the part of the tolerance at which they end
-NEXT, OFTEN = (
-    0.03,
-    10,
-)  # part of the last residuals at which a point on a path is checked, and most steps between checks
+NEXT, OFTEN = 0.03, 10  # part of the last residuals at which a point on a path is checked, or so many steps later
 ROUNDING = 1e-13  # relative size of a residual that rounding explains
 
 
