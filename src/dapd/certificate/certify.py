@@ -211,8 +211,8 @@ def distance_at(problem: Problem, x: Array, y: Array, spectrum: Spectrum | None)
     if not _can_be_known(problem, spectrum):
         return math.inf
     x, y = x.astype(np.float64, copy=False), y[: problem.rows].astype(np.float64, copy=False)
-    grad = np.asarray(ask.gradient(problem.f, x), np.float64)
-    return _distance(problem, x, y, grad, problem.M.forward(x) - problem.b, problem.M.adjoint(y), spectrum)
+    grad, at = np.asarray(ask.gradient(problem.f, x), np.float64), products_of(problem, x, y)
+    return _distance(problem, x, y, grad, at.Mx - problem.b, at.Mty, spectrum)
 
 
 def _distance(
