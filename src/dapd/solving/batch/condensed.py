@@ -16,9 +16,10 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array, namespace
 from dapd.functions import Quadratic
-from dapd.functions.terms import Terms
+from dapd.functions.terms import Part
 from dapd.kinds.table import Table
 from dapd.machine.blas import MANY, single_blas
+from dapd.newton.parts import Curvature, linear_part
 from dapd.presolve.terms import parts_of
 from dapd.problem.problem import Problem
 from dapd.solving.batch.family import Family
@@ -84,23 +85,24 @@ def condensed(family: Family, xp: Any = np) -> Condensed | None:
 
 
 def _condensed(family: Family, xp: Any) -> Condensed | None:
-    first = family.first.stacked
+    first = family.first
     parts, table = parts_of(first), first.phi_table
     if parts is None or len(parts) > 1 or table is None or first.M.probes:
         return None
     terms = parts[0].terms
     if terms.loss is not None or terms.has_products_only:
         return None
+    if first.lower is not None:  # in the new variables they are rows like others
+        table = table.joined(Table.intervals(first.columns, *first.bounds))
     b, lower, upper = _rows(family, table, xp)
     equal = lower == upper
     equation = table.interval & np.asarray(equal if equal.ndim == 1 else equal.all(axis=0))
     # kept with the problem for later batches
-    basis = first.memory.once(Basis, equation.tobytes(), lambda: _basis(first, terms, table, equation))
+    basis = first.memory.once(Basis, equation.tobytes(), lambda: _basis(first, parts, table, equation))
     if basis is None:
         return None
     equations, others, W = basis.equations, basis.others, basis.W
-    linear = np.zeros(first.columns) if terms.c is None else terms.c.astype(np.float64)
-    c = linear if family.c is None else family.c.astype(np.float64)
+    c = linear_part(parts) if family.c is None else family.c.astype(np.float64)
     e = (b[:, equations] + xp.atleast_2d(lower)[:, equations]) @ basis.inverse.T
     at = e - ((e @ basis.H - c) @ W) @ W.T
     if at.shape[0] == 1:
@@ -115,14 +117,16 @@ def _condensed(family: Family, xp: Any) -> Condensed | None:
     )
 
 
-def _basis(first: Problem, terms: Terms, table: Table, equation: Array) -> Basis | None:
+def _basis(first: Problem, parts: list[Part], table: Table, equation: Array) -> Basis | None:
     n = first.columns
     equations, others = np.flatnonzero(equation), np.flatnonzero(~equation)
     if len(equations) > WIDEST or len(others) == 0:
         return None
     M = first.M.dense().astype(np.float64)
-    H = np.zeros((n, n)) if terms.H is None else terms.H.toarray() if sp.issparse(terms.H) else np.asarray(terms.H)
-    H = (np.diag(H) if H.ndim == 1 else H.astype(np.float64)) + terms.ridge * np.eye(n)
+    if first.lower is not None:
+        M = np.concatenate([M, np.eye(n)])
+    P = Curvature(parts).P
+    H = np.diag(P) if P.ndim == 1 else P.toarray() if sp.issparse(P) else P
     E, M_I = M[equations], M[others]
     Z, inverse = _null_space(E)
     if Z.shape[1] == 0:
