@@ -37,8 +37,7 @@ def solve_batch(
     ----------
     problems : Problem, or list of Problem
         A list of problems with the same numbers of rows and columns, since results are stacked, or one problem whose b,
-        c or bounds are replaced by the stacked arrays. Problems that share M (the same object) share its memory and its
-        set-up.
+        c or bounds are replaced by the stacked arrays. Problems that share M (the same object) share its set-up.
     b : array (problems, rows), optional
     c : array (problems, columns), optional
         Of a Quadratic f = ½xᵀHx − cᵀx.
@@ -73,10 +72,8 @@ def solve_batch(
             from dapd.solving.batch.device import solve_on_device  # jax is imported only if it is asked for
 
             return in_kind_of(solve_on_device(batch, settings, began), from_jax)
-    form = None
-    if engine != "auto":  # first-order steps need good conditioning, and "auto" has others
-        family = as_family(batch)
-        form = None if family is None else condensed(family)
+    family = None if engine == "auto" else as_family(batch)  # "auto" has other ways to good conditioning
+    form = None if family is None else condensed(family)
     setup_time = perf_counter() - began
     solved = one_by_one(batch, range(len(batch)), settings, began, form=form)
     found = batch_result(batch, solved, setup_time, perf_counter() - began - setup_time)
