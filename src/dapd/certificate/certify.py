@@ -212,7 +212,9 @@ def distance_at(problem: Problem, x: Array, y: Array, spectrum: Spectrum | None)
         return math.inf
     x, y = x.astype(np.float64, copy=False), y[: problem.rows].astype(np.float64, copy=False)
     grad, at = np.asarray(ask.gradient(problem.f, x), np.float64), products_of(problem, x, y)
-    return _distance(problem, x, y, grad, at.Mx - problem.b, at.Mty, spectrum)
+    residual, pull = at.Mx - problem.b, at.Mty
+    del at  # long vectors
+    return _distance(problem, x, y, grad, residual, pull, spectrum)
 
 
 def _distance(

@@ -91,10 +91,12 @@ def may_be_ray(problem: Problem, direction: Array) -> bool:
 
 def exceeds_supremum(gain: Any, M: Any, d: Array, bounds: tuple[Array, Array]) -> Any:
     """Whether that is so, for arrays of NumPy or of a device."""
-    image, terms, xp = M.adjoint(d), M.column_sizes(d), namespace(d)
+    terms, xp = M.column_sizes(d), namespace(d)
+    size = xp.linalg.norm(d) if terms is None else xp.max(terms, initial=0.0)
+    del terms  # a long vector
+    image = M.adjoint(d)
     ends = xp.where(image < 0, bounds[1], bounds[0])
     endless = xp.isinf(ends)
-    size = xp.linalg.norm(d) if terms is None else xp.max(terms, initial=0.0)
     small = xp.max(abs(xp.where(endless, image, 0.0)), initial=0.0) <= WORTH_CHECKING * size
     return small & (gain + image @ xp.where(endless, 0.0, ends) > 0)
 
