@@ -363,7 +363,7 @@ def test_clarabel_begins_only_when_its_cost_is_known(monkeypatch):
     )
     search = Search(problem, (1e-6, 0.0), 1000, math.inf, None)
     search.judge(np.zeros(9), np.zeros(6))
-    way = Clarabel(Asked(search, foresight=lambda: 1e-6))  # seconds within which it was not worth a closer look
+    way = Clarabel(Asked(search, reliable_limit=lambda: 1e-6))  # seconds within which it was not worth a closer look
     guesses = [way.estimate()]
     while way.advance() is not None and not search.iterations:
         guesses.append(way.estimate())  # others may go on now
@@ -393,7 +393,7 @@ def test_a_wrong_L_is_no_error_about_x0():
 def test_a_way_that_has_ended_is_not_tried_again():
     problem = dapd.Problem(dapd.Quadratic(np.ones(9), np.arange(9.0)), np.eye(6, 9), np.ones(6), dapd.NonNegative())
     search = Search(problem, (1e-9, 0.0), 1000, math.inf, None)
-    way = Clarabel(Asked(search, foresight=lambda: 10.0))
+    way = Clarabel(Asked(search, reliable_limit=lambda: 10.0))
     way.seconds, way.measured, way.progress = None, 2.0, [(2.0, 1e4)]  # it took 2 s and did not do
     solved = dapd.solve(problem)
     search.judge(solved.x + 1e-9, solved.y)  # another way comes near
@@ -450,13 +450,13 @@ def test_first_order_steps_are_led_by_the_typical_error_and_end_by_the_greatest(
     search = Search(problem, (1e-6, 0.0), 100, np.inf, None)
     x = dapd.solve(problem, tol=1e-12).x
     y = dapd.solve(problem, tol=1e-12).y
-    assert search.guide(x, y) == search.judge(x, y) == 0.0
+    assert search.judge_typical(x, y) == search.judge(x, y) == 0.0
     x[0] += 0.1
     certificate = certify(problem, x, y)
-    assert search.guide(x, y) == certificate.typical_error
+    assert search.judge_typical(x, y) == certificate.typical_error
     assert 1e-6 < certificate.typical_error < search.judge(x, y) == certificate.solution_error
     x[0] = np.nan
-    assert search.guide(x, y) == np.inf
+    assert search.judge_typical(x, y) == np.inf
 
 
 def erratic_clock(most):

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import dapd
 from dapd import theory
 from dapd.experiments import system_identification
-from dapd.solving.choice import Several
+from dapd.solving.choice import AutoChoice
 from dapd.ways.clarabel import candidate as direct
 from dapd.ways.newton import SecondOrder
 from dapd.ways.search import Search
@@ -105,7 +105,7 @@ def test_a_short_time_limit_rules_out_second_order_steps_only_if_they_take_long_
     for M, possible in ((np.ones((4_000, 300)), True), (sp.random_array((4_000, 3_000), density=0.1, rng=rng), False)):
         problem = dapd.Problem(dapd.Quadratic(np.ones(M.shape[1])), M, np.ones(4_000), dapd.NonNegative())
         search = Search(problem, (1e-6, 0.0), 1000, perf_counter() + 0.5, None)
-        assert (SecondOrder.name in Several(search, "auto", use_direct=True).waiting) == possible
+        assert (SecondOrder.name in AutoChoice(search, "auto", use_direct=True).waiting) == possible
 
 
 def test_second_order_steps_tell_their_linear_algebra():
@@ -135,7 +135,7 @@ def test_second_order_steps_are_examined_if_clarabel_is_forecast_to_take_long(se
     monkeypatch.setattr(direct, "predict", lambda *_, **__: direct.Forecast(seconds, True))
     assert dapd.explain(problem).choice == choice
     search = Search(problem, (1e-6, 0.0), 1000, math.inf, None)
-    choice = Several(search, "auto", use_direct=True)
+    choice = AutoChoice(search, "auto", use_direct=True)
     choice.add_all()
     (second,) = (one for one in choice.active if isinstance(one, SecondOrder))
     assert second.is_set_up == examined

@@ -73,7 +73,9 @@ def _import_jax() -> Any:
     try:
         with nullcontext() if "jax" in sys.modules else _ctrl_c_afterwards():  # half imported, JAX crashes
             return importlib.import_module("jax")
-    except ImportError:
+    except ModuleNotFoundError as error:
+        if error.name != "jax":  # it is installed, and something that it needs is not
+            raise
         raise ImportError(WITHOUT_JAX) from None
 
 

@@ -68,7 +68,9 @@ class SmoothFromJax(Smooth):
             raise TypeError(f"fun must be callable, found {type(fun).__name__}")
         try:
             import jax
-        except ImportError:
+        except ModuleNotFoundError as error:
+            if error.name != "jax":
+                raise
             raise ImportError("Smooth.from_jax needs JAX, which is not installed; pip install jax") from None
         self.fun, gradient = fun, jax.grad(fun)
         compiled = jax.jit(jax.value_and_grad(fun))

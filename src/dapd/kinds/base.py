@@ -25,20 +25,24 @@ class Phi:
 
     `prox` gets a read-only v and one step, and returns a new real array of the same shape. To run in JAX and to be
     differentiated, it computes with `+ − * /` and the functions of `dapd.arrays.namespace(v)`. `size` is the number of
-    rows φ is made for (None: any). `conjugate(z)` is φ*(z); `recession(d)` is the slope of φ along d at infinity, and
-    `conjugate_recession(w)` that of φ*. They are optional: without `conjugate` the objective of a result is known only
-    if it is optimal, and without the others a solve of an infeasible or unbounded problem ends at its limit instead of
-    with that status.
+    rows φ is made for (None: any). With these every engine, batch and derivative takes it; without `value`, neither
+    the gap nor the objective of a result is known. All else is optional, and its default says that it is not known:
 
-    These suffice for every engine, batch and derivative. What else is asked, after `size` below, is for speed, and says
-    by default that it is not known: transforms, second-order steps and Clarabel take only kinds whose rows are
-    intervals or balls, so first-order steps solve the others.
+    - For the objective, and for the statuses of problems without a solution: `conjugate(z)` is φ*(z),
+      `recession(d)` the slope of φ along d at infinity, `conjugate_recession(w)` that of φ*, and the two projections
+      go to where these slopes are finite. Without them a solve of an infeasible or unbounded problem ends at a limit.
+    - For what residuals are compared with: `row_steps` and `pooled` say which rows belong together, `ends`, `reach`
+      and `steepness` how large y and Mx − b are.
+    - For speed: `derivative`, `native`, `part`, `canonical` and the rest.
+
+    Transforms of rows, Newton steps and Clarabel take problems whose rows are all intervals or balls (`Table.of`). With
+    rows of another kind, even a few of a `Stack`, first-order steps solve the problem.
     """
 
     size: int | None = None
     arguments: ClassVar[tuple[str, ...]] = ()  # of a constructor that checks them; attributes have the same names
     leaves: ClassVar[tuple[str, ...] | None] = None  # names of the parameters; None: see `parameters`
-    anywhere = False  # whether `terms` and projections are known, and take arrays of any library as `prox` does
+    runs_on_device = False  # whether `terms` and projections are known, and take arrays of any library as `prox` does
 
     @property
     def kind(self) -> str:

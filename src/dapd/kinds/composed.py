@@ -239,9 +239,9 @@ class Stack(Paired):
         return "Stack of " + ", ".join(f"{part.kind} ({n})" for part, n in zip(self.parts, self.sizes, strict=True))
 
     @property
-    def anywhere(self) -> bool:  # type: ignore[override]  # a constant of other classes
+    def runs_on_device(self) -> bool:  # type: ignore[override]  # a constant of other classes
         """Whether all parts are known there."""
-        return all(part.anywhere for part in self.parts)
+        return all(part.runs_on_device for part in self.parts)
 
     def canonical(self, rows: int) -> list[tuple[Phi, int]]:
         return [found for part, n in zip(self.parts, self.sizes, strict=True) for found in kinds_of(part, n or 0)]

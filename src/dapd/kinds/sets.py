@@ -50,7 +50,7 @@ class OfSet(Paired):
     φ* is the other of the two, for the same set.
     """
 
-    anywhere = True
+    runs_on_device = True
     of_y: Any = False  # whether φ is the indicator; for all rows, or one each
 
     _least: Callable[[int], Array]  # the least positive number of each row

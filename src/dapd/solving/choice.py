@@ -32,7 +32,7 @@ for _file in iter_modules(ways.__path__):  # every candidate takes part by exist
     import_module(f"{ways.__name__}.{_file.name}")
 
 
-class Several(Choice):
+class AutoChoice(Choice):
     """Candidates that are set up when they are needed."""
 
     def __init__(self, search: Search, engine: str, use_direct: bool) -> None:
@@ -43,7 +43,7 @@ class Several(Choice):
         # seconds
         self.examining = FACTORISATION.examining * (M.work + unknowns) if entries_are_scattered(M) else 0.0
         self.on_trial = False  # whether first-order steps began because it would take long to examine the others
-        self.asked = Asked(search, engine, use_direct, self._limit, self._foresight)
+        self.asked = Asked(search, engine, use_direct, self._limit, self._reliable_limit)
         self.waiting: dict[str, Callable[[], Candidate]] = {FirstOrder.name: lambda: self.first_order}
         # whether there is no time to examine the others
         self.is_hurried = search.deadline < math.inf and self.examining >= seconds_left(search.deadline)
@@ -61,7 +61,7 @@ class Several(Choice):
         """Seconds beyond which another candidate need not be examined closely."""
         return max(0.02, self.first_order.estimate())
 
-    def _foresight(self) -> float:
+    def _reliable_limit(self) -> float:
         """The same of Clarabel, whose estimate is more reliable than that of restarts."""
         return self._limit() if self.first_order.certain else min(max(1.0, self._limit()), FORESIGHT)
 
@@ -106,10 +106,10 @@ class Several(Choice):
         steady = min((one.estimate() for one in found if one.is_steady), default=math.inf)
         if repeated or math.isinf(steady):
             for one in found:
-                one.insist(first=repeated)  # what it sets up, later solves use again
+                one.assume_best(first=repeated)  # what it sets up, later solves use again
         best = min((one.estimate() for one in found), default=math.inf)
         for one in found:
-            one.compare(steady, best)
+            one.note_rivals(steady, best)
         self.active += sorted((one for one in found if one.is_possible), key=lambda one: one.expected())
 
     def next(self) -> Candidate:
@@ -126,7 +126,7 @@ class Several(Choice):
         if is_exhausted:
             self.active.remove(candidate)
             for other in self.active:
-                other.insist()
+                other.assume_best()
 
     def is_exhausted(self) -> bool:
         if self.are_due():

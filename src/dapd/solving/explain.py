@@ -13,7 +13,7 @@ from dapd.arguments import TimeUp, named
 from dapd.machine.clock import perf_counter
 from dapd.presolve import Presolve
 from dapd.problem.problem import Problem
-from dapd.solving.choice import Several
+from dapd.solving.choice import AutoChoice
 from dapd.solving.settings import Settings
 from dapd.spectrum.estimate import Spectrum, estimate_range
 from dapd.ways.base import CANDIDATES, Candidate
@@ -83,7 +83,7 @@ def explain(
     blocks = compare_blocks(problem, spectrum, engine, math.inf)
     search = Search(problem, settings.tolerances, 1, deadline, blocks.spectrum)
     with np.errstate(all="ignore"):
-        choice = Several(search, engine, direct)
+        choice = AutoChoice(search, engine, direct)
         on_trial = choice.would_fill_in()
         first_order = choice.waiting[FirstOrder.name]()
         choice.add_all()
@@ -111,7 +111,7 @@ def _first(candidates: list[Candidate]) -> Candidate:
             return best
 
 
-def _of_candidates(choice: Several) -> list[Prospect]:
+def _of_candidates(choice: AutoChoice) -> list[Prospect]:
     """Those that were examined, and why others were not."""
     for one in choice.active:
         one.examine()

@@ -150,7 +150,7 @@ class Race:
         return Ended(cause, point or self.choice.returned(cause), ray, early)
 
     def _decided(self, piece: Piece) -> Ended | None:
-        """How the solve ends, if it does now; the order of the questions is the order of the causes."""
+        """How the solve ends, if it does now: by the first of these causes that holds."""
         search, choice = self.search, self.choice
         stop = self.watch.look(*choice.look(), search.complete)
         if search.done:
@@ -206,7 +206,7 @@ class Race:
         return ended
 
     def _checked(self, moved: Moved) -> Ended | None:
-        """A proof that no x is feasible, if y runs away; a ray of x leaves the question whether any x is."""
+        """A proof that no x is feasible, if y runs away; of a ray of x it is still asked whether some x is feasible."""
         search, at, named = self.search, self.choice.look()[0].x, self.choice.is_named
         problem, judging = search.problem, search.judging
         dx, dy = moved

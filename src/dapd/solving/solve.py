@@ -32,7 +32,7 @@ from dapd.solving.answer import (
     why_it_ended,
 )
 from dapd.solving.checkpoint import Checkpoint
-from dapd.solving.choice import Several
+from dapd.solving.choice import AutoChoice
 from dapd.solving.progress import display
 from dapd.solving.race import Ended, Race, Watch
 from dapd.solving.result import Result
@@ -43,7 +43,7 @@ from dapd.ways.base import Choice
 from dapd.ways.blocks import BlockComparison, compare_blocks
 from dapd.ways.causes import STATUSES, Cause
 from dapd.ways.kept import Kept
-from dapd.ways.named import Alone, Named
+from dapd.ways.named import Named, NamedChoice
 from dapd.ways.search import Info, Search
 
 LIMIT = 1_000_000  # passes over M allowed if no limit is given
@@ -167,7 +167,9 @@ class Solve:
         by_passes = by_passes or settings.max_iterations is None
         search = self._search(spectrum, runner.engine, method.round if by_passes else 1)
         candidate = Named(search, runner, is_recorded=settings.history)
-        return self._raced(search, Alone(search, candidate), None, (method.x0, method.y0), spectrum, lambda *_: notes)
+        return self._raced(
+            search, NamedChoice(search, candidate), None, (method.x0, method.y0), spectrum, lambda *_: notes
+        )
 
     def _search(self, spectrum: Spectrum | None, engine: str, rounds: int = 1) -> Search:
         settings = self.settings
@@ -186,7 +188,7 @@ class Solve:
             return self._alone(runner, spectrum, [blocks.sentence], by_passes=True)
         search = self._search(spectrum, settings.engine)
         with np.errstate(all="ignore"):
-            choice = Several(search, settings.engine, settings.direct)
+            choice = AutoChoice(search, settings.engine, settings.direct)
             choice.choose()
         start = first_point(self.problem, self.x0, self.y0)
 
@@ -302,7 +304,7 @@ class Solve:
 
 
 def _ray_of(search: Search, start: tuple[Array, Array], engine: str, use_direct: bool) -> Array | None:
-    choice = Several(search, engine, use_direct)
+    choice = AutoChoice(search, engine, use_direct)
     choice.add_all()
     ended = Race(search, choice, Watch(None), None, seeks_descent=False).run(start)
     return ended.ray if ended.cause is Cause.contradiction else None

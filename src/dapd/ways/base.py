@@ -50,7 +50,7 @@ class Asked(NamedTuple):
     engine: str = "auto"
     direct: bool = True  # whether other solvers may take part
     limit: Callable[[], float] = lambda: math.inf  # seconds beyond which a candidate need not be examined closely
-    foresight: Callable[[], float] = lambda: math.inf  # the same of a candidate whose estimate is reliable
+    reliable_limit: Callable[[], float] = lambda: math.inf  # the same of a candidate whose estimate is reliable
 
 
 CANDIDATES: dict[str, type[Candidate]] = {}
@@ -125,10 +125,10 @@ class Candidate:
         """Seconds; at first those that were estimated for what was done, so two runs decide alike."""
         return min(self.counted, SOON) if self.measured <= SOON else self.measured
 
-    def insist(self, *, first: bool = False) -> None:
+    def assume_best(self, *, first: bool = False) -> None:
         """Assume the best, if only a trial can tell what this candidate takes; `first`: be tried before all others."""
 
-    def compare(self, steady: float, best: float) -> None:
+    def note_rivals(self, steady: float, best: float) -> None:
         """Take note of the least estimate of the steady candidates, and of all."""
 
     def examine(self) -> bool:

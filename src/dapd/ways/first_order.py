@@ -106,7 +106,7 @@ class FirstOrder(Candidate):
         # one solve would not make up for the time that sorting takes
         return (*TRANSFORMS, *((SortedColumns.apply,) if self.search.repeated else ()), *STACKING)
 
-    def compare(self, steady: float, best: float) -> None:
+    def note_rivals(self, steady: float, best: float) -> None:
         """Take longer than usual into account if another candidate is certain."""
         if not self.certain and math.isfinite(steady):
             self.doubt = VARIED
@@ -128,7 +128,7 @@ class FirstOrder(Candidate):
         made = [0, 0, 0]
         for epoch in restarts(
             problem,
-            lambda x, y: search.guide(x, y, judging),
+            lambda x, y: search.judge_typical(x, y, judging),
             start_error=search.typical(best.certificate) if judging.returns_exactly else None,
             s_max=spectrum.s_max,
             s_min=spectrum.s_min or None,

@@ -196,7 +196,7 @@ class Named(Candidate):
         return max(1, min(math.ceil(wait / self.least), (self.search.limit - done) // self.least))
 
 
-class Alone(Choice):
+class NamedChoice(Choice):
     """One method that was named, or a block-coordinate one that was chosen."""
 
     is_named = True

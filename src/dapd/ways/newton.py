@@ -56,7 +56,7 @@ class SecondOrder(Candidate):
         self.counted, self.measured, self.patience = 0.0, 0.0, min(SOON, BRIEFLY * self.estimate())
         self.progress.clear()
 
-    def insist(self, *, first: bool = False) -> None:
+    def assume_best(self, *, first: bool = False) -> None:
         """Hope that a factor has no more entries than the matrices: only a set-up tells what it costs."""
         entries, unknowns = self._sizes()
         hoped = 0.0 if first else overhead(0.0, entries, unknowns) + FACTORISATION.entry * entries
@@ -150,7 +150,7 @@ class SecondOrder(Candidate):
             return dense if dense < MANY else 0.0  # beyond that it will be a sparse one, if any
         return self.newton.work
 
-    def compare(self, steady: float, best: float) -> None:
+    def note_rivals(self, steady: float, best: float) -> None:
         """Find out what a factorisation costs if the others take long, and doubt a number of them that varies."""
         if best <= COMPARED:
             return

@@ -95,7 +95,7 @@ class Search:
                 self.much_better, self.judged_at_best = error, self.judged
         return error
 
-    def guide(self, x: Array, y: Array, judging: Judge | None = None) -> float:
+    def judge_typical(self, x: Array, y: Array, judging: Judge | None = None) -> float:
         """As `judge`, but the typical error: it falls although a single entry keeps the greatest one near 1."""
         return self.typical(self.last) if math.isfinite(self.judge(x, y, judging)) else math.inf
 

@@ -158,7 +158,7 @@ def place_kinds(kinds: list[tuple[Phi, int]], dtype: Any, place: Callable[[Array
 
 
 def _placed_kind(kind: Phi, rows: int, dtype: Any, place: Callable[[Array], Array]) -> Phi:
-    if not kind.anywhere:
+    if not kind.runs_on_device:
         own = Traced(kind)
         complaint = f"φ = {kind.kind} has a prox that JAX cannot trace"
         check_traced(lambda v: own.prox(v, 1.0), [rows], (rows,), dtype, complaint)

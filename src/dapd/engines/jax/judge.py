@@ -208,7 +208,7 @@ class Device(Operator):
     @property
     def can_certify(self) -> bool:
         """Whether φ's values and projections are known on the device."""
-        return bool(self.placed.phi.anywhere)
+        return bool(self.placed.phi.runs_on_device)
 
     def forward(self, x: Array) -> Array:
         with jax.enable_x64(True):

@@ -269,7 +269,7 @@ class Clarabel(Candidate):
                 self.form, self.limit = conic(self.problem), TRIVIAL
                 self.seconds = None if self.form is None else least
             else:
-                self.limit, self.seconds = asked.foresight(), math.inf
+                self.limit, self.seconds = asked.reliable_limit(), math.inf
                 if least < self.limit:
                     self._predict()
         if self.seconds is not None:

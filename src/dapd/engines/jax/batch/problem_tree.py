@@ -93,7 +93,7 @@ def stacked_list(problems: Sequence[Problem], deadline: float) -> Stacked | None
             trees.append(measured_of(problem))
         structures = {jax.tree.structure(tree) for tree in trees}
         shapes = {tuple(jnp.shape(leaf) for leaf in jax.tree.leaves(tree)) for tree in trees}
-        if len(structures) > 1 or len(shapes) > 1 or not trees[0].phi.anywhere:
+        if len(structures) > 1 or len(shapes) > 1 or not trees[0].phi.runs_on_device:
             return None
         columns = list(zip(*(jax.tree.leaves(tree) for tree in trees), strict=True))
         same = [all(leaf is column[0] for leaf in column) for column in columns]

@@ -207,7 +207,7 @@ def _part_of(kind: Phi, at: slice, rows: int) -> Phi:
     part = kind.part(at, rows)
     if part is not None:
         return part
-    if kind.anywhere:
+    if kind.runs_on_device:
         raise ValueError(
             "a group of φ has rows in two parts of M, which lie differently on the devices of mesh; give the rows "
             "of a group in one part of M"
