@@ -104,3 +104,10 @@ def test_distance_is_unknown_without_constants():
     assert "distance" not in dapd.solve(tall).summary()
     assert "distance" in dapd.solve(given).summary()
     assert "distance" in dapd.solve(problem, "y-dapd").summary()
+
+
+def test_the_spectrum_of_an_identity_need_not_be_estimated():
+    f = dapd.LeastSquares(np.eye(4) + 1, np.ones(4), 0.1)
+    problem = dapd.Problem(f, dapd.Identity(4), np.zeros(4), dapd.L1(0.3))
+    for engine in ("auto", "native", "python"):
+        assert dapd.solve(problem, engine=engine).certificate.distance < 1e-4

@@ -285,3 +285,23 @@ def test_canonical_kinds_one_by_one_or_in_a_table_are_phi(name, v, logs):
         np.testing.assert_allclose(np.array(whole.ends(ROWS)), np.array(phi.ends(ROWS)))
         assert (whole.reach(ROWS), whole.steepness(ROWS)) == pytest.approx((phi.reach(ROWS), phi.steepness(ROWS)))
     np.testing.assert_allclose(Table.of(phi, ROWS).phi().prox(v, steps), phi.prox(v, steps), atol=1e-13)
+
+
+class CalledShrink:
+    """½‖y‖₁ by calls, beside an attribute that happens to be called `value`."""
+
+    value = 3.0
+
+    def __call__(self, y):
+        return 0.5 * abs(y).sum()
+
+    def prox(self, v, step):
+        return np.sign(v) * np.maximum(abs(v) - 0.5 * step, 0)
+
+
+def test_an_object_that_is_called_may_have_an_attribute_of_that_name():
+    result = dapd.solve(dapd.Problem(dapd.Quadratic(np.ones(3)), np.eye(3), np.ones(3), CalledShrink()))
+    assert result.status == "optimal"
+    np.testing.assert_allclose(result.objective, 3 * 0.5 * 0.5**2, rtol=1e-5)
+    with pytest.raises(TypeError, match=r"g must have a method value\(z\)"):
+        dapd.Conjugate(CalledShrink())

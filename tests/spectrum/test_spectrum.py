@@ -325,3 +325,15 @@ def test_block_diagonal_has_the_singular_values_of_its_blocks():
     assert dapd.estimate_spectrum(with_zeros, positive=True).s_min == found.s_min
     tall = dapd.BlockDiagonal([blocks[0].T, blocks[1]])
     assert dapd.estimate_spectrum(tall).s_min == 0
+
+
+def test_blocks_of_a_matrix_without_rows():
+    f = dapd.Separable([dapd.Quadratic(np.ones(1)), dapd.Quadratic(np.ones(2))])
+    assert dapd.solve(dapd.Problem(f, np.zeros((0, 3)), [])).status == "optimal"
+
+
+def test_a_row_of_stored_zeros_is_an_empty_row():
+    M = sp.csr_array((np.array([3.0, 0.0, 0.0, 2.0]), np.array([0, 1, 2, 3]), np.array([0, 1, 3, 4])), shape=(3, 4))
+    assert dapd.estimate_spectrum(M).s_min == 0
+    assert dapd.estimate_spectrum(M, positive=True).s_min == pytest.approx(2.0, rel=1e-6)
+    assert M.nnz == 4  # nothing of the caller's is changed

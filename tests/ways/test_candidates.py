@@ -69,3 +69,14 @@ def test_time_that_is_up_before_there_is_a_point_gives_the_start(monkeypatch):
     assert result.status == "time_limit"
     assert result.cause == "deadline"
     assert result.message == "The time limit passed during the set-up, so this is the start."
+
+
+def test_no_form_is_kept_with_data_that_are_not_small():
+    M, f = np.ones((5, 20)), dapd.LeastSquares(np.eye(2000, 20), np.ones(2000), 0.1)
+    problem = dapd.Problem(f, M, np.ones(5), dapd.NonNegative())
+    assert dapd.solve(problem).method == "clarabel"
+    seen, map_of_rows = weakref.ref(f), problem.M
+    del f, problem
+    gc.collect()
+    assert seen() is None
+    assert map_of_rows.shape == (5, 20)

@@ -26,8 +26,9 @@ class Quadratic(Function):
     Parameters
     ----------
     H : vector (the diagonal), dense or sparse symmetric matrix, LinearOperator (SciPy, PyLops), or None (zero)
-        Positive semidefinite; kept without a copy if it is an array of floats already. Where mu and L are given, or H
-        is a LinearOperator, only a few products look for a negative eigenvalue, so one among many may be missed.
+        Positive semidefinite; kept without a copy if it is an array of floats already: leave it unchanged then. Where
+        mu and L are given, or H is a LinearOperator, only a few products look for a negative eigenvalue, so one among
+        many may be missed.
     c : vector, optional
         Zero by default.
     mu, L : float, optional

@@ -222,14 +222,14 @@ class Phi:
 
 
 class Called(Phi):
-    """φ of an object with `prox(v, step)` that has `value(y)`, or is called for it, as those of PyProximal.
+    """φ of an object with `prox(v, step)` that is called for its value, as those of PyProximal, or `evaluate` is.
 
-    Its value is a number, or a bool if it is an indicator; with `conjugate(z)`, φ* is known too.
+    The value is a number, or a bool if it is an indicator; with `conjugate(z)`, φ* is known too.
     """
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Any, evaluate: Callable[[Array], Any] | None = None) -> None:
         self.function = function
-        self._evaluate = getattr(function, "value", function)
+        self._evaluate = evaluate or function
 
     @property
     def kind(self) -> str:

@@ -40,14 +40,14 @@ class Conjugate(Paired):
 
     @named
     def __init__(self, g: HasProx) -> None:
-        needs = ("prox(v, step)",) if callable(g) else ("value(z)", "prox(v, step)")
-        for need in needs:
+        is_called = callable(g) and not hasattr(g, "value")
+        for need in ("prox(v, step)",) if is_called else ("value(z)", "prox(v, step)"):
             if not callable(getattr(g, need.partition("(")[0], None)):
                 raise TypeError(
                     f"g must have a method {need}, and {type(g).__name__} has none; "
                     "Conjugate needs value(z) = g(z) and prox(v, step) = argmin_z g(z) + ‖z − v‖²/(2·step)"
                 )
-        self.g: Phi = g if isinstance(g, Phi) else Called(g)
+        self.g: Phi = g if isinstance(g, Phi) else Called(g, None if is_called else g.value)
         self.size = getattr(g, "size", None)
 
     def value(self, y: Array) -> float:

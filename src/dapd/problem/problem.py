@@ -282,6 +282,8 @@ class Problem:
     @property
     def known_spectrum(self) -> Spectrum | None:
         """What is known of the singular values of M without work: what was given, or estimated before."""
+        if self.spectrum is None and isinstance(self.M, Identity):
+            return Spectrum(1.0, 1.0)
         found: Spectrum | None = self.spectrum or self.M.memory.known(estimate_range, self.phi.is_linear)
         return found
 

@@ -40,7 +40,7 @@ class AutoChoice(Choice):
         self.active: list[Candidate] = []
         problem = search.problem
         M, unknowns = problem.M, problem.multipliers + problem.columns
-        # seconds
+        # seconds that it takes to find out what a factorisation costs
         self.examining = FACTORISATION.examining * (M.work + unknowns) if entries_are_scattered(M) else 0.0
         self.on_trial = False  # whether first-order steps began because it would take long to examine the others
         self.asked = Asked(search, engine, use_direct, self._limit, self._reliable_limit)

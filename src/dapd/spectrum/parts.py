@@ -45,6 +45,7 @@ def block_norm(
 
 def _stacked_norm(matrices: list[Any], deadline: float) -> float:
     """The largest norm; the Gram matrices of blocks of the same shape and kind are decomposed together."""
+    matrices = [matrix for matrix in matrices if min(matrix.shape)]
     greatest, kinds = 0.0, [(matrix.shape, sp.issparse(matrix)) for matrix in matrices]
     for kind in set(kinds):
         alike = [matrix for matrix, own in zip(matrices, kinds, strict=True) if own == kind]

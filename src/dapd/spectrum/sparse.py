@@ -63,6 +63,9 @@ def sparse(operator: Operator, matrix: Any, name: str, *, positive: bool, deadli
     """s_max and s_min of an explicit sparse matrix."""
     rows, columns = matrix.shape
     wide = (matrix if rows <= columns else matrix.T).tocsr().astype(np.float64, copy=False)
+    if not wide.data.all():  # a row of stored zeros is an empty row
+        wide = wide.copy()
+        wide.eliminate_zeros()
     filled = np.diff(wide.indptr) > 0
     independent = rows <= columns and bool(filled.all())
     if not (positive or independent):

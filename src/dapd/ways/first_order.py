@@ -57,13 +57,13 @@ class FirstOrder(Candidate):
         per_product = FIRST_ORDER.sparse_product if entries_are_scattered(problem.M) else FIRST_ORDER.dense_product
         once = FIRST_ORDER.iteration + per_product * products + FIRST_ORDER.vector_entry * (rows + problem.columns)
         self.per_iteration = once * (1 if native else FIRST_ORDER.in_python)  # seconds per iteration
-        is_linear = problem.phi.is_linear and problem.lower is None
+        is_linear = problem.phi.is_linear and (problem.lower is None or np.array_equal(*problem.bounds))
         iterations: float = EQUATIONS if is_linear else EPOCHS
         self.seconds = FIRST_ORDER.set_up + iterations * self.per_iteration
         self.why = f"an iteration takes about {1e3 * self.per_iteration:.2g} ms"
         self.certain = False  # whether a theorem says how many
-        f = problem.f
-        if is_linear and isinstance(problem.M.stored_matrix, np.ndarray) and f.mu > 0 and f.L is not None:
+        f, of_equations = problem.f, is_linear and problem.lower is None
+        if of_equations and isinstance(problem.M.stored_matrix, np.ndarray) and f.mu > 0 and f.L is not None:
             # rows are made orthonormal, and then the theorem of x-DAPD says how many iterations there will be
             iterations = DIGITS * theory.x_dapd(L=f.L, mu=f.mu, s_max=1.0, s_min=1.0).Pi
             changed = 4.0 * min(problem.M.shape) ** 2 * max(problem.M.shape) / FACTORISATION.dense

@@ -278,7 +278,7 @@ def _assembled(problem: Problem, f: QuadraticForm, rows: _Rows, balls: _Balls) -
         pull=pull,
         right=without_b,
     )
-    if is_filled and isinstance(form.G, Columns):
+    if is_filled and isinstance(form.G, Columns) and problem.f.work <= SMALL:  # f is kept, too
         problem.M.memory.keep(_Before, None, _Before(problem.f, problem.phi, problem.lower, problem.upper, form))
     return form
 
