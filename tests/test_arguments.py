@@ -154,6 +154,10 @@ CASES = {
         TypeError,
         r"bounds must be a pair \(lower",
     ),
+    "bounds by entry": (lambda: dapd.Problem(F, M, B, bounds=[(0, 1)] * 5), TypeError, r"pair .*found list of 5"),
+    "no M": (lambda: dapd.Problem(F, None, B), TypeError, r"M must be real numbers, found None"),
+    "short x": (lambda: dapd.certify(PROBLEM, np.ones(1), B), ValueError, r"x must be a vector of"),
+    "long y": (lambda: dapd.certify(PROBLEM, np.ones(3), np.ones(99)), ValueError, r"y must be a vector of"),
     "bounds of three": (lambda: dapd.Problem(F, M, B, bounds=(0, 1, 2)), TypeError, r"bounds must be a pair"),
     "bounds too short": (
         lambda: dapd.Problem(F, M, B, bounds=(B, 3.0)),

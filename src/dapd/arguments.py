@@ -121,7 +121,8 @@ def real(name: str, value: Any, *, empty: bool = False) -> Array:
     if array.dtype.kind in "biu":
         array = array.astype(np.float64)
     if array.dtype.kind != "f":
-        raise TypeError(f"{name} must be real numbers, found dtype {array.dtype}; convert it to float first")
+        found = "None" if value is None else f"dtype {array.dtype}; convert it to float first"
+        raise TypeError(f"{name} must be real numbers, found {found}")
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     if array.size == 0:
@@ -199,7 +200,8 @@ def interval(lower: Any, upper: Any) -> tuple[float | Array, float | Array]:
 def bounds_of(bounds: Any, size: int) -> tuple[Array, Array] | None:
     """Return lower and upper bounds on a vector of `size` entries, copied; None if no entry is bounded."""
     if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
-        raise TypeError(f"bounds must be a pair (lower, upper), found {type(bounds).__name__}")
+        of = f" of {len(bounds)}" if isinstance(bounds, (tuple, list)) else ""
+        raise TypeError(f"bounds must be a pair (lower, upper), found {type(bounds).__name__}{of}")
     given = {}
     for name, value, absent in zip(("lower", "upper"), bounds, (-math.inf, math.inf), strict=True):
         given[name] = numbers(f"the {name} bound", absent if value is None else value)

@@ -135,7 +135,7 @@ def test_sparse_data_and_a_time_limit():
     [
         ({"b": np.ones((2, 4))}, r"b must have the shape \(problems, 5\), found \(2, 4\)"),
         ({"b": np.ones((2, 5)), "c": np.ones((3, VARIABLES))}, "one row per problem, all the same number; found b: 2"),
-        ({}, "stacked arrays must have one row per problem.*found none"),
+        ({}, "give b, c or bounds with a row for each"),
         ({"bounds": (np.ones((2, 3)), 1.0)}, r"the lower bounds must be .* found shape \(2, 3\)"),
         ({"bounds": (2.0, np.ones((2, VARIABLES)))}, r"lower bounds must not be above upper bounds; lower\[0, 0\] is"),
         ({"bounds": (0.0, np.diag(np.full(VARIABLES, np.nan))[3:])}, r"upper\[0, 3\] of the bounds is NaN"),

@@ -166,7 +166,12 @@ def certify(
     `distance` needs μ > 0, and bounds on the singular values of M (`spectrum`; by default the problem's own, or those
     of an earlier estimate) unless dom φ is bounded. It is inf if it is not wanted.
     """
-    x, y = x.astype(np.float64, copy=False), y[: problem.rows].astype(np.float64, copy=False)
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    if x.shape != (problem.columns,):
+        raise ValueError(f"x must be a vector of {problem.columns} entries, found shape {x.shape}")
+    if y.shape != (problem.rows,) and y.shape != (problem.multipliers,):
+        raise ValueError(f"y must be a vector of {problem.rows} entries, found shape {y.shape}")
+    y = y[: problem.rows]
     grad, at = np.asarray(ask.gradient(problem.f, x), np.float64), products_of(problem, x, y)
     rows, columns = measure_rows(problem, y, at), measure_columns(problem, x, grad, at)
     bound = math.inf

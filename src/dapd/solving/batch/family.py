@@ -66,9 +66,11 @@ def family_of(problem: Problem, b: Any, c: Any, bounds: Any) -> Family:
                     f"found shape {side.shape}"
                 )
         limits = open_ended(**{"the lower bounds": sides[0], "the upper bounds": sides[1]})
+    if not given:
+        raise ValueError("one problem is solved many times with other data: give b, c or bounds with a row for each")
     counts = {len(value) for value in given.values()}
     if len(counts) != 1:
-        lengths = ", ".join(f"{name}: {len(value)}" for name, value in given.items()) or "none"
+        lengths = ", ".join(f"{name}: {len(value)}" for name, value in given.items())
         raise ValueError(f"stacked arrays must have one row per problem, all the same number; found {lengths}")
     count = counts.pop()
     if limits is not None:
