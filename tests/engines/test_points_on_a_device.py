@@ -44,7 +44,7 @@ def problem_with(phi):
 def test_the_certificate_on_the_device_is_that_of_the_host(phi):
     problem = problem_with(phi)
     for x, y in points():
-        found = judge_of(problem, "jax").look(x, y).certificate
+        found = judge_of(problem, "jax").check(x, y).certificate
         np.testing.assert_allclose(found.numbers, certify(problem, x, y).numbers, rtol=1e-12)
 
 
@@ -54,7 +54,7 @@ def test_the_certificate_is_that_of_the_host_for_every_M(kind, bounds):
     M = MAPS[kind](np.random.default_rng(1))
     problem = dapd.Problem(FUNCTIONS["diagonal"], M, np.ones(ROWS), dapd.NonNegative(), bounds=bounds)
     for x, y in points(problem.stacked.rows):
-        there, here = judge_of(problem, "jax").look(x, y), OnHost(problem, None, "solution").look(x, y)
+        there, here = judge_of(problem, "jax").check(x, y), OnHost(problem, None, "solution").check(x, y)
         np.testing.assert_allclose(there.x, here.x, rtol=1e-15)
         np.testing.assert_allclose(there.certificate.numbers, here.certificate.numbers, rtol=1e-11)
 
@@ -63,7 +63,7 @@ def test_sums_over_many_rows_keep_their_digits():
     rng, rows = np.random.default_rng(4), 300_000
     problem = dapd.Problem(dapd.Quadratic(np.ones(rows), np.ones(rows)), dapd.Identity(rows), np.ones(rows), dapd.L1(1))
     x, y = 1 + rng.random(rows), rng.random(rows)
-    there, here = judge_of(problem, "jax").look(x, y).certificate, certify(problem, x, y, with_distance=False)
+    there, here = judge_of(problem, "jax").check(x, y).certificate, certify(problem, x, y, with_distance=False)
     np.testing.assert_allclose(there[:9], here[:9], rtol=1e-10)
 
 
@@ -99,10 +99,10 @@ def test_points_of_a_transformed_problem_are_taken_back(empty):
         point = here.start(x, y)
         for found, expected in zip(there.start(x, y), point, strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-14)
-        looks = there.look(*point), here.look(*point)
+        checks = there.check(*point), here.check(*point)
         for k in (0, 1):
-            np.testing.assert_allclose(looks[0][k], looks[1][k], rtol=1e-14)
-        np.testing.assert_allclose(looks[0].certificate.numbers, looks[1].certificate.numbers, rtol=1e-12)
+            np.testing.assert_allclose(checks[0][k], checks[1][k], rtol=1e-14)
+        np.testing.assert_allclose(checks[0].certificate.numbers, checks[1].certificate.numbers, rtol=1e-12)
         before = before or point
         for found, expected in zip(there.move(point, before), here.move(point, before), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
@@ -113,7 +113,7 @@ def test_a_point_that_is_not_finite_has_an_infinite_error():
     x, y = jax.numpy.asarray([1.0, 1.0, np.inf]), jax.numpy.zeros(2)
     for judge in (judge_of(problem, "jax"), OnHost(problem, None, "solution")):
         with np.errstate(all="ignore"):
-            assert judge.look(x, y).certificate.error == np.inf
+            assert judge.check(x, y).certificate.error == np.inf
 
 
 @pytest.mark.parametrize("phi", PHIS)
@@ -210,9 +210,9 @@ def test_a_look_takes_few_programs(tmp_path):
         result = solver.solve(x0=np.zeros(problem.columns), y0=np.zeros(problem.rows))
     assert result.iterations > 200
     names = calls(tmp_path)
-    looks = names.count("PjitFunction(look_at)")
-    assert looks > 10
-    assert len(names) <= PER_LOOK * looks
+    checks = names.count("PjitFunction(checked_point)")
+    assert checks > 10
+    assert len(names) <= PER_LOOK * checks
     assert not any("convert_element_type" in name or "isfinite" in name for name in names)
 
 

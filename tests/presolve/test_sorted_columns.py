@@ -115,11 +115,11 @@ def test_the_device_takes_points_back_as_the_host_does():
         point = here.start(x, y)
         for found, expected in zip(there.start(x, y), point, strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-14)
-        looks = there.look(*point), here.look(*point)
+        checks = there.check(*point), here.check(*point)
         for k, given in enumerate((problem.within_bounds(x, y), y)):
-            np.testing.assert_allclose(looks[0][k], looks[1][k], rtol=1e-14)
-            np.testing.assert_allclose(looks[1][k], given, rtol=1e-14)
-        np.testing.assert_allclose(looks[0].certificate[:8], looks[1].certificate[:8], rtol=1e-12)
+            np.testing.assert_allclose(checks[0][k], checks[1][k], rtol=1e-14)
+            np.testing.assert_allclose(checks[1][k], given, rtol=1e-14)
+        np.testing.assert_allclose(checks[0].certificate[:8], checks[1].certificate[:8], rtol=1e-12)
         before = before or point
         for found, expected in zip(there.move(point, before), here.move(point, before), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
@@ -152,7 +152,7 @@ def test_a_shuffled_flow_takes_the_iterations_of_the_sorted_one_and_stays_on_the
     for name in ("x", "z"):
         np.testing.assert_allclose(getattr(moved, name), getattr(plain, name)[order], rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(moved.y, plain.y, rtol=1e-9, atol=1e-9)
-    assert programs[True]["PjitFunction(look_at)"] > 10
+    assert programs[True]["PjitFunction(checked_point)"] > 10
     for counts in programs.values():  # how often a direction is checked depends on the clock
         counts.pop("PjitFunction(difference)", None)
         counts.pop("PjitFunction(may_be_ray)", None)

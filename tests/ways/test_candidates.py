@@ -9,7 +9,7 @@ import pytest
 import dapd
 from dapd.arguments import TimeUp
 from dapd.engines.protocol import Engine
-from dapd.ways.base import CANDIDATES, Candidate, Piece
+from dapd.ways.base import CANDIDATES, Candidate, Progress
 from dapd.ways.named import Named
 
 
@@ -36,7 +36,7 @@ def asked():
         def start(self):
             made.append(weakref.ref(self))
             self.search.judge(np.zeros(9), np.ones(6))
-            yield Piece()
+            yield Progress()
 
     yield made
     del CANDIDATES["hopeful"]

@@ -102,7 +102,7 @@ class Certificate(NamedTuple):
         return self.of_numbers((float(v[k]) for v in self.numbers), self.accuracy)  # type: ignore[index]  # of many points, numbers are arrays
 
 
-class Look(NamedTuple):
+class CheckedPoint(NamedTuple):
     """A point of the given problem, x between its bounds, and its certificate."""
 
     x: Array

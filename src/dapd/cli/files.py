@@ -147,8 +147,8 @@ def _run(console: Console, quiet: bool, problem: dapd.Problem, **options: Any) -
     if quiet:
         return dapd.solve(problem, **options)
 
-    def show(look: dapd.Info) -> None:
-        table.show(look.iteration, look.time, look.certificate, math.nan)
+    def show(info: dapd.Info) -> None:
+        table.show(info.iteration, info.time, info.certificate, math.nan)
 
     with LogTable(console, "") as table:
         return dapd.solve(problem, callback=show, **options)

@@ -118,7 +118,7 @@ class AutoChoice(Choice):
         return min(self.active, key=lambda one: one.expected())
 
     def note(self, candidate: Candidate, *, is_exhausted: bool) -> None:
-        """After a piece of progress: a candidate that is far behind starts anew from the best point."""
+        """After some progress: a candidate that is far behind starts anew from the best point."""
         error = candidate.left_at = self.search.error
         for other in self.active:
             if other is not candidate and error < 0.1 * other.left_at:
@@ -149,7 +149,7 @@ class AutoChoice(Choice):
 
     def close(self) -> None:
         for one in self.active:
-            one.pieces = None
+            one.under_way = None
         self.waiting.clear()
         del self.asked  # which refers to this choice
 

@@ -17,7 +17,7 @@ from dapd.kinds.base import is_own
 from dapd.machine.clock import is_cancelled, is_over, perf_counter
 from dapd.solving.progress import Display
 from dapd.solving.result import History
-from dapd.ways.base import Candidate, Choice, Moved, Piece
+from dapd.ways.base import Candidate, Choice, Moved, Progress
 from dapd.ways.causes import Cause
 from dapd.ways.search import Info, Search
 
@@ -39,17 +39,17 @@ class Watch:
         self.errors: list[tuple[int, float]] = []  # iteration and relative error
         self.rows: list[tuple[int, float, float, float, float]] = []  # of the history
 
-    def look(self, look: Info, remaining: float, complete: Callable[[Info], Info]) -> bool:
+    def show(self, info: Info, remaining: float, complete: Callable[[Info], Info]) -> bool:
         """Whether the callback says stop; `complete` adds to a point what only a callback may read."""
-        c = look.certificate
+        c = info.certificate
         if self.shown is not None:
-            self.shown.show(look.iteration, look.time, c, remaining)
-        self.errors.append((look.iteration, c.error))
+            self.shown.show(info.iteration, info.time, c, remaining)
+        self.errors.append((info.iteration, c.error))
         if self.is_recorded:
-            self.rows.append((look.iteration, look.time, c.stationarity, c.feasibility, self._error(look.x)))
+            self.rows.append((info.iteration, info.time, c.stationarity, c.feasibility, self._error(info.x)))
         if self.callback is None:
             return False
-        return bool(self.callback(complete(look)._replace(x=owned(look.x), y=owned(look.y))))
+        return bool(self.callback(complete(info)._replace(x=owned(info.x), y=owned(info.y))))
 
     def _error(self, x: Array) -> float:
         star = self.x_star
@@ -106,8 +106,8 @@ class Race:
         self.seeks_descent = seeks_descent  # whether to look for rays of x; those of y are always looked for
         self.falling: Array | None = None  # a ray of x along which the objective falls, if some x is feasible
         self.found_by: Candidate | None = None
-        self.turn: Candidate | None = None  # that made the last piece of progress
-        self.before, self.made = math.inf, False  # the error before that piece, and whether there was one
+        self.turn: Candidate | None = None  # that made the last progress
+        self.before, self.made = math.inf, False  # the error before it, and whether there was one
         self.checking, self.has_checked = 0.0, False  # seconds of the checks of directions, but for the first
 
     @cached_property
@@ -119,12 +119,12 @@ class Race:
         """Advance the candidate with the best prospects until something says stop."""
         search = self.search
         try:
-            piece = self._begin(start)
+            progress = self._begin(start)
             while True:
-                ended = self._decided(piece)
+                ended = self._decided(progress)
                 if ended is not None:
                     return ended
-                piece = self._advance(self.choice.next())
+                progress = self._advance(self.choice.next())
         except (TimeUp, KeyboardInterrupt) as stopped:
             if search.best is None:  # not even one point to give back
                 raise
@@ -133,31 +133,31 @@ class Race:
         finally:
             self.choice.close()
 
-    def _begin(self, start: tuple[Array, Array]) -> Piece:
+    def _begin(self, start: tuple[Array, Array]) -> Progress:
         """Judge the start; errors of the user's own functions must come before the work."""
         search = self.search
-        problem, piece = search.problem, self.choice.begin(start)
+        problem, progress = search.problem, self.choice.begin(start)
         point = search.point
         if math.isinf(search.error):
             blame(problem, *start)
         known = problem.terms is not None and is_own(problem.phi, "prox", "conjugate")
         if not (known or search.kept.candidate):
             search.judging.objective(point.x, point.y, satisfied=True)
-        return piece
+        return progress
 
     def _ended(self, cause: Cause, ray: Array | None = None, point: Info | None = None) -> Ended:
         early = cause is Cause.deadline and self.search.judged <= 1 and not self.choice.is_named
         return Ended(cause, point or self.choice.returned(cause), ray, early)
 
-    def _decided(self, piece: Piece) -> Ended | None:
+    def _decided(self, progress: Progress) -> Ended | None:
         """How the solve ends, if it does now: by the first of these causes that holds."""
         search, choice = self.search, self.choice
-        stop = self.watch.look(*choice.look(), search.complete)
+        stop = self.watch.show(*choice.current(), search.complete)
         if search.done:
             return self._ended(Cause.certificate)
-        if piece.cause is not None:
-            return self._ended(piece.cause)
-        ended = self._ray(piece)
+        if progress.cause is not None:
+            return self._ended(progress.cause)
+        ended = self._ray(progress)
         if ended is not None:
             return ended
         if stop:
@@ -171,28 +171,28 @@ class Race:
             return self._settled(last=last)
         return self._ended(Cause.rounding) if last else None
 
-    def _advance(self, candidate: Candidate) -> Piece:
-        """A piece of progress, after which others may start anew from a better point."""
+    def _advance(self, candidate: Candidate) -> Progress:
+        """Some progress, after which others may start anew from a better point."""
         search = self.search
         self.before, measured = search.error, candidate.measured
         try:
-            piece = candidate.advance()
+            progress = candidate.advance()
         finally:
             search.seconds[candidate.title] = search.seconds.get(candidate.title, 0.0) + candidate.measured - measured
-        self.turn, self.made = candidate, piece is not None
+        self.turn, self.made = candidate, progress is not None
         if search.error < self.before:
             self.found_by = candidate
-        self.choice.note(candidate, is_exhausted=piece is None)
-        return piece or Piece()
+        self.choice.note(candidate, is_exhausted=progress is None)
+        return progress or Progress()
 
-    def _ray(self, piece: Piece) -> Ended | None:
-        """Check the directions of the last piece, and those that a slow search asks for."""
+    def _ray(self, progress: Progress) -> Ended | None:
+        """Check the directions of the last progress, and those that a slow search asks for."""
         search, turn = self.search, self.turn
         if turn is None or not self.made or not (self.choice.is_named or search.error > 0.5 * self.before):
             return None
         began, found = perf_counter(), list[Moved]()
         if turn.finds_rays or self.checking <= CHECKING * (began - search.began):
-            found.append(piece.moved())
+            found.append(progress.moved())
         is_first = not self.has_checked and any(part is not None for moved in found for part in moved)
         if not (self.choice.is_named or turn.is_in_time) and self.questions is not None:
             found.append(self.questions.ask(descent=self.falling is None))
@@ -207,7 +207,7 @@ class Race:
 
     def _checked(self, moved: Moved) -> Ended | None:
         """A proof that no x is feasible, if y runs away; of a ray of x it is still asked whether some x is feasible."""
-        search, at, named = self.search, self.choice.look()[0].x, self.choice.is_named
+        search, at, named = self.search, self.choice.current()[0].x, self.choice.is_named
         problem, judging = search.problem, search.judging
         dx, dy = moved
         if dx is not None and (self.falling is not None or not self.seeks_descent):
@@ -231,5 +231,5 @@ class Race:
             return self._ended(Cause.no_progress) if last else None
         if found.x is None:
             return self._ended(Cause.contradiction, found.ray)
-        look = search.judging.look(found.x, search.point.y)
-        return self._ended(Cause.descent, self.falling, search.point._replace(**look._asdict()))
+        checked = search.judging.check(found.x, search.point.y)
+        return self._ended(Cause.descent, self.falling, search.point._replace(**checked._asdict()))

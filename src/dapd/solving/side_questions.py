@@ -30,7 +30,7 @@ from dapd.solving.race import Settled
 from dapd.ways.base import Moved
 from dapd.ways.search import Search
 
-SLOW = 4  # pieces of progress that do not halve the error before an infeasibility test
+SLOW = 4  # steps of progress that do not halve the error before an infeasibility test
 AFTER = 0.1  # seconds after which a test that takes a solve of its own may begin
 SHARE, LATER = 0.25, 4  # part of the time so far that such a test may take, and factor of the time to the next one
 WAIT = 0.3  # seconds after which a test that usually takes much less may begin
@@ -63,7 +63,7 @@ class SideQuestions:
         self.feasibility_at = 0.0
 
     def ask(self, *, descent: bool) -> Moved:
-        """After a piece of progress that did not halve the error: a direction that may be a ray, of x if `descent`."""
+        """After some progress that did not halve the error: a direction that may be a ray, of x if `descent`."""
         self.slow += 1
         if self.slow < SLOW:
             return Moved()

@@ -1,4 +1,4 @@
 """The ways in which `auto` may solve a problem: Clarabel, second-order steps, and restarted first-order methods.
 
-Each says how long it will probably take, and makes progress a piece at a time, so `auto` may change its mind.
+Each says how long it will probably take, and makes progress step by step, so `auto` may change its mind.
 """

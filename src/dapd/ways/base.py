@@ -1,4 +1,4 @@
-"""What all candidates of a solve share: an estimate, pieces of progress, and what is left as that progress says."""
+"""What all candidates of a solve share: an estimate, steps of progress, and what is left as that progress says."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ CAUTION = 2.0  # factor of the time that progress suggests is left, since most e
 
 
 class Moved(NamedTuple):
-    """How x and y moved in the last piece of progress: near a ray if the problem has no solution."""
+    """How x and y moved in the last progress: near a ray if the problem has no solution."""
 
     dx: Array | None = None
     dy: Array | None = None
 
 
-class Piece(NamedTuple):
-    """A piece of progress."""
+class Progress(NamedTuple):
+    """What a candidate did until it let the others have their turn."""
 
     moved: Callable[[], Moved] = Moved  # asked only if a ray is looked for
     cause: Cause | None = None  # why the candidate ends the solve, if it does
@@ -67,8 +67,8 @@ class Candidate:
     title: str
     needs = "the problem is not of the kind that it solves"  # said if its estimate is infinite
     is_steady = False  # whether its estimate is reliable
-    finds_rays = False  # whether `moved` is worth a check after every piece
-    least = 1  # iterations of the shortest piece
+    finds_rays = False  # whether `moved` is worth a check whenever it made progress
+    least = 1  # iterations of the shortest turn
     parameters: Any = None
     per_iteration = math.nan  # seconds, as estimated
 
@@ -89,7 +89,7 @@ class Candidate:
         self.progress: list[tuple[float, float]] = []  # seconds spent, and how many times too large the error was
         self.doubt = 1.0  # times its estimate: what it may well take if another candidate is more certain
         self.why = ""
-        self.pieces: Iterator[Piece] | None = None
+        self.under_way: Iterator[Progress] | None = None
 
     @property
     def ran(self) -> Engine:
@@ -135,17 +135,17 @@ class Candidate:
         """Find out more about its own cost, if that takes a set-up; whether there was anything to find out."""
         return False
 
-    def start(self) -> Iterator[Piece]:
-        """Make progress from the best point on, a piece at a time."""
+    def start(self) -> Iterator[Progress]:
+        """Make progress from the best point on, step by step."""
         raise NotImplementedError
 
-    def advance(self) -> Piece | None:
-        """Make a piece of progress; None if there is no more to come."""
-        if self.pieces is None:
-            self.pieces = self.start()
+    def advance(self) -> Progress | None:
+        """Make some progress; None if there is no more to come."""
+        if self.under_way is None:
+            self.under_way = self.start()
         began = perf_counter()
         try:
-            return next(self.pieces, None)
+            return next(self.under_way, None)
         finally:
             self.measured += perf_counter() - began
             self.progress.append((self.spent, self.search.excess))
@@ -167,7 +167,7 @@ class Candidate:
 
     def share(self) -> None:
         """Start anew from a much better point that another candidate has found."""
-        self.pieces = None
+        self.under_way = None
 
     def left(self) -> float:
         """The time until the error meets the tolerance, if it goes on falling as in the last half of the time."""
@@ -184,19 +184,19 @@ class Choice:
 
     is_named = False  # whether it is one method, whose iterates are all that counts
     title = "auto"
-    least = 1  # iterations of the shortest piece of progress
+    least = 1  # iterations of the shortest turn
     round = 1  # iterations of a pass over M
     first: Candidate  # that began
 
     def __init__(self, search: Search) -> None:
         self.search = search
 
-    def begin(self, start: tuple[Array, Array]) -> Piece:
+    def begin(self, start: tuple[Array, Array]) -> Progress:
         """Judge the start."""
         self.search.judge(*start)
-        return Piece()
+        return Progress()
 
-    def look(self) -> tuple[Info, float]:
+    def current(self) -> tuple[Info, float]:
         """The point to show, and the iterations to go; nan if unknown."""
         search = self.search
         return search.point._replace(iteration=search.iterations, time=perf_counter() - search.began), math.nan
@@ -206,7 +206,7 @@ class Choice:
         return self.first
 
     def note(self, candidate: Candidate, *, is_exhausted: bool) -> None:
-        """Take note of a piece of progress."""
+        """Take note of some progress."""
 
     def is_exhausted(self) -> bool:
         """Whether nobody can go on, or only rounding can explain that there is no better point."""
@@ -229,4 +229,4 @@ class Choice:
 
     def close(self) -> None:
         """Let go of the generators, which refer to their candidates, so both would wait for the garbage collector."""
-        self.first.pieces = None
+        self.first.under_way = None

@@ -27,7 +27,7 @@ from dapd.presolve import (
 from dapd.presolve.transform import Apply
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import estimate_norm
-from dapd.ways.base import SOON, Asked, Candidate, Moved, Piece, entries_are_scattered
+from dapd.ways.base import SOON, Asked, Candidate, Moved, Progress, entries_are_scattered
 from dapd.ways.restarts import restarts
 from dapd.ways.search import Judge, judge_of, on_the_device
 
@@ -111,7 +111,7 @@ class FirstOrder(Candidate):
         if not self.certain and math.isfinite(steady):
             self.doubt = VARIED
 
-    def start(self) -> Iterator[Piece]:
+    def start(self) -> Iterator[Progress]:
         """Epochs on a problem with scaled rows, judged by the certificate of the given one."""
         search = self.search
         transform = self._transform()
@@ -146,7 +146,7 @@ class FirstOrder(Candidate):
                 search.slowdown = max(1.0, self.spent / epoch.iterations / self.per_iteration)
             made[:] = epoch.iterations, epoch.gradients, epoch.products
             self.used = epoch.engine
-            yield Piece(partial(_moved, judging, epoch.last, before.get(epoch.kind, epoch.last)))
+            yield Progress(partial(_moved, judging, epoch.last, before.get(epoch.kind, epoch.last)))
             before[epoch.kind] = epoch.last
 
 

@@ -15,7 +15,7 @@ from dapd.arrays import Array, wait_for
 from dapd.engines.protocol import Engine, Runner
 from dapd.machine.blas import single_blas
 from dapd.machine.clock import is_over, perf_counter
-from dapd.ways.base import Asked, Candidate, Choice, Moved, Piece
+from dapd.ways.base import Asked, Candidate, Choice, Moved, Progress
 from dapd.ways.causes import Cause, Status
 from dapd.ways.search import Info, Search
 
@@ -81,32 +81,32 @@ class Named(Candidate):
         return Engine(self.runner.engine, self.runner.reason)
 
     @property
-    def look(self) -> Info:
+    def current(self) -> Info:
         """The last iterate that was judged."""
         assert self.latest is not None
         return self.latest
 
-    def begin(self) -> Piece:
+    def begin(self) -> Progress:
         """Judge the method's first iterate."""
         began = perf_counter()
         self.runner.start()
         self.seconds += perf_counter() - began
         self._judge()
-        return Piece(cause=self._cause())
+        return Progress(cause=self._cause())
 
-    def start(self) -> Iterator[Piece]:
+    def start(self) -> Iterator[Progress]:
         """Steps, and then a convergence check; ever more steps."""
         while True:
-            look = self.look
+            info = self.current
             self._advance(self._stride())
-            if self.search.iterations == look.iteration:  # the first step was given up
+            if self.search.iterations == info.iteration:  # the first step was given up
                 raise TimeUp
-            x = None if self.method.problem.f.mu else look.x
-            self.before = Past(look.iteration, x, look.y, self._excess(look))
+            x = None if self.method.problem.f.mu else info.x
+            self.before = Past(info.iteration, x, info.y, self._excess(info))
             self.latest = None  # if it is not the best, its x may go before there is a new one
-            del look
+            del info
             self._judge()
-            yield Piece(self._moved, self._cause())
+            yield Progress(self._moved, self._cause())
 
     def _advance(self, steps: int) -> None:
         """Take `steps` steps, or as many as the time limit allows."""
@@ -128,7 +128,7 @@ class Named(Candidate):
         if self.is_recorded:
             wait_for(x)
             self.seconds += perf_counter() - began
-        x, y, certificate = search.judging.look(x, y)
+        x, y, certificate = search.judging.check(x, y)
         if not self.is_recorded:
             self.seconds += perf_counter() - began
         counts = self.runner.counts
@@ -139,22 +139,22 @@ class Named(Candidate):
         search.note(self.latest)
 
     def _cause(self) -> Cause | None:
-        finite = math.isfinite(self.look.certificate.error)
+        finite = math.isfinite(self.current.certificate.error)
         return None if finite and not runs_away(self.residuals) else Cause.divergence
 
     def _moved(self) -> Moved:
         """How x and y moved since the last check, as far as they go on as before."""
-        look, before, judging = self.look, self.before, self.search.judging
+        info, before, judging = self.current, self.before, self.search.judging
         assert before is not None
-        since = before.iteration, look.iteration
+        since = before.iteration, info.iteration
         of_x, of_y = self.drifts
-        dx, dy = None if before.x is None else look.x - before.x, look.y - before.y
+        dx, dy = None if before.x is None else info.x - before.x, info.y - before.y
         if of_y.persists(dy, *since) and judging.may_be_ray(dy):
-            of_y.ask_at = LATER * look.iteration
+            of_y.ask_at = LATER * info.iteration
         else:
             dy = None
-        if dx is not None and of_x.persists(dx, *since) and judging.may_descend(look.x, dx):
-            of_x.ask_at = LATER * look.iteration
+        if dx is not None and of_x.persists(dx, *since) and judging.may_descend(info.x, dx):
+            of_x.ask_at = LATER * info.iteration
         else:
             dx = None
         return Moved(dx, dy)
@@ -165,24 +165,24 @@ class Named(Candidate):
 
         It can if the error is as small as rounding, or if the method's theorem has promised less than rounding by now.
         """
-        look, best = self.look, self.search.point
+        info, best = self.current, self.search.point
         rounding = float(np.finfo(self.method.problem.dtype).eps)
-        still = look.iteration - best.iteration
+        still = info.iteration - best.iteration
         if not any(self.search.tolerances) or still <= best.iteration + PATIENCE * self.method.round:
             return False
         promised = getattr(self.parameters, "Pi", math.inf) * THOROUGH * math.log(1 / rounding)
-        return best.certificate.error <= STALLED * rounding or look.iteration > promised
+        return best.certificate.error <= STALLED * rounding or info.iteration > promised
 
-    def _excess(self, look: Info) -> float:
-        return look.certificate.excess(*self.search.tolerances)
+    def _excess(self, info: Info) -> float:
+        return info.certificate.excess(*self.search.tolerances)
 
     def remaining(self) -> float:
         """Iterations to the tolerance if the error goes on falling as since the last check; nan if it does not."""
         if self.before is None or not any(self.search.tolerances):
             return math.nan
-        old, new = self.before.excess, self._excess(self.look)
+        old, new = self.before.excess, self._excess(self.current)
         falls = math.log(old / new) if 0 < new < old else 0.0  # 0 too if the two differ only by rounding
-        return (self.look.iteration - self.before.iteration) * math.log(new) / falls if falls else math.nan
+        return (self.current.iteration - self.before.iteration) * math.log(new) / falls if falls else math.nan
 
     def _stride(self) -> int:
         """Steps to the next check: a part of the way so far, or fewer if the end is near."""
@@ -206,11 +206,11 @@ class NamedChoice(Choice):
         self.candidate = self.first = candidate
         self.title, self.least, self.round = candidate.title, candidate.least, candidate.method.round
 
-    def begin(self, start: tuple[Array, Array]) -> Piece:
+    def begin(self, start: tuple[Array, Array]) -> Progress:
         return self.candidate.begin()
 
-    def look(self) -> tuple[Info, float]:
-        return self.candidate.look, self.candidate.remaining()
+    def current(self) -> tuple[Info, float]:
+        return self.candidate.current, self.candidate.remaining()
 
     def is_exhausted(self) -> bool:
         return self.candidate.is_stalled
@@ -218,7 +218,7 @@ class NamedChoice(Choice):
     def returned(self, cause: Cause) -> Info:
         """The last iterate, but the best one if the method did not get to an end of its own."""
         worse = cause.status in (Status.interrupted, Status.diverged)
-        return self.search.point if worse or self.candidate.latest is None else self.candidate.look
+        return self.search.point if worse or self.candidate.latest is None else self.candidate.current
 
     def with_threads(self) -> AbstractContextManager[Any]:
         problem = self.candidate.method.problem

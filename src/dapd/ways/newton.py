@@ -17,7 +17,7 @@ from dapd.newton.newton import Newton
 from dapd.newton.parts import Unsuitable
 from dapd.newton.scaled import PROBING
 from dapd.newton.systems import Singular
-from dapd.ways.base import AT_ONCE, OVERRUN, SOON, Asked, Candidate, Moved, Piece, entries_are_scattered
+from dapd.ways.base import AT_ONCE, OVERRUN, SOON, Asked, Candidate, Moved, Progress, entries_are_scattered
 
 FACTORISATIONS, FEW = 40, 10  # factorisations that second-order steps usually take, and that they take near a solution
 ON_PATH = 20  # factorisations that an interior-point path usually takes
@@ -163,13 +163,13 @@ class SecondOrder(Candidate):
         self.set_up(within)
         return True
 
-    def start(self) -> Iterator[Piece]:
+    def start(self) -> Iterator[Progress]:
         search = self.search
         while not self.is_set_up:
             left, most = seconds_left(search.deadline), min(self._sizes()[1] ** 2 / 2, self.limit / FACTORISATION.entry)
             hurried = FACTORISATION.counting * most > left  # entries of the factor that a set-up counts at most
             self.set_up(within=left * FACTORISATION.entry / FACTORISATION.counting if hurried else math.inf)
-            yield Piece()
+            yield Progress()
             if hurried and not self.is_set_up:
                 return
         if self.newton is None:
@@ -198,4 +198,4 @@ class SecondOrder(Candidate):
                 if FEW * newton.cost < (LITTLE * elapsed if elapsed > SOON else AT_ONCE):
                     finer = False  # one more step is worth several digits
                     continue
-            yield Piece() if reached is None else Piece(partial(Moved, reached.dx, reached.dy))
+            yield Progress() if reached is None else Progress(partial(Moved, reached.dx, reached.dy))

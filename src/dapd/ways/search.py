@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from dapd.arrays import Array, on_host
-from dapd.certificate.certify import SOLUTION, Certificate, Look, certify, distance_at, objective
+from dapd.certificate.certify import SOLUTION, Certificate, CheckedPoint, certify, distance_at, objective
 from dapd.certificate.rays import may_be_ray
 from dapd.machine.clock import perf_counter
 from dapd.presolve import Presolve
@@ -78,19 +78,19 @@ class Search:
         Absolute residuals would mislead: their gap is zero at a start that is far from anything.
         """
         with np.errstate(all="ignore"):
-            x, y, certificate = (judging or self.judging).look(x, y)
+            x, y, certificate = (judging or self.judging).check(x, y)
         return self.note(Info(self.iterations, 0.0, x, y, certificate))  # the time is told when the point is shown
 
-    def note(self, look: Info) -> float:
+    def note(self, info: Info) -> float:
         """Keep a point if it is the best, and return its error as `judge` does."""
-        certificate = look.certificate
+        certificate = info.certificate
         own, excess = certificate.solution_error, certificate.excess(*self.tolerances)
         error = self._outside(excess, own)
         self.judged += 1
         self.last = certificate
         best = self.best
         if best is None or error < self.error or (error == 0.0 and own < best.certificate.solution_error):
-            self.best, self.error, self.excess = look, error, excess
+            self.best, self.error, self.excess = info, error, excess
             if not error > (1 - ROUNDED) * self.much_better:  # less may be rounding
                 self.much_better, self.judged_at_best = error, self.judged
         return error
@@ -110,14 +110,14 @@ class Search:
             return 0.0
         return math.inf if math.isnan(error) else max(error, TINY)
 
-    def complete(self, look: Info) -> Info:
+    def complete(self, info: Info) -> Info:
         """A point with the distance in its certificate, which points are judged without."""
         f = self.problem.f
         if not f.mu or f.L is None:  # then no distance is known
-            return look
+            return info
         with np.errstate(all="ignore"):
-            distance = self.judging.distance(look.x, look.y, self.spectrum)
-        return look._replace(certificate=look.certificate._replace(distance=distance))
+            distance = self.judging.distance(info.x, info.y, self.spectrum)
+        return info._replace(certificate=info.certificate._replace(distance=distance))
 
     def is_rounding(self, every: int) -> bool:
         """Whether one rounding of each entry changes the error of the best point; asked again after `every` points."""
@@ -127,7 +127,7 @@ class Search:
         rng, eps = np.random.default_rng(0), np.finfo(self.problem.dtype).eps
         x, y = (v * (1 + eps * rng.choice([-1, 1], v.size)).astype(v.dtype) for v in map(on_host, self.point[2:4]))
         with np.errstate(all="ignore"):
-            moved = self.judging.look(x, y).certificate.error
+            moved = self.judging.check(x, y).certificate.error
         error = self.point.certificate.error
         return abs(moved - error) > ROUNDED * error
 
@@ -153,7 +153,7 @@ class OnHost:
         x, y = on_host(x), on_host(y)
         return (x, y) if self.transform is None else self.transform.start(x, y)
 
-    def look(self, x: Array, y: Array) -> Look:
+    def check(self, x: Array, y: Array) -> CheckedPoint:
         """The point of the given problem, and its certificate without a distance; inf if a device found no numbers."""
         from_device, dtype = not isinstance(x, np.ndarray), self.problem.dtype
         x, y = self._back(x, y)
@@ -162,7 +162,7 @@ class OnHost:
         certificate = certify(self.problem, x, y, accuracy=self.accuracy, with_distance=False)
         if from_device and not (np.isfinite(x).all() and np.isfinite(y).all()):
             certificate = certificate._replace(stationarity_error=math.inf)
-        return Look(x, y, certificate)
+        return CheckedPoint(x, y, certificate)
 
     def distance(self, x: Array, y: Array, spectrum: Spectrum | None) -> float:
         """The distance of a certificate, of a point of the given problem, in float64; inf if it is not known."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from dapd.arrays import EPSILON, Array, on_device, on_host
 from dapd.certificate import certify
-from dapd.certificate.certify import Certificate, Look, error_of
+from dapd.certificate.certify import Certificate, CheckedPoint, error_of
 from dapd.certificate.rays import WORTH_CHECKING, exceeds_supremum
 from dapd.certificate.sums import ByNumPy, Number, Vectors, plain_columns, plain_products, plain_rows
 from dapd.engines.jax.layout import layout, put
@@ -116,7 +116,7 @@ def proximal_step(placed: Placed, *step: Any) -> tuple[Array, Array]:
     return y, jnp.stack(squares)
 
 
-def look_at(measured: Measured, way_back: WayBack, x: Array, y: Array) -> tuple[Array, Array, Array]:
+def checked_point(measured: Measured, way_back: WayBack, x: Array, y: Array) -> tuple[Array, Array, Array]:
     """The point that (x, y) is taken back to, x between its bounds, and its numbers, infinite if it is not finite."""
     x, y = (there.astype(v.dtype) for there, v in zip(way_back.of(x, y), (x, y), strict=True))
     x = within_bounds(measured, x, y)
@@ -269,11 +269,11 @@ class OnDevice:
             x, y = start_of(*self._back(x, y))
         return x, y
 
-    def look(self, x: Array, y: Array) -> Look:
+    def check(self, x: Array, y: Array) -> CheckedPoint:
         """The point in the given problem, and its certificate in float64, without the distance."""
         with jax.enable_x64(True):
-            x, y, numbers = report(look_at, self.device.measured, *self._back(x, y), others=2)
-        return Look(x, y, Certificate.of_numbers(numbers.tolist(), self.accuracy))
+            x, y, numbers = report(checked_point, self.device.measured, *self._back(x, y), others=2)
+        return CheckedPoint(x, y, Certificate.of_numbers(numbers.tolist(), self.accuracy))
 
     def distance(self, x: Array, y: Array, spectrum: Spectrum | None) -> float:
         """Not known there."""

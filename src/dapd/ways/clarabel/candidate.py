@@ -17,7 +17,7 @@ from dapd.machine.core import MISSING, load
 from dapd.machine.rates import CLARABEL
 from dapd.newton.costs import cost
 from dapd.problem.problem import Problem
-from dapd.ways.base import Asked, Candidate, Moved, Piece
+from dapd.ways.base import Asked, Candidate, Moved, Progress
 from dapd.ways.clarabel.conic import Conic, conic, entries_of
 
 TRIVIAL = 5e-3  # seconds that are not worth a closer prediction
@@ -294,13 +294,13 @@ class Clarabel(Candidate):
     def expected(self) -> float:
         return super().expected() if self.attempted is None else self.attempted
 
-    def start(self) -> Iterator[Piece]:
+    def start(self) -> Iterator[Progress]:
         """Attempt after attempt, as soon as it is known how long the first one takes."""
         search = self.search
         while self.seconds == math.inf and self.limit < FAR_AHEAD:
             self.limit *= AHEAD
             self._predict()
-            yield Piece()
+            yield Progress()
         self.form = self.form or conic(self.problem)
         if self.form is None:
             self.seconds = None
@@ -320,5 +320,5 @@ class Clarabel(Candidate):
                 search.judge(answer.x, answer.y)
             self.attempted, began = perf_counter() - began, perf_counter()
             rays = {"infeasible": (None, answer.ray), "unbounded": (answer.ray, None)}
-            yield Piece(partial(Moved, *rays.get(answer.status, (None, None))))
+            yield Progress(partial(Moved, *rays.get(answer.status, (None, None))))
         self.seconds = self.attempted = None  # it will not do better
