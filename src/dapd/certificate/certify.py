@@ -170,7 +170,8 @@ def certify(
     if x.shape != (problem.columns,):
         raise ValueError(f"x must be a vector of {problem.columns} entries, found shape {x.shape}")
     if y.shape != (problem.rows,) and y.shape != (problem.multipliers,):
-        raise ValueError(f"y must be a vector of {problem.rows} entries, found shape {y.shape}")
+        either = "" if problem.lower is None else f" (or {problem.multipliers}, with those of the bounds)"
+        raise ValueError(f"y must be a vector of {problem.rows} entries{either}, found shape {y.shape}")
     y = y[: problem.rows]
     grad, at = np.asarray(ask.gradient(problem.f, x), np.float64), products_of(problem, x, y)
     rows, columns = measure_rows(problem, y, at), measure_columns(problem, x, grad, at)

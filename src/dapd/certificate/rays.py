@@ -90,7 +90,10 @@ def may_be_ray(problem: Problem, direction: Array) -> bool:
 
 
 def exceeds_supremum(gain: Any, M: Any, d: Array, bounds: tuple[Array, Array]) -> Any:
-    """Whether that is so, for arrays of NumPy or of a device."""
+    """Whether `gain` is above the supremum of −(Mᵀd)ᵀx within the bounds, without products for which it is infinite.
+
+    Those products must be small. The arrays are those of NumPy or of a device.
+    """
     terms, xp = M.column_sizes(d), namespace(d)
     size = xp.linalg.norm(d) if terms is None else xp.max(terms, initial=0.0)
     del terms  # a long vector

@@ -108,7 +108,7 @@ class Front(NamedTuple):
             "raise" an error with its message, or return "nan", so the others of a batch are not lost.
         **options
             Of `dapd.solve`: method, tol (1e-8 by default), tol_absolute, max_iterations, time_limit, engine, direct,
-            seed.
+            seed and shared_sample.
         """
         return self.solution(check_options(failures, options), data_of(f, M, b, phi, bounds))
 

@@ -160,7 +160,7 @@ class Prox:
         self.table = table
 
     def at(self, v: Array, steps: Array) -> tuple[Array, ProxDerivative]:
-        """Both at v."""
+        """The prox at v, and its derivative there."""
         p, found = self.table.prox_and_derivative(v, steps)
         D = ProxDerivative(self.table, found)
         for kind, at in self.others:

@@ -34,7 +34,7 @@ class Function:
         return None
 
     def known_terms(self) -> Terms | None:
-        """`lowered`, unless a subclass overrides the value or the gradient and not `lowered`."""
+        """The result of `lowered`; None if a subclass overrides the value or a gradient, but not `lowered`."""
         return self.lowered() if describes(self, "lowered", *METHODS) else None
 
     def parts(self, size: int) -> list[Part] | None:

@@ -13,7 +13,7 @@ from dapd.operators.base import describes
 
 
 class Composite(Function):
-    """Of terms and constants that were checked before."""
+    """Make f of terms and constants that were checked before."""
 
     def __init__(self, terms: Terms, size: int | None, mu: float, L: float | None) -> None:
         self._terms, self.size, self.mu, self.L, self.c = terms, size, mu, L, terms.c

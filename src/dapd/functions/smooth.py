@@ -42,7 +42,7 @@ class Smooth(Function):
     def from_jax(
         cls, fun: Callable[[Any], Any], mu: float = 0.0, L: float | None = None, *, size: int | None = None
     ) -> Smooth:
-        """F from one function of a JAX array that returns a number; its gradient is computed by `jax.grad`.
+        """Make f of one function of a JAX array that returns a number; `jax.grad` computes its gradient.
 
         The jax engine compiles it into its steps, and the python engine calls it, in float64 or in the precision of x.
         """

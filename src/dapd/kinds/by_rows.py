@@ -91,7 +91,7 @@ class ByRows(OfSet):
 
     @cached_property
     def _bounded(self) -> tuple[Any, Any]:
-        """Those in which they are bounded."""
+        """The directions in which the intervals are bounded, as bounds."""
         return _bounds_by(self._ends, (0.0, 0.0), (-np.inf, np.inf))
 
     def project(self, y: Array) -> Array:
@@ -104,7 +104,7 @@ class ByRows(OfSet):
 
 
 class Rows(ByRows):
-    """Rows of all kinds, which every room knows."""
+    """Intervals of y or of Mx − b in any mixture: the canonical form that engines and transforms read."""
 
     lower: Any
     upper: Any
@@ -254,7 +254,7 @@ def _clipped(v: Array, lower: Any, upper: Any) -> Array:
 def _shrunk(v: Array, low: Any, high: Any) -> Array:
     """The rest v − clip(v, low, high), exactly zero in between; a derivative is zero at ends that differ."""
     if isinstance(v, np.ndarray):
-        return v - (np.clip(v, low, high) if v.size > SHORT else np.minimum(np.maximum(v, low), high))
+        return v - _clipped(v, low, high)
     xp = namespace(v)
     return xp.where((v > high) | (low == high), v - high, xp.where(v < low, v - low, 0 * v))
 

@@ -17,7 +17,7 @@ from dapd.kinds.sets import Paired
 
 
 class HasProx(Protocol):
-    """A convex g with `value(z)` and `prox(v, step)`, such as any φ of this module."""
+    """A convex g with `value(z)` and `prox(v, step)`, such as any φ of this package."""
 
     def value(self, z: Array) -> float:
         """g(z)."""
@@ -33,7 +33,7 @@ class Conjugate(Paired):
     ----------
     g : object with `value(z)`, or that is called for its value, and `prox(v, step)`
         The value is g(z), a number, and `prox(v, step)` is argmin_z g(z) + ‖z − v‖²/(2·step), a new array like v. Any
-        φ of this module will do, and any of PyProximal. With `conjugate(y)`, g*(y), the value of φ is known too.
+        φ of dapd will do, and any of PyProximal. With `conjugate(y)`, g*(y), the value of φ is known too.
     """
 
     arguments = ("g",)

@@ -138,7 +138,7 @@ class Balls(OfSet):
         return namespace(v).sqrt(self._squares(v))
 
     def _spread(self, values: Array) -> Array:
-        """Those of the groups, in each of their rows."""
+        """The value of its group, in each row."""
         if self.owner is not None:
             return values[self.owner]
         if isinstance(values, np.ndarray):

@@ -143,7 +143,7 @@ class Table:
 
     @cached_property
     def radii(self) -> Array:
-        """Those of the groups."""
+        """The radius of each group."""
         return self.lower[self.members[self.starts]]
 
     @cached_property

@@ -204,7 +204,7 @@ def _columns_of_superlu(pattern: Any) -> Array:
 
 
 def columns_of_band(pattern: Any) -> Array:
-    """Upper bounds on these entries, from the band in which the reverse Cuthill–McKee ordering keeps L."""
+    """Upper bounds on the entries of L in each column, from the band of the reverse Cuthill–McKee ordering."""
     order = reverse_cuthill_mckee(pattern, symmetric_mode=True) if pattern.shape[0] else np.zeros(0, np.int32)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
@@ -214,5 +214,5 @@ def columns_of_band(pattern: Any) -> Array:
 
 
 def most_entries(size: int) -> float:
-    """A row with more entries counts as dense."""
+    """The number of entries above which a row counts as dense."""
     return max(16.0, 4 * math.sqrt(size))

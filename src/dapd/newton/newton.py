@@ -51,7 +51,6 @@ class Reached(NamedTuple):
     x: Array
     y: Array
     error: float  # as the judge measures it
-    factorizations: int
     dx: Array  # of the last proximal step: near a ray if the problem has no solution
     dy: Array
 
@@ -144,7 +143,7 @@ class Newton(ScaledProblem):
 
     def _reached(self, best: Judged, dx: Array, dy: Array) -> Reached:
         error, *point = best
-        return Reached(*self.unscaled(*point), error, self.factorizations, *self.unscaled(dx, dy))
+        return Reached(*self.unscaled(*point), error, *self.unscaled(dx, dy))
 
     def _along_path(
         self, best: Judged, judge: ErrorOf, deadline: float, tol: float

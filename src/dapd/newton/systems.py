@@ -40,7 +40,7 @@ class System:
         self.transpose, self.core_transpose = _transposed(self.matrix), _transposed(self.core)
 
     def factor(self, h: Array, weights: Weights) -> None:
-        """Prepare to solve with these."""
+        """Factorise the system with the diagonal h and these weights."""
         own = weights.across[self.rows.single] * self.rows.value
         self.entries = own
         self.h = h + np.bincount(self.rows.column, own * own, minlength=h.size) if own.size else h
@@ -55,7 +55,7 @@ class System:
         self._factor(self.h[slacks.others] if slacks.columns.size else self.h)
 
     def solve(self, r: Array, q: Array, *, corrections: int = CORRECTIONS) -> tuple[Array, Array]:
-        """(d, z), with z and q for all rows, corrected so often at most."""
+        """(d, z), with z and q for all rows, after at most `corrections` corrections."""
         split = self.rows
         if split.single.size:
             r = r - np.bincount(split.column, self.entries * q[split.single], minlength=r.size)

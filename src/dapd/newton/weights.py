@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.kinds.table import Derivative, Table
+from dapd.operators.factors import inverse_or_zero
 
 
 class Groups(NamedTuple):
@@ -44,12 +45,8 @@ class Weights(NamedTuple):
 
     def divided(self, v: Array) -> tuple[Array, Array]:
         """T⁺v, and what of v lies in the null space of T."""
-        q = self._through(v, _inverse(self.across), _inverse(self.along))
+        q = self._through(v, inverse_or_zero(self.across), inverse_or_zero(self.along))
         return q, self._through(v, (self.across == 0) * 1.0, (self.along == 0) * 1.0)
-
-
-def _inverse(t: Array) -> Array:
-    return np.where(t > 0, 1.0 / np.where(t > 0, t, 1.0), 0.0)
 
 
 def weigh(curvatures: Array, derivative: Derivative, steps: Array, rows: Table, groups: Groups) -> Weights:

@@ -64,17 +64,18 @@ def balancing(M: Operator) -> tuple[Array, Array]:
         return r, np.zeros(M.shape[1])
     heights, widths = M.row_sizes(c), M.column_sizes(r)
     if heights is None or widths is None:
-        return _inverse(M.row_norms), c
+        return inverse_or_zero(M.row_norms), c
     for _ in range(SWEEPS):
         even = spread(r * heights) <= EVEN and spread(c * widths) <= EVEN
-        r, c = r * _inverse(np.sqrt(r * heights)), c * _inverse(np.sqrt(c * widths))
+        r, c = r * inverse_or_zero(np.sqrt(r * heights)), c * inverse_or_zero(np.sqrt(c * widths))
         if even:
             break
         heights, widths = (np.asarray(some, np.float64) for some in (M.row_sizes(c), M.column_sizes(r)))
     return r, c
 
 
-def _inverse(sizes: Array) -> Array:
+def inverse_or_zero(sizes: Array) -> Array:
+    """The inverses of positive entries; 0 of others."""
     return np.where(sizes > 0, 1 / np.where(sizes > 0, sizes, 1.0), 0.0)
 
 

@@ -32,7 +32,7 @@ class FixedVariables(Transform):
             self.problem.lower, self.problem.upper = bounds
         with_bounds = np.zeros(problem.columns, bool) if self.problem.lower is None else free
         self.kept = np.flatnonzero(np.append(np.ones(problem.rows, bool), with_bounds))
-        self.why = f"{np.count_nonzero(~free)} fixed variables were eliminated."
+        self.why = f"Fixed variables were eliminated: {np.count_nonzero(~free)}."
 
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:

@@ -31,7 +31,7 @@ class EmptyRows(Transform):
         self.kept = np.append(np.flatnonzero(~removed), np.arange(problem.rows, problem.multipliers))
         self.duals = np.append(np.where(removed, duals, 0.0), np.zeros(problem.multipliers - problem.rows))
         self.problem = _with_rows(problem, ~removed, table, problem.b)
-        self.why = f"{int(removed.sum())} empty or free rows were removed."
+        self.why = f"Empty or free rows were removed: {int(removed.sum())}."
 
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:
@@ -144,7 +144,7 @@ class MergedRows(Transform):
         )
         bounds = (lower[rows:], upper[rows:]) if len(own) > rows else None
         self.problem = _with_rows(problem, left, replace(table, lower=low, upper=high), b, bounds)
-        self.why = f"{len(found.row)} rows became bounds or joined parallel rows."
+        self.why = f"Rows that became bounds or joined parallel rows: {len(found.row)}."
 
     @classmethod
     def apply(cls, problem: Problem) -> Self | None:

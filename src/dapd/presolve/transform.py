@@ -87,7 +87,7 @@ Apply = Callable[[Problem], Transform | None]
 
 
 class Presolve:
-    """The transforms that changed something, in order; itself a transform."""
+    """Several transforms, one after the other; only those that changed something are kept."""
 
     def __init__(self, problem: Problem, transforms: Sequence[Transform]) -> None:
         self.original, self.transforms = problem, list(transforms)

@@ -50,7 +50,8 @@ class Problem:
     bounds : pair (lower, upper), optional
         lower ≤ x ≤ upper: numbers or vectors; infinite, of magnitude 1e20 or more, or None if there is no bound; equal
         entries fix a variable.
-        Their multipliers z are zero except at a bound: ∇f(x) + Mᵀy + z = 0, z ≤ 0 at a lower bound, z ≥ 0 at an upper.
+        The multipliers z of the bounds are zero except at a bound: ∇f(x) + Mᵀy + z = 0, with z ≤ 0 at a lower bound and
+        z ≥ 0 at an upper bound.
     blocks : int or list of slices, optional
         How x divides into consecutive blocks.
     x_star, y_star : vector, optional

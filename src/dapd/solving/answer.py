@@ -31,7 +31,7 @@ SENTENCES = {
     Cause.callback: f"Stopped by the callback; {BEST} so far.",
     Cause.ctrl_c: f"Interrupted; {BEST} so far.",
     Cause.no_progress: f"No algorithm makes progress any more; {BEST} so far.",
-    Cause.divergence: f"The iterates ran away, so L or s_max is too small or a gradient is wrong; {BEST}. "
+    Cause.divergence: f"The iterates diverged, so L or s_max is too small or a gradient is wrong; {BEST}. "
     "Check f with dapd.testing.check_gradient and check_strong_convexity.",
     Cause.contradiction: "No x satisfies the constraints: some of them contradict each other (`ray` proves it).",
     Cause.descent: "From x, the objective falls without end along a direction that keeps the constraints (`ray`), "
@@ -53,7 +53,7 @@ NO_BLOCKS = "shared_sample had no block method to act on."
 
 
 class Spent(NamedTuple):
-    """What was asked of the problem."""
+    """The work of a solve: iterations, gradients and products."""
 
     iterations: int = 0
     gradients: int = 0
@@ -139,7 +139,7 @@ def why_it_ended(
     if cause is Cause.rounding:
         said = f"Stopped because the error no longer falls; {BEST}."
     elif cause is Cause.divergence:
-        said = f"The iterates ran away; {BEST}."
+        said = f"The iterates diverged; {BEST}."
     return f"{said} {doubt}"
 
 

@@ -6,13 +6,13 @@ import contextlib
 import hashlib
 import os
 import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from dapd.arguments import warn
 from dapd.arrays import Array
 from dapd.kinds.base import kinds_of
 from dapd.machine.clock import perf_counter
@@ -110,7 +110,7 @@ class Checkpoint:
                 text = (
                     f"checkpoint {self.path} could not be written ({error}); the solve goes on, and returns its result"
                 )
-                warnings.warn(text, RuntimeWarning, stacklevel=2)
+                warn(text, RuntimeWarning)
                 return
         self.own[self.path] = self.mark.key
 

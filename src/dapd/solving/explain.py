@@ -27,21 +27,21 @@ PRESOLVE = 10.0  # seconds that the transforms may take here
 
 
 class Prospect(NamedTuple):
-    """One way to solve the problem."""
+    """The prediction for one algorithm."""
 
     name: str
-    seconds: float  # predicted; inf if this way is impossible or was not examined, nan if it is not predicted alone
+    seconds: float  # predicted; inf if it cannot solve the problem or was not examined, nan if it is not predicted
     why: str
 
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """The ways to solve a problem, with their predictions; shown as a table."""
+    """The algorithms that could solve a problem, with their predictions; shown as a table."""
 
     problem: str
     prospects: tuple[Prospect, ...]  # the fastest first
     transforms: tuple[str, ...]  # sentences: what is done to the problem before first-order iterations
-    choice: str  # the name of the way that is tried first
+    choice: str  # the name of the algorithm that is tried first
     sentence: str
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ def explain(
     engine: str = "auto",
     direct: bool = True,
 ) -> Explanation:
-    """Predict how long each way to solve the problem would take, and which one `auto` would try first.
+    """Predict how long each algorithm would take, and which one `auto` would try first.
 
     Parameters
     ----------

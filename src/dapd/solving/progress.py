@@ -18,7 +18,7 @@ class Display:
     """What both kinds share: open from the beginning, closed at the end of a with statement."""
 
     def show(self, iteration: int, seconds: float, certificate: Certificate, remaining: float) -> None:
-        """Show the last look: `remaining` is the predicted number of iterations to go, nan if unknown."""
+        """Show the last convergence check; `remaining` is the predicted number of iterations to go, nan if unknown."""
 
     def stop(self) -> None:
         """Close it."""
@@ -72,7 +72,7 @@ class LogTable(Display):
     def __init__(self, console: Console, title: str) -> None:
         self.console = console
         self.printed = (-1, 0.0)  # iteration and time of the last row
-        self.row = ""  # the last look, if it has not been printed yet
+        self.row = ""  # of the last convergence check, if it has not been printed yet
         head = f"{'iteration':>10} {'stationarity':>13} {'feasibility':>12} {'gap':>9} {'time':>9}"
         console.print(f"{title}\n{head}", highlight=False)
 

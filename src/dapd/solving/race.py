@@ -71,7 +71,7 @@ class Settled(NamedTuple):
 
 
 class Questions(Protocol):
-    """What a slow solve asks on the side."""
+    """The tests for infeasibility and unboundedness that a slow solve runs."""
 
     def ask(self, *, descent: bool) -> Moved:
         """A direction that may be a ray, of x if `descent`."""
@@ -112,7 +112,7 @@ class Race:
 
     @cached_property
     def questions(self) -> Questions | None:
-        """What may be asked on the side."""
+        """These tests; None if the solve runs none."""
         return None if self._questions is None else self._questions()
 
     def run(self, start: tuple[Array, Array]) -> Ended:

@@ -47,7 +47,7 @@ class Result:
 
     `ray` is the proof of `infeasible` (a direction of y) or of `unbounded` (a direction of x), else None.
 
-    `errors` has a row for each look at the certificate: the iteration, and the relative error that `tol` bounds.
+    `errors` has a row for each convergence check: the iteration, and the relative error that `tol` bounds.
 
     `cause` says why the solve ended, in one word; of the status `interrupted`, that may be "callback", "ctrl_c",
     "rounding" or "no_progress".
@@ -197,7 +197,7 @@ def as_html(result: Result) -> str:
 
 
 def sparkline(errors: Array) -> str:
-    """The error at each look on a log scale as SVG; empty if there are fewer than two."""
+    """The error at each convergence check, on a log scale, as SVG; empty if there are fewer than two checks."""
     known = errors[np.isfinite(errors[:, 1]) & (errors[:, 1] > 0)] if len(errors) else errors
     if len(known) < 2 or known[-1, 0] == known[0, 0]:
         return ""

@@ -51,8 +51,9 @@ class Settings:
         Seconds for the whole call, set-up included; checked between steps and between products of the set-up. A call
         whose set-up takes longer, or during whose set-up Ctrl-C is pressed, returns its start.
     x0, y0 : vector, optional
-        Where to start; zero by default. The multipliers of the bounds start at zero; with "auto", x0 and y0, at what
-        these imply where x0 is at a bound, so the solution of an earlier solve is one.
+        Where to start; zero by default. The multipliers of the bounds start at zero. With "auto", and with x0 and y0
+        given, they start where ∇f(x0) + Mᵀy0 + z = 0 holds for each variable that is at a bound, so a solve can start
+        from the solution of an earlier one.
     spectrum : Spectrum, optional
         Bounds on the singular values of M; by default the problem's own if it has them, else estimated.
     parameters : record of `dapd.theory`, optional
@@ -74,7 +75,8 @@ class Settings:
     progress : bool
         Show a bar on a terminal, a log table elsewhere.
     history : bool
-        Record residuals (and the error if x* is known) at log-spaced iterations, off the clock.
+        Record residuals (and the error if x* is known) at log-spaced iterations. The time that this takes does not
+        count.
     mesh : jax.sharding.Mesh, optional
         For engine="jax": the devices, of one process or several, among which M is divided; see docs/cluster.md.
     checkpoint : path, optional

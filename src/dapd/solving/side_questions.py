@@ -1,4 +1,4 @@
-"""What a slow search asks on the side: whether constraints contradict each other, and whether there is a minimum.
+"""Infeasibility and unboundedness tests of a slow search: do constraints contradict each other, and is there a minimum?
 
 The answers are directions, which the race then checks. Contradictions are found by SciPy's linear programming (HiGHS).
 """
@@ -52,7 +52,7 @@ class Least(NamedTuple):
 
 
 class SideQuestions:
-    """The questions of one search, each asked until it is answered."""
+    """The tests of one search, each repeated until it has an answer."""
 
     def __init__(self, search: Search, start: tuple[Array, Array], solve: RunSearch) -> None:
         self.search, self.start, self.solve = search, start, solve

@@ -19,7 +19,7 @@ from dapd.solving.solve import Solve
 from dapd.ways.causes import Status
 from dapd.ways.kept import Kept
 
-NO_POINT = (Status.infeasible, Status.unbounded, Status.diverged)  # how a solve ends whose point is no good start
+NO_START = (Status.infeasible, Status.unbounded, Status.diverged)  # how a solve ends whose point is no good start
 
 
 class Solver:
@@ -103,6 +103,6 @@ class Solver:
         x0, y0 = (None if v is None else v.astype(dtype, copy=False) for v in start)
         settings = replace(settings, x0=x0, y0=y0)
         result = Solve(self.problem, settings, began, z0=z0, kept=self.kept).run()
-        if result.status not in NO_POINT and np.isfinite(result.certificate.error):
+        if result.status not in NO_START and np.isfinite(result.certificate.error):
             self.last = result.x.copy(), result.y.copy(), result.z.copy()
         return result

@@ -57,7 +57,7 @@ CANDIDATES: dict[str, type[Candidate]] = {}
 
 
 class Candidate:
-    """One way to solve the problem.
+    """An algorithm that takes part in a solve.
 
     A subclass gives `name`, `title`, `ran`, `estimate` and `start`; the rest has defaults. A class with a name takes
     part in every solve by `auto` that its `why_not` does not rule out.
@@ -202,7 +202,7 @@ class Choice:
         return search.point._replace(iteration=search.iterations, time=perf_counter() - search.began), math.nan
 
     def next(self) -> Candidate:
-        """The one with the best prospects."""
+        """The candidate with the best prospects."""
         return self.first
 
     def note(self, candidate: Candidate, *, is_exhausted: bool) -> None:
@@ -217,11 +217,11 @@ class Choice:
         return self.search.point
 
     def seconds(self) -> float:
-        """What all of it took."""
+        """The seconds that the solve took."""
         return perf_counter() - self.search.began
 
     def with_threads(self) -> AbstractContextManager[Any]:
-        """The threads of BLAS that pay off."""
+        """A context in which BLAS uses as many threads as pay off."""
         return nullcontext()
 
     def remember(self, solved: Candidate | None) -> None:

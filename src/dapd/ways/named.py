@@ -25,9 +25,7 @@ PULSE = 0.05  # seconds of steps between two readings of the clock
 RUNAWAY = 1e10  # growth of a residual since the start from which it may be divergence
 STEEP, STEEP_CHECKS = 8, 3  # power of the iteration that a diverging residual outgrows, and checks in a row
 STALLED = 1e4  # roundings up to which an error that no longer falls is that of the arithmetic
-THOROUGH = (
-    4  # roundings by which the theorem's distance must have fallen, as logarithms, before an error counts as stalled
-)
+THOROUGH = 4  # power of a rounding below which the theorem's bound must be before an error counts as stalled
 PATIENCE = 1_000  # passes over M without progress after which an error counts as stalled
 STRAIGHT, STEADY = 0.9, 0.7  # cosine and ratio of two velocities from which iterates may run along a ray
 LATER = 1.25  # ratio of the iterations at two checks of a direction, if the first one was no ray

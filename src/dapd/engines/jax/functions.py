@@ -72,7 +72,7 @@ class TracedFunction:
 
 
 def place_function(problem: Problem, dtype: Any) -> Any:
-    """F on the device."""
+    """Return f on the device."""
     if problem.terms is not None:
         return FunctionOf(tuple(p.size for p in problem.terms), tuple(_terms(p, dtype) for p in problem.terms))
     own = TracedFunction(problem.f)

@@ -45,12 +45,12 @@ class Measured(Placed):
 
     @property
     def rows(self) -> int:
-        """Those of M."""
+        """The number of rows of M."""
         return int(self.sizes.rows.shape[0])
 
     @property
     def bounds(self) -> tuple[Array, Array]:
-        """Those of x."""
+        """The bounds on x, infinite if there are none."""
         if self.limits is not None:
             return self.limits.lower, self.limits.upper
         infinite = jnp.full_like(self.sizes.columns, np.inf)
@@ -111,7 +111,7 @@ def certificate_of(measured: Measured, x: Array, y: Array) -> Certificate:
 
 
 def proximal_step(placed: Placed, *step: Any) -> tuple[Array, Array]:
-    """`proximal.step_of` there."""
+    """`proximal.step_of` on the device."""
     y, squares = step_of(Oracles(placed.f.grad, placed.phi.prox, placed.M, placed.b), *step)
     return y, jnp.stack(squares)
 
@@ -125,7 +125,7 @@ def checked_point(measured: Measured, way_back: WayBack, x: Array, y: Array) -> 
 
 
 def within_bounds(measured: Measured, x: Array, dual: Array) -> Array:
-    """As `Problem.within_bounds`."""
+    """The point between the bounds that belongs to x; `dual` may hold the multipliers of the bounds after y."""
     rows, limits = measured.rows, measured.limits
     return x if limits is None else held(limits, x, dual[rows:] if dual.shape[0] > rows else None)
 
@@ -262,7 +262,7 @@ class OnDevice:
         return way_back, _put(x, self.device.problem, dual=False), _put(y, self.device.problem, dual=True)
 
     def start(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """There, or on the host."""
+        """The start in the variables of the transform, on the device if it can take points back, else on the host."""
         if self.way_back is None and self.transform is not None:
             return self.transform.start(on_host(x), on_host(y))
         with jax.enable_x64(True):
@@ -276,7 +276,7 @@ class OnDevice:
         return CheckedPoint(x, y, Certificate.of_numbers(numbers.tolist(), self.accuracy))
 
     def distance(self, x: Array, y: Array, spectrum: Spectrum | None) -> float:
-        """Not known there."""
+        """Infinite: the device computes no bound on the distance."""
         return math.inf
 
     def move(self, now: tuple[Array, Array], before: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -39,7 +39,7 @@ class OneByOne(NamedTuple):
     """What became of some problems."""
 
     results: list[Result | None]  # None: it was not its turn before the end
-    end: Cause  # why it was not
+    end: Cause  # why some problems had no turn
 
 
 def one_by_one(

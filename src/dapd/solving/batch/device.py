@@ -104,7 +104,7 @@ class Together(NamedTuple):
     iterations: Array  # until that point, or all of them if it is not good enough
     steps: int  # all of them
     ran: bool  # whether there was a lock step
-    end: Cause | None  # why no other way may be tried for those that are not good enough
+    end: Cause | None  # why problems that are left are not solved one by one; None if they are
 
 
 def _kind(family: Family | None, first: Problem, count: int) -> tuple[Any, ...]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import perf_counter
 from typing import Any
 
 from dapd.arguments import named
 from dapd.arrays import on_device
 from dapd.engines import precision
+from dapd.machine.clock import perf_counter
 from dapd.problem.problem import Problem
 from dapd.solving.batch.alone import batch_result, one_by_one
 from dapd.solving.batch.condensed import condensed

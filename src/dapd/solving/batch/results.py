@@ -28,7 +28,7 @@ class BatchResult:
     y: Array  # (problems, rows)
     z: Array  # (problems, columns), the multipliers of the bounds
     status: list[Status]
-    error: Array  # of each certificate, which `tol` bounds; inf if it was not a problem's turn before the end
+    error: Array  # the relative error of each certificate, which `tol` bounds; inf if the problem had no turn
     iterations: Array
     solve_time: float  # seconds for the whole batch
     setup_time: float
@@ -36,7 +36,7 @@ class BatchResult:
 
     @property
     def converged(self) -> bool:
-        """Whether all of them did."""
+        """Whether every problem converged."""
         return all(status is Status.optimal for status in self.status)
 
     def __len__(self) -> int:
