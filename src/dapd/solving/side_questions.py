@@ -1,4 +1,4 @@
-"""Infeasibility and unboundedness tests of a slow search: do constraints contradict each other, and is there a minimum?
+"""Infeasibility and unboundedness tests of a slow search.
 
 The answers are directions, which the race then checks. Contradictions are found by SciPy's linear programming (HiGHS).
 """
