@@ -1,0 +1,1 @@
+"""The instances, judges and solvers of `benchmarks/first_order.py`."""
