@@ -5,6 +5,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/vector.h>
 
 #include <mutex>
@@ -366,18 +367,43 @@ std::unique_ptr<Gradient<T>> make_gradient(Keeper& keep, Functions& functions, n
 }
 
 inline Program make_program(nb::tuple parts) {
-  const nb::tuple record = record_of(parts, "program", 3);
+  const nb::tuple record = record_of(parts, "program", 4);
   Program program;
   program.dual = cast<std::vector<bool>>(record[0], "dual");
-  using Record = std::tuple<int, int, int, std::vector<std::pair<int, double>>, double>;
+  using Record = std::tuple<int, int, int, std::vector<std::tuple<int, double, double>>, double>;
   for (const auto& [kind, out, second, terms, step] : cast<std::vector<Record>>(record[1], "instructions")) {
-    require(Instruction::COMBINE <= kind && kind <= Instruction::DUAL_STEP, "the program", "has an unknown instruction");
+    require(Instruction::COMBINE <= kind && kind <= Instruction::PRIMAL_STEP, "the program", "has an unknown instruction");
     program.instructions.push_back({static_cast<Instruction::Kind>(kind), out, second, {}, step});
-    for (const auto& [reg, factor] : terms) program.instructions.back().terms.push_back({reg, factor});
+    for (const auto& [reg, factor, changing] : terms) {
+      program.instructions.back().terms.push_back({reg, factor, changing});
+    }
   }
   program.next = cast<std::vector<int>>(record[2], "next");
+  program.ahead = cast<double>(record[3], "ahead");
   check(program);
   return program;
+}
+
+// A vector, a number, or nothing.
+template <class T>
+void take_entries(Keeper& keep, nb::handle object, Index size, const char* name, Entries<T>& entries) {
+  if (object.is_none()) return;
+  if (nb::isinstance<nb::float_>(object)) {
+    entries.number = static_cast<T>(cast<double>(object, name));
+  } else {
+    entries.vector = keep.vector<T>(object, size, name);
+  }
+}
+
+template <class T>
+PrimalProx<T> make_prox(Keeper& keep, nb::tuple parts, Index columns) {
+  const nb::tuple record = record_of(parts, "prox", 4);
+  PrimalProx<T> prox;
+  take_entries(keep, record[0], columns, "the curvature", prox.curvature);
+  take_entries(keep, record[1], columns, "c", prox.c);
+  take_entries(keep, record[2], columns, "lower", prox.lower);
+  take_entries(keep, record[3], columns, "upper", prox.upper);
+  return prox;
 }
 
 // Seconds from now until a step is given up.
@@ -392,9 +418,9 @@ inline std::chrono::steady_clock::time_point after(double seconds) {
 template <class T>
 class PythonRunner {
  public:
-  PythonRunner(nb::tuple program, nb::tuple M, nb::tuple phi, nb::object f, Index rows, Index columns)
+  PythonRunner(nb::tuple program, nb::tuple M, nb::tuple phi, nb::object f, nb::tuple prox, Index rows, Index columns)
       : runner_{make_program(program), make_dual_step<T>(keep_, functions_, M, phi, rows, columns),
-                make_gradient<T>(keep_, functions_, f, columns)} {}
+                make_gradient<T>(keep_, functions_, f, columns), make_prox<T>(keep_, prox, columns)} {}
 
   void use(nb::tuple program) {
     Program made = make_program(program);
@@ -410,7 +436,50 @@ class PythonRunner {
     require_size("the vector", to.size(), runner_.size(known(reg)));
     std::copy(runner_.data(reg), runner_.data(reg) + to.size(), to.data());
   }
+  // Let registers have the entries of others, one after the other.
+  void copy(std::vector<std::pair<int, int>> from_and_to) {
+    for (const auto& [from, to] : from_and_to) {
+      require(runner_.size(known(from)) == runner_.size(known(to)), "the registers", "have other lengths");
+    }
+    runner_.copy(from_and_to);
+  }
   Index run(Index steps, int threads, double seconds, nb::tuple functions) {
+    return guarded(steps, threads, seconds, functions, [&](const Watch& watch) { return runner_.run(steps, threads, watch); });
+  }
+  // The same until an epoch is over. `rule` are the numbers of `EpochRule`, and `progress` r at the first and at the last
+  // measurement, the least ratio so far and when the next one is; returns these, the moves, and why it ended.
+  std::vector<double> run_epoch(Index steps, int threads, double seconds, nb::tuple functions, std::vector<double> rule,
+                                std::vector<double> progress, typename Runner<T>::Places places) {
+    require(rule.size() == 11 && progress.size() == 4, "rule and progress", "must have 11 and 4 numbers");
+    const auto whole = [](double number, double most) {
+      require(0 <= number && number <= most, "rule and progress", "have a number of steps that is none");
+      return static_cast<Index>(number);
+    };
+    const EpochRule asked{whole(rule[0], 1e3), whole(rule[1], 1e3), rule[2], rule[3], rule[4], rule[5],
+                          rule[6], rule[7], rule[8], rule[9], rule[10]};
+    require(asked.together > 0 && asked.seldom > 0, "rule", "has steps that must be at least 1");
+    for (int k = 0; k < 3; ++k) {
+      for (const int reg : places[k]) {
+        require(runner_.is_dual(known(reg)) == (k == 2), "places", "are registers of other lengths");
+      }
+    }
+    EpochProgress made{progress[0], progress[1], progress[2], {}, whole(progress[3], 1e15), 0};
+    guarded(steps, threads, seconds, functions,
+            [&](const Watch& watch) { return runner_.run_epoch(steps, threads, watch, asked, places, made); });
+    const Moves& m = made.moves;
+    return {made.first, made.last, made.least, double(made.next), m.of_x, m.of_y, m.cross, m.moved_x, m.moved_y, double(made.end)};
+  }
+  Index taken() const { return taken_; }
+  Index number() const { return runner_.number; }
+  void set_number(Index number) {
+    require(0 <= number && number <= Index{1'000'000'000'000'000}, "number", "must be at least 0, and at most 1e15");
+    runner_.number = number;
+  }
+  double work() const { return runner_.work(); }
+
+ private:
+  template <class Call>
+  Index guarded(Index steps, int threads, double seconds, nb::tuple functions, Call run) {
     require(steps >= 0, "steps", "must be at least 0");
     require(functions.size() == functions_.count, "functions", "must be one for each call");
     threads_of(threads);
@@ -424,17 +493,13 @@ class PythonRunner {
       nb::gil_scoped_release released;
       std::lock_guard<std::mutex> alone(mutex_);  // the registers serve one call at a time
       functions_.given = functions;
-      done = runner_.run(steps, threads, watch);
+      done = run(watch);
     }
     taken_ = done;  // only with Python's lock: another thread may be running this too
     if (interrupted) throw nb::python_error();
     if (runner_.thrown) std::rethrow_exception(std::exchange(runner_.thrown, nullptr));
     return done;
   }
-  Index taken() const { return taken_; }
-  double work() const { return runner_.work(); }
-
- private:
   int known(int reg) const {
     require(0 <= reg && reg < runner_.registers(), "the register", "is none of the program's");
     return reg;
@@ -450,12 +515,15 @@ class PythonRunner {
 template <class T>
 void bind(nb::module_& module, const char* runner) {
   nb::class_<PythonRunner<T>>(module, runner)
-      .def(nb::init<nb::tuple, nb::tuple, nb::tuple, nb::object, Index, Index>())
+      .def(nb::init<nb::tuple, nb::tuple, nb::tuple, nb::object, nb::tuple, Index, Index>())
       .def("use", &PythonRunner<T>::use)
       .def("set", &PythonRunner<T>::set)
       .def("get", &PythonRunner<T>::get, nb::arg(), nb::arg().noconvert())  // a converted copy would be written
       .def("run", &PythonRunner<T>::run, nb::arg(), nb::arg(), nb::arg(), nb::arg() = nb::tuple())
+      .def("copy", &PythonRunner<T>::copy)
+      .def("run_epoch", &PythonRunner<T>::run_epoch)
       .def_prop_ro("taken", &PythonRunner<T>::taken)
+      .def_prop_rw("number", &PythonRunner<T>::number, &PythonRunner<T>::set_number)
       .def_prop_ro("work", &PythonRunner<T>::work);
 }
 

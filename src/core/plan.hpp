@@ -9,11 +9,12 @@
 
 namespace dapd {
 
-// An instruction that takes each entry by itself: a combination, or the gradient of some f.
+// An instruction that takes each entry by itself: a combination, a primal step, or the gradient of some f.
 template <class T>
 struct Operation {
   const Instruction* instruction;
   const T* factors;
+  const T* changing = nullptr;  // what is added to the factors, divided by the number of the step; null if nothing is
 };
 
 template <class T>
@@ -35,7 +36,10 @@ class Plan {
   Plan(const Program& program, const DualStep<T>& map, const Gradient<T>& f, int threads)
       : program_(program), map_(map), f_(f), threads_(threads) {
     for (const Instruction& step : program_.instructions) {
-      for (const Term& term : step.terms) factors_.push_back(static_cast<T>(term.factor));
+      for (const Term& term : step.terms) {
+        factors_.push_back(static_cast<T>(term.factor));
+        changing_.push_back(static_cast<T>(term.changing));
+      }
     }
     arrange();
     look_ahead();
@@ -73,7 +77,7 @@ class Plan {
     for (std::size_t k = 0; k < actions.size(); ++k) count += checks_watch(k);
     for (const Instruction& step : program_.instructions) {
       const Index size = program_.dual[step.out] ? map_.rows : map_.columns;
-      if (step.kind == Instruction::COMBINE) work += static_cast<double>(size * step.terms.size());
+      if (step.kind == Instruction::COMBINE || step.kind == Instruction::PRIMAL_STEP) work += static_cast<double>(size * step.terms.size());
       if (step.kind == Instruction::GRADIENT) work += f_.work();
       if (step.kind == Instruction::DUAL_STEP) work += map_.work();
     }
@@ -94,7 +98,8 @@ class Plan {
     std::size_t begin = 0, end = 0;   // its first and its last phase
     const T* factors = factors_.data();
     for (const Instruction& step : program_.instructions) {
-      const Operation<T> operation{&step, factors};
+      const T* changing = step.changes() ? changing_.data() + (factors - factors_.data()) : nullptr;
+      const Operation<T> operation{&step, factors, changing};
       factors += step.terms.size();
       if (is_entrywise(step)) {
         const bool dual = is_dual(operation);
@@ -140,7 +145,7 @@ class Plan {
     renamed_.reserve(start_up.size());  // actions point to its entries
     for (const Operation<T>& operation : start_up) {
       renamed_.push_back(renamed(*operation.instruction));
-      end.ahead.push_back({&renamed_.back(), operation.factors});
+      end.ahead.push_back({&renamed_.back(), operation.factors, operation.changing});
     }
     if (map_.continues() && carries(end) && opening_->kind == Instruction::DUAL_STEP) {
       closing_ = end.oracle;
@@ -184,7 +189,8 @@ class Plan {
   }
 
   bool is_entrywise(const Instruction& step) const {
-    return step.kind == Instruction::COMBINE || (step.kind == Instruction::GRADIENT && f_.is_entrywise());
+    return step.kind == Instruction::COMBINE || step.kind == Instruction::PRIMAL_STEP ||
+           (step.kind == Instruction::GRADIENT && f_.is_entrywise());
   }
   bool is_dual(const Operation<T>& operation) const { return program_.dual[operation.instruction->out]; }
 
@@ -272,7 +278,7 @@ class Plan {
   const DualStep<T>& map_;
   const Gradient<T>& f_;
   const int threads_;
-  std::vector<T> factors_;
+  std::vector<T> factors_, changing_;
   std::vector<Instruction> renamed_;
   const Instruction *opening_ = nullptr, *closing_ = nullptr;
 };

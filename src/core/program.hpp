@@ -12,21 +12,27 @@ namespace dapd {
 
 struct Term {
   int reg;
-  double factor;
+  double factor;        // in step k this is
+  double changing = 0;  // factor + changing/(k + ahead)
 };
 
 struct Instruction {
-  enum Kind { COMBINE, GRADIENT, DUAL_STEP } kind;
+  enum Kind { COMBINE, GRADIENT, DUAL_STEP, PRIMAL_STEP } kind;
   int out;                  // DUAL_STEP: y
   int second = -1;          // DUAL_STEP: Mᵀy
-  std::vector<Term> terms;  // COMBINE: out = Σ factor·reg; GRADIENT: x; DUAL_STEP: v and base
-  double step = 0;          // DUAL_STEP
+  std::vector<Term> terms;  // COMBINE: out = Σ factor·reg; GRADIENT: x; DUAL_STEP: v and base; PRIMAL_STEP: v
+  double step = 0;          // DUAL_STEP and PRIMAL_STEP
+
+  bool changes() const {
+    return std::any_of(terms.begin(), terms.end(), [](const Term& term) { return term.changing != 0; });
+  }
 };
 
 struct Program {
   std::vector<bool> dual;                 // of each register: as long as y, not as x
   std::vector<Instruction> instructions;
   std::vector<int> next;                  // after a step, register k is what register next[k] was
+  double ahead = 1;                       // what is added to the number of a step before factors are divided by it
 };
 
 inline constexpr int MOST_TERMS = 6;  // of a combination; the tracer splits longer ones
@@ -50,6 +56,9 @@ inline void check(const Program& program) {
         require(terms.size() == 1 && is(terms[0].reg, false) && is(step.out, false) && terms[0].reg != step.out,
                 "has a gradient with wrong registers");
         break;
+      case Instruction::PRIMAL_STEP:
+        require(terms.size() == 1 && is(terms[0].reg, false) && is(step.out, false), "has a primal step with wrong registers");
+        break;
       case Instruction::DUAL_STEP:
         require(terms.size() == 2 && is(terms[0].reg, false) && is(terms[1].reg, true) && is(step.out, true) &&
                     is(step.second, false) && terms[0].reg != step.second && terms[1].reg != step.out,
@@ -57,6 +66,7 @@ inline void check(const Program& program) {
         break;
     }
   }
+  require(program.ahead > 0, "divides by the number of a step that may be zero");
   std::vector<bool> taken(program.dual.size(), false);
   require(program.next.size() == program.dual.size(), "has another number of registers after a step");
   for (int reg = 0; reg < count; ++reg) {

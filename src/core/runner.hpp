@@ -10,7 +10,9 @@
 #include <functional>
 #include <optional>
 
+#include "epoch.hpp"
 #include "plan.hpp"
+#include "primal_step.hpp"
 #include "team.hpp"
 
 namespace dapd {
@@ -24,8 +26,8 @@ struct Watch {
 template <class T>
 class Runner {
  public:
-  Runner(Program program, std::unique_ptr<DualStep<T>> map, std::unique_ptr<Gradient<T>> f)
-      : map_(std::move(map)), f_(std::move(f)) {
+  Runner(Program program, std::unique_ptr<DualStep<T>> map, std::unique_ptr<Gradient<T>> f, PrimalProx<T> prox)
+      : map_(std::move(map)), f_(std::move(f)), prox_(prox) {
     use(std::move(program));
   }
 
@@ -45,9 +47,37 @@ class Runner {
 
   T* data(int reg) { return registers_[reg]; }
   int registers() const { return static_cast<int>(program_.dual.size()); }
-  Index size(int reg) const { return program_.dual[reg] ? map_->rows : map_->columns; }
+  bool is_dual(int reg) const { return program_.dual[reg]; }
+  Index size(int reg) const { return is_dual(reg) ? map_->rows : map_->columns; }
   double work() const { return map_->work() + f_->work(); }
   std::exception_ptr thrown;
+  Index number = 0;  // of the next step, by which factors may be divided
+
+  // Let registers have the entries of others, one after the other.
+  void copy(const std::vector<std::pair<int, int>>& from_and_to) {
+    for (const auto& [from, to] : from_and_to) std::copy(data(from), data(from) + size(from), data(to));
+  }
+
+  // Registers of z, T(z) and the anchor, for x, Mᵀy and y.
+  using Places = std::array<std::array<int, 3>, 3>;
+
+  // The same until an epoch is over: `made` goes on with what was measured before.
+  Index run_epoch(Index steps, int threads, const Watch& watch, const EpochRule& rule, const Places& at,
+                  EpochProgress& made) {
+    const auto anchored = [&](int k) -> Anchored<T> { return {data(at[k][0]), data(at[k][1]), data(at[k][2])}; };
+    Index taken = 0;
+    for (made.end = 0; taken < steps && made.end == 0;) {
+      if (made.next <= number) made.next = number + rule.until_measured(number);
+      const Index some = std::min(steps - taken, made.next - number), done = run(some, threads, watch);
+      taken += done;
+      if (done < some) break;
+      if (number < made.next) continue;
+      const Moves moves = measure(anchored(0), anchored(1), map_->columns, anchored(2), map_->rows, number, rule.rho);
+      judge(made, rule, moves, static_cast<double>(number) >= rule.longest);
+      made.next = number + rule.until_measured(number);
+    }
+    return taken;
+  }
 
   // Take steps on so many threads; return how many were completed before the watch said stop, or before a call of Python
   // threw: then `thrown` is what.
@@ -70,14 +100,15 @@ class Runner {
   // Operations of an action, and those for the next step if there is one, a piece of the vectors at a time.
   class Piecewise final : public Entrywise {
    public:
-    Piecewise(const Runner& runner, const Operations<T>& now, const Operations<T>* ahead, const std::vector<T*>& reg)
-        : runner_(runner), now_(now), ahead_(ahead), reg_(reg) {}
+    Piecewise(const Runner& runner, const Operations<T>& now, const Operations<T>* ahead, const std::vector<T*>& reg,
+              Index step)
+        : runner_(runner), now_(now), ahead_(ahead), reg_(reg), step_(step) {}
     void operator()(Range entries) const override {
       constexpr Index PIECE = 4096;  // entries of each vector that stay in the nearest cache
       for (Index start = entries.start; start < entries.stop; start += PIECE) {
         const Range piece{start, std::min(start + PIECE, entries.stop)};
-        runner_.operate(now_, reg_, piece);
-        if (ahead_) runner_.operate(*ahead_, reg_, piece);
+        runner_.operate(now_, reg_, piece, step_);
+        if (ahead_) runner_.operate(*ahead_, reg_, piece, step_ + 1);
       }
     }
 
@@ -86,6 +117,7 @@ class Runner {
     const Operations<T>& now_;
     const Operations<T>* ahead_;
     const std::vector<T*>& reg_;
+    const Index step_;  // its number
   };
 
   struct Progress {
@@ -96,6 +128,7 @@ class Runner {
   // Only when no thread is at work: one that comes late reads the registers when the first has already given up.
   Index finish(const Progress& made) {
     registers_ = made.registers;
+    number += made.done;
     return made.done;
   }
 
@@ -116,6 +149,7 @@ class Runner {
   struct Moment {
     bool first, last;
     unsigned turns[2];  // gradients and dual steps so far
+    Index number;       // of the step
   };
 
   Progress loop(Index steps, int rank, Team* team, const Watch& watch) {
@@ -123,10 +157,10 @@ class Runner {
     const std::vector<Range> own_columns{{map_->column_ends[rank], map_->column_ends[rank + 1]}};
     const std::vector<Range>& own_rows = map_->row_ranges[rank];
     Clock clock{watch, work_per_check_};
-    Moment moment{true, false, {0, 0}};
+    Moment moment{true, false, {0, 0}, number};
     Index done = 0;
-    if (steps > 0) Piecewise(*this, plan_->start_up, nullptr, reg)(own_columns[0]);
-    for (; done < steps; ++done, moment.first = false) {
+    if (steps > 0) Piecewise(*this, plan_->start_up, nullptr, reg, number)(own_columns[0]);
+    for (; done < steps; ++done, ++moment.number, moment.first = false) {
       moment.last = done + 1 == steps;
       bool complete = true;
       for (std::size_t k = 0; k < plan_->actions.size(); ++k) {
@@ -160,7 +194,7 @@ class Runner {
   }
 
   Piecewise piecewise(const Action<T>& action, const std::vector<T*>& reg, const Moment& moment) const {
-    return {*this, action.after, moment.last ? nullptr : &action.ahead, reg};
+    return {*this, action.after, moment.last ? nullptr : &action.ahead, reg, moment.number};
   }
 
   // False if a call of Python throws.
@@ -170,7 +204,7 @@ class Runner {
     unsigned& turn = moment.turns[dual];
     const bool ends = action.phase + 1 == (dual ? map_->phases() : f_->phases());
     if (dual) {
-      const Piecewise before(*this, action.before, nullptr, reg), after = piecewise(action, reg, moment);
+      const Piecewise before(*this, action.before, nullptr, reg, moment.number), after = piecewise(action, reg, moment);
       Vectors<T> vectors{reg[step.terms[0].reg], reg[step.terms[1].reg], static_cast<T>(step.step), reg[step.out],
                          reg[step.second], turn};
       if (!action.before.empty()) vectors.before_rows = &before;
@@ -192,9 +226,13 @@ class Runner {
     return false;
   }
 
-  void operate(const Operations<T>& operations, const std::vector<T*>& reg, Range piece) const {
+  void operate(const Operations<T>& operations, const std::vector<T*>& reg, Range piece, Index number) const {
     for (const Operation<T>& operation : operations) {
       const Instruction& step = *operation.instruction;
+      if (step.kind == Instruction::PRIMAL_STEP) {
+        prox_(reg[step.terms[0].reg], static_cast<T>(step.step), reg[step.out], piece);
+        continue;
+      }
       if (step.kind == Instruction::GRADIENT) {
         f_->entries(reg[step.terms[0].reg], reg[step.out], piece);
         continue;
@@ -202,7 +240,14 @@ class Runner {
       const int count = static_cast<int>(step.terms.size());
       const T* in[MOST_TERMS];
       for (int k = 0; k < count; ++k) in[k] = reg[step.terms[k].reg];
-      combine(reg[step.out], in, operation.factors, count, piece.start, piece.stop);
+      const T* factors = operation.factors;
+      T now[MOST_TERMS];
+      if (operation.changing) {
+        const T part = static_cast<T>(1 / (static_cast<double>(number) + program_.ahead));
+        for (int k = 0; k < count; ++k) now[k] = factors[k] + operation.changing[k] * part;
+        factors = now;
+      }
+      combine(reg[step.out], in, factors, count, piece.start, piece.stop);
     }
   }
 
@@ -228,6 +273,7 @@ class Runner {
   Program program_;
   std::unique_ptr<DualStep<T>> map_;
   std::unique_ptr<Gradient<T>> f_;
+  PrimalProx<T> prox_;
   std::vector<Buffer<T>> buffers_;
   std::vector<T*> registers_;
   std::optional<Plan<T>> plan_;

@@ -10,6 +10,7 @@ import numpy as np
 Array = Any
 Primal = Annotated[Array, "primal"]  # a field of a method's State that is as long as x
 Dual = Annotated[Array, "dual"]  # a field of a method's State that is as long as y
+Count = Annotated[Any, "count"]  # a field of a method's State that is a number: it grows by one in each step
 EPSILON = float(np.finfo(np.float64).eps)
 
 

@@ -13,9 +13,9 @@ from dapd.kinds.native import BALL
 from dapd.machine.core import load, variants
 
 DUAL, PRIMAL = True, False
-COPY = (0, 1, -1, [(0, 1.0)], 0.0)
-GRADIENT = (1, 1, -1, [(0, 1.0)], 0.0)
-DUAL_STEP = (2, 2, 1, [(0, 1.0), (3, 1.0)], 1.0)
+COPY = (0, 1, -1, [(0, 1.0, 0.0)], 0.0)
+GRADIENT = (1, 1, -1, [(0, 1.0, 0.0)], 0.0)
+DUAL_STEP = (2, 2, 1, [(0, 1.0, 0.0), (3, 1.0, 0.0)], 1.0)
 REGISTERS = [PRIMAL, PRIMAL, DUAL, DUAL]
 ZERO = np.zeros(0, np.int64), np.zeros(1, np.uint8), np.zeros(1), np.zeros(1)
 RIDGE = 3, None, None, 0, None, 1.0, None, None, None
@@ -35,8 +35,8 @@ def csr(indptr=(0, 2, 3), indices=(0, 2, 1), values=(1.0, 2.0, 3.0), kind="csr")
 
 
 def bound(core, *, steps=(GRADIENT, DUAL_STEP), dual=REGISTERS, after=(1, 0, 3, 2), M=DENSE, phi=ZERO, f=RIDGE,
-          rows=2, columns=3):  # fmt: skip
-    return core.Runner64((dual, list(steps), list(after)), M, phi, f, rows, columns)
+          prox=(None,) * 4, ahead=1.0, rows=2, columns=3):  # fmt: skip
+    return core.Runner64((dual, list(steps), list(after), ahead), M, phi, f, prox, rows, columns)
 
 
 def table(first=(), code=(0,), lower=(0.0,), upper=(0.0,)):
@@ -75,15 +75,24 @@ WRONG = {
         {"M": ("stacked", (1, csr((0, 3))), (1, csr((0, 3)))), "phi": table((0, 2), [BALL], [1.0] * 2, [1.0] * 2)},
         "a group with rows in two parts",
     ),
-    "a register": ({"steps": [(0, 9, -1, [(0, 1.0)], 0.0)]}, "a wrong combination"),
-    "a negative register": ({"steps": [(0, 1, -1, [(-1, 1.0)], 0.0)]}, "combines wrong registers"),
-    "registers of two lengths": ({"steps": [(0, 2, -1, [(0, 1.0)], 0.0)]}, "combines wrong registers"),
-    "too many terms": ({"steps": [(0, 1, -1, [(0, 1.0)] * 65, 0.0)]}, "a wrong combination"),
-    "an unknown instruction": ({"steps": [(7, 1, -1, [(0, 1.0)], 0.0)]}, "unknown instruction"),
+    "a register": ({"steps": [(0, 9, -1, [(0, 1.0, 0.0)], 0.0)]}, "a wrong combination"),
+    "a negative register": ({"steps": [(0, 1, -1, [(-1, 1.0, 0.0)], 0.0)]}, "combines wrong registers"),
+    "registers of two lengths": ({"steps": [(0, 2, -1, [(0, 1.0, 0.0)], 0.0)]}, "combines wrong registers"),
+    "too many terms": ({"steps": [(0, 1, -1, [(0, 1.0, 0.0)] * 65, 0.0)]}, "a wrong combination"),
+    "an unknown instruction": ({"steps": [(7, 1, -1, [(0, 1.0, 0.0)], 0.0)]}, "unknown instruction"),
     "a gradient of nothing": ({"steps": [(1, 1, -1, [], 0.0)]}, "a gradient with wrong registers"),
-    "a gradient in place": ({"steps": [(1, 0, -1, [(0, 1.0)], 0.0)]}, "a gradient with wrong registers"),
-    "a dual step for x": ({"steps": [(2, 0, 1, [(0, 1.0), (3, 1.0)], 1.0)]}, "a dual step with wrong registers"),
-    "a dual step without Mᵀy": ({"steps": [(2, 2, -1, [(0, 1.0), (3, 1.0)], 1.0)]}, "a dual step with wrong"),
+    "a gradient in place": ({"steps": [(1, 0, -1, [(0, 1.0, 0.0)], 0.0)]}, "a gradient with wrong registers"),
+    "a dual step for x": (
+        {"steps": [(2, 0, 1, [(0, 1.0, 0.0), (3, 1.0, 0.0)], 1.0)]},
+        "a dual step with wrong registers",
+    ),
+    "a dual step without Mᵀy": ({"steps": [(2, 2, -1, [(0, 1.0, 0.0), (3, 1.0, 0.0)], 1.0)]}, "a dual step with wrong"),
+    "a primal step for y": ({"steps": [(3, 2, -1, [(2, 1.0, 0.0)], 1.0)]}, "a primal step with wrong registers"),
+    "a primal step of two": ({"steps": [(3, 1, -1, [(0, 1.0, 0.0)] * 2, 1.0)]}, "a primal step with wrong registers"),
+    "a division by zero": ({"ahead": 0.0}, "divides by the number of a step that may be zero"),
+    "a division by no number": ({"ahead": float("nan")}, "divides by the number of a step that may be zero"),
+    "bounds of x": ({"prox": (None, None, np.zeros(2), None)}, "lower has another length"),
+    "a curvature": ({"prox": (np.zeros(4), None, None, None)}, "the curvature has another length"),
     "places after a step": ({"after": [1, 0, 3, 9]}, "wrong places after a step"),
     "one place for two": ({"after": [0, 0, 3, 2]}, "wrong places after a step"),
     "places for few": ({"after": [1, 0]}, "another number of registers"),
@@ -140,8 +149,38 @@ def test_registers_that_do_not_exist_are_not_read(core):
     with pytest.raises(TypeError):
         runner.get(0, x.astype(np.float32))  # what is written to a copy is lost
     with pytest.raises(ValueError, match="wrong places"):
-        runner.use((REGISTERS, [GRADIENT], [9, 9, 9, 9]))
+        runner.use((REGISTERS, [GRADIENT], [9, 9, 9, 9], 1.0))
     assert runner.run(3, 1, 1.0) == 3  # with the program that it had
+
+
+def test_an_epoch_needs_its_numbers_and_its_places(core):
+    runner = bound(core)
+    rule, progress, forever = [5, 50, 20, 1, 1, 1, 0, -1, -1, 0, np.inf], [1.0, 1.0, np.inf, 5], (1, 1.0, ())
+    places = [[0, 1, 0], [1, 0, 1], [2, 3, 2]]
+    made = runner.run_epoch(20, *forever, rule, progress, places)
+    assert (runner.number, runner.taken, made[3]) == (20, 20, 25)
+    runner.number = 0
+    for some, message in (
+        ((rule[:-1], progress, places), "must have 11 and 4 numbers"),
+        ((rule, progress[1:], places), "must have 11 and 4 numbers"),
+        (([0, *rule[1:]], progress, places), "must be at least 1"),
+        (([np.nan, *rule[1:]], progress, places), "a number of steps that is none"),
+        (([*rule[:1], 1e300, *rule[2:]], progress, places), "a number of steps that is none"),
+        ((rule, [*progress[:3], -1], places), "a number of steps that is none"),
+        ((rule, progress, [places[0], [2, 0, 1], places[2]]), "places are registers of other lengths"),
+        ((rule, progress, [places[2], *places[1:]]), "places are registers of other lengths"),
+        ((rule, progress, [places[0], [9, 0, 1], places[2]]), "is none of the program's"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            runner.run_epoch(20, *forever, *some)
+    with pytest.raises(ValueError, match="have other lengths"):
+        runner.copy([(0, 2)])
+    with pytest.raises(ValueError, match="is none of the program's"):
+        runner.copy([(0, 4)])
+    for number in (-1, 2**60):
+        with pytest.raises(ValueError, match="number must be at least 0, and at most 1e15"):
+            runner.number = number
+    assert runner.run(3, 1, 1.0) == runner.number == 3
 
 
 def test_the_other_functions_check_theirs(core):

@@ -15,10 +15,12 @@ from textbook import PAIRS
 import dapd
 from dapd.certificate.certify import certify
 from dapd.engines import bind, precision
+from dapd.engines.jax.epochs import several_epochs
 from dapd.engines.jax.gathers import LONGEST_ROW, gathered
 from dapd.engines.jax.maps import changed
-from dapd.engines.jax.runner import ASKED, JaxRunner
+from dapd.engines.jax.runner import ASKED, JaxRunner, Oracle
 from dapd.engines.protocol import NotNative
+from dapd.methods.anchors import TOGETHER
 from dapd.methods.y_dapd import YDAPD
 from dapd.operators.base import Operator
 
@@ -103,18 +105,22 @@ def test_steps_overwrite_no_array_that_others_have():
 
 
 def test_a_large_problem_stays_on_the_device_and_ends_like_a_small_one(monkeypatch):
-    problem = quadratic_problem(PHIS["stack"])
-    small = dapd.solve(problem, engine="jax")
+    given = quadratic_problem(PHIS["stack"])
+
+    def problem():  # another one for each solve, which learns something of it
+        return dapd.Problem(dapd.Quadratic(np.linspace(1.0, 3.0, COLUMNS), given.f.c), given.M, given.b, given.phi)
+
+    small = dapd.solve(problem(), engine="jax")
     monkeypatch.setattr("dapd.engines.jax.runner.LARGE", 0)
-    large = dapd.solve(problem, engine="jax", history=True)
-    native = dapd.solve(problem, engine="python")
+    large = dapd.solve(problem(), engine="jax", history=True)
+    native = dapd.solve(problem(), engine="python")
     assert small.status == large.status == "optimal"
     assert small.iterations == large.iterations == native.iterations
     np.testing.assert_allclose(large.x, native.x, rtol=1e-9)
     assert type(large.x) is np.ndarray
     assert large.x.flags.writeable
     assert large.history.iterations[-1] == large.iterations
-    named = dapd.solve(problem, "y-dapd", engine="jax")
+    named = dapd.solve(given, "y-dapd", engine="jax")
     assert named.status == "optimal"
 
 
@@ -279,8 +285,11 @@ def test_a_phi_of_plain_arithmetic_runs_on_jax():
         def prox(self, v, step):
             return v / (1 + step)
 
-    problem = dapd.Problem(FUNCTIONS["diagonal"], matrix(np.random.default_rng(1), 2.0), np.ones(ROWS), Half())
-    results = [dapd.solve(problem, engine=engine) for engine in ("python", "jax")]
+    M = matrix(np.random.default_rng(1), 2.0)
+    problems = [
+        dapd.Problem(FUNCTIONS["diagonal"], M, np.ones(ROWS), Half()) for _ in range(2)
+    ]  # of which none is known
+    results = [dapd.solve(problem, engine=engine) for problem, engine in zip(problems, ("python", "jax"), strict=True)]
     assert [result.engine for result in results] == ["python", "jax"]
     np.testing.assert_allclose(results[0].x, results[1].x, rtol=1e-9)
 
@@ -369,3 +378,22 @@ def test_numbers_beside_jax_arrays_have_the_precision_of_jax():
         assert dapd.solve(dapd.Problem(f, jnp.asarray(M, jnp.float32), b)).x.dtype == np.float64
     assert dapd.solve(dapd.Problem(f, doubles, b)).x.dtype == np.float64  # what JAX holds in float64 stays so
     assert dapd.Problem(f, M.astype(np.float32), b).dtype == np.float64  # NumPy's own rule
+
+
+def test_epochs_are_the_same_if_a_gpu_takes_all_steps_between_measurements_together():
+    rng = np.random.default_rng(3)
+    f = dapd.Quadratic(rng.uniform(0, 2, COLUMNS), rng.standard_normal(COLUMNS))
+    problem = dapd.Problem(f, matrix(rng, 2.0), np.ones(ROWS), dapd.NonNegative(), bounds=(-1.0, 1.0))
+    found = []
+    with precision("jax"):
+        runner = bind(dapd.METHODS["r2hpdhg"].from_theory(problem), "jax")
+        for together in (1, TOGETHER):
+            runner.start()
+            run = jax.jit(several_epochs(type(runner.method), Oracle, together))
+            carry = runner._state, runner._numbers
+            for steps in (100, 5, 145):
+                carry, point = run(runner.placed, carry, runner._constants, steps // together)
+            found.append([np.asarray(v) for v in (*point, carry[1])])
+    assert found[0][-1][2] > 0  # steps of earlier epochs
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)

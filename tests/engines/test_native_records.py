@@ -40,8 +40,8 @@ def test_a_lowered_f_of_the_wrong_size_does_not_reach_the_core(terms, message):
     from dapd.engines.native.runner import NativeRunner
 
     good = dapd.Problem(dapd.PseudoHuber(0.5), np.eye(2, 6), np.ones(2))
-    method = PAPC.from_theory(good)
     good.f = Wrong(terms)
+    method = PAPC.from_theory(good)
     with pytest.raises(ValueError, match=message):
         NativeRunner(method)
 

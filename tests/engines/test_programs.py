@@ -14,10 +14,10 @@ from zipped_programs import CORES, FOREVER, forms, zipped
 
 import dapd
 from dapd.engines import bind
-from dapd.engines.native.runner import NativeRunner
+from dapd.engines.native.runner import NativeRunner, fields_of
 from dapd.engines.native.tracer import COMBINE, DUAL_STEP, GRADIENT, LONGEST_STEP, MOST, trace
+from dapd.engines.python import PythonRunner
 from dapd.machine.core import load, variants
-from dapd.methods.base import spaces
 
 pytestmark = pytest.mark.skipif(not variants(), reason="the native core was not built")
 
@@ -67,7 +67,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", ["x-dapd", "y-dapd"])
+@pytest.mark.parametrize("name", ["x-dapd", "y-dapd", "r2hpdhg"])
 @pytest.mark.parametrize("f", FUNCTIONS)
 def test_native_gradient_of_every_function(f, name):
     rng = np.random.default_rng(0)
@@ -134,7 +134,7 @@ def test_native_states_in_float32(name):
 
 def program_of(method):
     state = method.init()
-    return trace(type(method).update, method.parameters, type(state), spaces(state))
+    return trace(type(method).update, method.parameters, type(state), fields_of(state, method.problem))
 
 
 def papc_program(step):
@@ -408,10 +408,12 @@ def test_a_runner_leaves_a_state_alone_even_if_its_parts_share_memory(name):
     method = dapd.METHODS[name].from_theory(quadratic_problem(dapd.Zero()))
     runner = NativeRunner(method)
     state = method.init()
-    kept = [part.copy() for part in state]
-    runner.state = state
-    runner.advance(20, FOREVER)
-    for a, b in zip(runner.state, method.run(state, 20), strict=True):
+    kept, plain = [np.array(part) for part in state], PythonRunner(method)
+    plain.start()
+    for one in (runner, plain):
+        one.state = state
+        one.advance(20, FOREVER)
+    for a, b in zip(runner.state, plain.state, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
     assert all(np.array_equal(a, b) for a, b in zip(state, kept, strict=True))
 

@@ -689,7 +689,7 @@ def test_plots_need_matplotlib(tmp_path, monkeypatch):
 def test_explain_shows_the_ways(tmp_path):
     done = run("explain", write(tmp_path / "tiny.mat", "mat"))
     assert done.exit_code == 0, done.output
-    assert "restarted DAPD" in done.output
+    assert "restarted first-order steps" in done.output
     assert "tries" in done.output
 
 

@@ -16,7 +16,7 @@ from dapd.lower_bounds import affine, block, convex_concave, extragradient, land
 from dapd.paper.lower_bounds.chain import index_type
 from dapd.paper.lower_bounds.instances import half_width
 
-DETERMINISTIC = ["x-dapd", "y-dapd", "papc", "apapc", "capd", "condat-vu"]
+DETERMINISTIC = ["x-dapd", "y-dapd", "papc", "apapc", "capd", "condat-vu", "r2hpdhg"]
 ROOT = 5**0.5
 
 

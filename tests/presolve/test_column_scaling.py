@@ -8,8 +8,8 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dapd
 from dapd.certificate.certify import certify
-from dapd.presolve import CLEANING, CONDITIONING, ColumnScaling, Presolve
-from dapd.ways import first_order
+from dapd.presolve import CLEANING, CONDITIONING, STACKING, ColumnScaling, Presolve
+from dapd.ways.first_order import FirstOrder
 
 KINDS = ["lp", "dense", "sparse", "part", "least squares"]
 WITHOUT = tuple(step for step in CLEANING + CONDITIONING if step != ColumnScaling.apply)
@@ -73,7 +73,8 @@ def test_restarts_solve_what_they_cannot_without_column_scaling(kind, monkeypatc
     assert result.status == "optimal"
     dual = np.concatenate([result.y, result.z]) if problem.lower is not None else result.y
     assert certify(problem, result.x, dual).error == result.certificate.error <= 1e-6  # of the problem that was given
-    monkeypatch.setattr(first_order, "TRANSFORMS", WITHOUT)
+    without = {"anchored": (), "guess": (*WITHOUT, *STACKING)}
+    monkeypatch.setattr(FirstOrder, "_steps", lambda self, kind: without[kind])
     assert dapd.solve(problem, engine="python", max_iterations=6000).status == "iteration_limit"
 
 

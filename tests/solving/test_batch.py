@@ -85,6 +85,19 @@ def test_problems_with_their_own_matrices_run_in_lock_step():
     agree(batch, problems)
 
 
+def test_linear_programs_run_in_lock_step():
+    rng = np.random.default_rng(7)
+    problems = []
+    for _ in range(3):
+        M, x = rng.standard_normal((EQUATIONS, VARIABLES)), rng.uniform(0.2, 1.0, VARIABLES)
+        cost = M.T @ rng.standard_normal(EQUATIONS) + rng.uniform(0.1, 1.0, VARIABLES)
+        problems.append(dapd.Problem(dapd.Quadratic(None, -cost), M, M @ x, bounds=(0.0, 2.0)))
+    batch = dapd.solve_batch(problems, engine="jax")
+    assert batch.converged
+    assert all(result.engine == "jax" for result in batch)
+    agree(batch, problems)
+
+
 def test_what_the_lock_step_cannot_solve_is_solved_alone_with_its_own_status():
     rng = np.random.default_rng(2)
     problem = control(rng)
@@ -347,13 +360,13 @@ def test_both_bounds_may_be_stacked(engine):
     np.testing.assert_allclose(batch.x, [[0.2, 0.4, 0.4], [1 / 3] * 3], atol=1e-4)
 
 
-def test_linear_programs_leave_no_time_to_a_lock_step():
+def test_linear_programs_that_share_M_run_in_lock_step_and_a_late_batch_has_no_turn():
     rng = np.random.default_rng(0)
     M, c = rng.standard_normal((4, 7)), rng.standard_normal(7)
     problem = dapd.Problem(dapd.Quadratic(None, c), M, np.ones(4), dapd.NonNegative(), bounds=(-1, 1))
     batch = dapd.solve_batch(problem, b=rng.uniform(-0.5, 1, (20, 4)), engine="jax")
     assert batch.converged
-    assert all("lock step" not in one.message for one in batch)
+    assert all("lock step" in one.message for one in batch)
     curved = [dapd.Problem(dapd.Quadratic(np.ones(7), c), rng.standard_normal((4, 7)), np.ones(4)) for _ in range(3)]
     late = dapd.solve_batch(curved, engine="jax", time_limit=1e-9)
     assert set(late.status) == {"time_limit"}

@@ -15,6 +15,7 @@ from instances import PHIS, quadratic_problem
 
 import dapd
 from dapd.solving.checkpoint import Checkpoint
+from dapd.ways import anchored
 
 KILLS = 3
 
@@ -197,3 +198,22 @@ def test_a_solver_replaces_its_own_checkpoint_after_an_update(tmp_path):
     (tmp_path / "other.npz").replace(path)  # written by somebody else meanwhile
     with pytest.raises(ValueError, match="belongs to another problem"):
         solver.solve()
+
+
+def test_what_restarts_have_learnt_is_saved_and_used(tmp_path, monkeypatch):
+    rng = np.random.default_rng(3)
+    A, x = rng.standard_normal((6, 15)), np.maximum(rng.standard_normal(15), 0)
+    problem = dapd.Problem(dapd.Quadratic(None, -rng.uniform(0, 1, 15)), A, A @ x, bounds=(0, 3))
+    options = {"engine": "native", "direct": False, "checkpoint": tmp_path / "solve"}
+    dapd.solve(problem, max_iterations=60, **options)
+    weights = []
+    usual = anchored.R2HPDHG.__init__
+
+    def seen(self, problem, parameters, **given):
+        weights.append(parameters.weight)
+        usual(self, problem, parameters, **given)
+
+    monkeypatch.setattr(anchored.R2HPDHG, "__init__", seen)
+    assert dapd.solve(problem, **options).status == "optimal"
+    dapd.solve(problem, engine="native", direct=False)
+    assert weights[0] != weights[1]  # that of the second is usual by the data

@@ -144,7 +144,7 @@ def test_second_order_steps_are_examined_if_clarabel_is_forecast_to_take_long(se
 @pytest.mark.parametrize(("times", "choice"), [(1.2, "clarabel"), (2.0, "restarts")])
 def test_clarabel_begins_if_restarts_are_hardly_faster(times, choice, monkeypatch):
     problem = system_identification()
-    restarts = prospect(dapd.explain(problem, direct=False), "restarted DAPD").seconds
+    restarts = prospect(dapd.explain(problem, direct=False), "restarted first-order steps").seconds
     monkeypatch.setattr(direct, "is_installed", lambda: True)
     monkeypatch.setattr(direct, "predict", lambda *_, **__: direct.Forecast(times * restarts, True))
     assert dapd.explain(problem).choice == choice

@@ -19,7 +19,9 @@ import dapd
 from dapd.certificate.certify import certify
 from dapd.methods.guesses import Guess
 from dapd.solving.progress import Bar, LogTable
-from dapd.ways.epochs import Bench
+from dapd.ways.guesses import Dapd
+from dapd.ways.kept import Learnt
+from dapd.ways.tracks import Bench, Curvature, Form, Work
 
 
 def slow_problem(**options):
@@ -31,8 +33,10 @@ def test_restarts_pick_the_side_with_the_smaller_count():
         problem = quadratic_problem(dapd.L1(0.3), kappa=kappa, ratio=ratio)
         favoured = dapd.theory.favoured(L=kappa, mu=1.0, s_max=1.0, s_min=1 / ratio)
         zero = np.zeros(problem.columns), np.zeros(problem.rows)
-        bench = Bench(problem, lambda x, y: 1.0, 1.0, zero, "auto", math.inf, 0.0, lambda: math.inf)
-        method = bench.of_guess(Guess(math.log(1 / kappa), math.log(1 / ratio)), *zero)
+        form, work = Form(problem, lambda x, y: 1.0, s_max=1.0), Work("auto", math.inf, 0.0, lambda: math.inf, Learnt())
+        bench = Bench(form, work, zero)
+        epochs = Dapd(bench, Curvature(problem.f, bench))
+        method = epochs.method(Guess(math.log(1 / kappa), math.log(1 / ratio)), *zero)
         assert method.name == side == favoured.method
         assert favoured.factor > 1
         assert method.parameters.Pi == pytest.approx(min(favoured.x.Pi, favoured.y.Pi))

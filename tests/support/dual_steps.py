@@ -21,11 +21,16 @@ class FusedDualStep:
 
     def bound(self, step):
         """A runner of the core whose registers are v, base, y and Mᵀy."""
-        program = [PRIMAL, DUAL, DUAL, PRIMAL], [(DUAL_STEP, 2, 3, [(0, 1.0), (1, 1.0)], step)], [0, 1, 2, 3]
+        program = (
+            [PRIMAL, DUAL, DUAL, PRIMAL],
+            [(DUAL_STEP, 2, 3, [(0, 1.0, 0.0), (1, 1.0, 0.0)], step)],
+            [0, 1, 2, 3],
+            1.0,
+        )
         rows, columns = self.problem.M.shape
         f = columns, None, None, 0, None, 0.0, None, None, None
         runner = self.core.Runner32 if self.problem.dtype == np.float32 else self.core.Runner64
-        return runner(program, self.M, self.phi, f, rows, columns)
+        return runner(program, self.M, self.phi, f, (None,) * 4, rows, columns)
 
     def __call__(self, v, base, step):
         runner, dtype = self.bound(float(step)), self.problem.dtype

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import numpy as np
 
+from dapd.functions.proximable import PrimalProx
 from dapd.theory import SaddlePoint
 
 DIGITS = 120
@@ -86,3 +87,14 @@ class ExactProblem:
 
     def adjoint(self, y):
         return self.M.adjoint(y)
+
+
+class ProximalProblem(ExactProblem):
+    """The same with curvature h, a linear part and bounds, which primal steps take; H is all that is linearised."""
+
+    def __init__(self, H, h, M, phi, x_star, v, lower, upper, multipliers):
+        super().__init__(H, M, phi, x_star, v)
+        h, lower, upper = decimals(h), decimals(lower), decimals(upper)
+        c = self.f.c + h * self.x_star + decimals(multipliers)  # the c for which the gradient at x* is zero
+        self.f = ExactQuadratic(self.f.H, decimals(np.zeros(len(h))))
+        self.primal_step = PrimalProx(h, c, lower, upper)

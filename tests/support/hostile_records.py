@@ -50,12 +50,40 @@ def runners(core):
         problem = dapd.Problem(f, M, np.ones(M.shape[0]), some)
         method = dapd.METHODS["y-dapd"].from_theory(problem, spectrum=dapd.Spectrum(9.0, 0.01))
         yield caught(core, ("Runner64",), lambda fake, method=method: NativeRunner(method, threads=1, core=fake))
-    name, (program, _, table, f, _, _) = caught(core, ("Runner64",), lambda fake: NativeRunner(method, core=fake))
+    name, (program, _, table, f, prox, _, _) = caught(core, ("Runner64",), lambda fake: NativeRunner(method, core=fake))
     for kind, M in (("tiles", sparse), ("sorted", sparse), ("runs", runs)):
         record = kind, M.indptr.astype(np.int32), M.indices.astype(np.int32), M.data
-        yield name, (program, ("two-way", record), table, f, 6, 8)
+        yield name, (program, ("two-way", record), table, f, prox, 6, 8)
         stacked = "stacked", (6, record), (8, ("identity", 8, 0))
-        yield name, (program, ("two-way", stacked), zero(), f, 14, 8)
+        yield name, (program, ("two-way", stacked), zero(), f, prox, 14, 8)
+    yield caught(core, ("Runner64",), lambda fake: NativeRunner(anchored(), threads=1, core=fake))
+
+
+def anchored():
+    """A method with primal steps, and factors that change from step to step."""
+    rng = np.random.default_rng(1)
+    f = dapd.Quadratic(np.linspace(1.0, 2.0, 8), np.ones(8))
+    M, bounds = rng.standard_normal((6, 8)), (-1.0, np.linspace(0, 1, 8))
+    problem = dapd.Problem(f, M, np.ones(6), dapd.L1(0.3), bounds=bounds)
+    return dapd.METHODS["r2hpdhg"].from_theory(problem, spectrum=dapd.Spectrum(9.0, 0.0))
+
+
+def wrong_epochs(core):
+    """Calls of the loop over epochs with one thing wrong in each."""
+    runner = NativeRunner(anchored(), threads=1, core=core)
+    runner.start()
+    calls = []
+    run_epoch = runner.core.run_epoch
+    runner.core = SimpleNamespace(number=1, taken=1, run_epoch=lambda *given: calls.append(given) or run_epoch(*given))
+    runner.advance(1, float("inf"))
+    (given,) = calls
+    for some in wrong(tuple(given)):
+        yield run_epoch, some
+    for at in (4, 5):  # the numbers of the rule, and of the progress
+        for k in range(len(given[at])):
+            for number in (-1.0, 0.5, 1e300, float("inf"), float("nan")):
+                numbers = [*given[at][:k], number, *given[at][k + 1 :]]
+                yield run_epoch, (7, *given[1:at], numbers, *given[at + 1 :])
 
 
 def zero():
@@ -135,6 +163,12 @@ def main(variant):
                 ran += 1
             except (ValueError, TypeError, MemoryError):
                 refused += 1
+    for call, some in wrong_epochs(core):
+        try:
+            call(*some)
+            ran += 1
+        except (ValueError, TypeError, MemoryError):
+            refused += 1
     print(refused, ran)
 
 

@@ -7,7 +7,7 @@ from dapd.paper.experiments.problems import with_singular_values
 
 ROWS, COLUMNS = 6, 10
 
-DETERMINISTIC = ["x-dapd", "y-dapd", "papc", "apapc", "capd", "condat-vu"]
+DETERMINISTIC = ["x-dapd", "y-dapd", "papc", "apapc", "capd", "condat-vu", "r2hpdhg"]
 
 PHIS = {
     "zero": dapd.Zero(),

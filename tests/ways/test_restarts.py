@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from instances import quadratic_problem
-from restart_runs import MANY, judge_of, run, small_program
+from restart_runs import best_of, judge_of, run, small_program, turns
 
 import dapd
 from dapd.engines import bind
+from dapd.methods.r2hpdhg import usual_weight
 from dapd.methods.x_dapd import XDAPD
 from dapd.methods.y_dapd import YDAPD
-from dapd.spectrum.estimate import estimate_norm
-from dapd.ways import restarts as module
-from dapd.ways.restarts import LEAPS, _Guesses, restarts
+from dapd.ways.guesses import Dapd
+from dapd.ways.leaps import LEAPS, Leaps
+from dapd.ways.restarts import FARTHER, Restarts
 
 
 def linear_program(rng, rows=4, columns=10):
@@ -82,32 +83,93 @@ DEGENERATE = [
 def test_converges_from_any_start(name, seed):
     problem, rng = degenerate(name), np.random.default_rng(seed)
     start = None if seed is None else (5 * rng.standard_normal(problem.columns), 5 * rng.standard_normal(problem.rows))
-    last = run(problem, start=start)[-1]
-    assert last.error <= 1e-6
-    assert last.error == judge_of(problem)(last.x, last.y)
+    made = run(problem, start=start)
+    assert made[-1].error <= 1e-6
+    assert made[-1].error == judge_of(problem)(*best_of(made))
 
 
 @pytest.mark.parametrize("name", DEGENERATE)
-def test_proximal_epochs_alone_converge(name, monkeypatch):
-    monkeypatch.setattr(module._Proximal, "is_due", lambda self, stall: True)
+def test_anchored_epochs_alone_converge(name, monkeypatch):
+    begin_with(monkeypatch, "anchored", alone=True)
     problem, rng = degenerate(name), np.random.default_rng(3)
     start = rng.standard_normal(problem.columns), rng.standard_normal(problem.rows)
-    epochs = run(problem, tol=1e-5, most=10 * MANY, start=start)
-    assert {epoch.kind for epoch in epochs} == {"start", "proximal"}
+    epochs = run(problem, tol=1e-5, start=start)
+    assert {epoch.kind for epoch in epochs} == {"start", "anchored"}
     assert epochs[-1].error <= 1e-5
 
 
-def test_proximal_epochs_take_their_turn_when_guesses_stall(monkeypatch):
-    monkeypatch.setattr(module.Bench, "of_guess", lambda self, guess, x, y: XDAPD(self.problem, useless, x0=x, y0=y))
-    useless = dapd.theory.x_dapd(L=1e12, mu=1e12, s_max=1e6, s_min=1e6)  # steps too short to move
-    problem = degenerate("tall")
-    epochs = run(problem, most=10 * MANY)
+def begin_with(monkeypatch, kind, *, alone=False):
+    """Let this track begin, and perhaps have all turns."""
+    monkeypatch.setattr(Restarts, "_first", lambda self, problem: kind)
+    if alone:
+        monkeypatch.setattr(Restarts, "_next", lambda self, stall, **_: kind)
+
+
+def useless_guesses(monkeypatch):
+    """Guesses whose steps are too short to move."""
+    useless = dapd.theory.x_dapd(L=1e12, mu=1e12, s_max=1e6, s_min=1e6)
+    monkeypatch.setattr(Dapd, "method", lambda self, guess, x, y: XDAPD(self.bench.problem, useless, x0=x, y0=y))
+
+
+def test_guesses_that_stall_get_company_and_progress_changes_who_leads(monkeypatch):
+    useless_guesses(monkeypatch)
+    begin_with(monkeypatch, "guess")
+    epochs = run(degenerate("tall"))
     assert epochs[-1].error <= 1e-6
-    assert "proximal" in {epoch.kind for epoch in epochs}
+    kinds = [epoch.kind for epoch in epochs]
+    first = kinds.index("anchored")
+    assert set(kinds[1:first]) == {"guess"}
+    assert set(kinds[first:]) == {"anchored"}  # it reduced the error by e at once, and then had all turns
+
+
+def test_half_of_the_work_is_for_the_other_track_while_nothing_helps(monkeypatch):
+    for lead, other in (("guess", "anchored"), ("anchored", "guess")):
+        begin_with(monkeypatch, lead)
+        made = turns(degenerate("tall"), lambda x, y: 1.0)  # a judge that nothing satisfies
+        epochs = list(itertools.takewhile(lambda epoch: epoch.iterations < 50_000, made))
+        kinds = [epoch.kind for epoch in epochs]
+        first = kinds.index(other)
+        assert set(kinds[1:first]) == {lead}
+        work = dict.fromkeys(kinds, 0)
+        for before, after in itertools.pairwise(epochs[first:]):
+            work[after.kind] += after.iterations - before.iterations
+        assert 0.4 * sum(work.values()) <= work[other] <= 0.6 * sum(work.values())
+
+
+def test_a_track_goes_on_from_a_much_better_point_of_another_one(monkeypatch):
+    """Points are taken through the variables that all tracks share, and only once."""
+    monkeypatch.setattr(Restarts, "_first", lambda self, problem: "guess")
+    problem = small_program(0)
+    problem = problem.replaced(f=dapd.Quadratic(np.ones(problem.columns), problem.f.c))
+    solved = dapd.solve(problem, tol=1e-10)
+    solution = solved.x, np.concatenate([solved.y, solved.z])
+    tracks = made_tracks(problem)
+    guess, anchored = tracks.track("guess"), tracks.track("anchored")
+    before = guess.bench.best.error
+    assert tracks.track("guess") is guess
+    assert guess.bench.best.error == before
+    anchored.bench.keep(solution[0], solution[1][: problem.rows])
+    assert anchored.bench.best.error * FARTHER < before
+    tracks.track("guess")
+    assert guess.bench.best.error <= FARTHER * anchored.bench.best.error + 1e-9
+    for found, wanted in zip(guess.at[:2], solution, strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+    tracks.work.tol = 0.0
+    next(guess.epochs)  # from there
+    assert guess.bench.last.error < before / FARTHER
+
+
+def made_tracks(problem):
+    """The tracks of a problem, before any turn."""
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Restarts, "run", lambda self, problem: found.append(self) or iter(()))
+        turns(problem)
+    return found[0]
 
 
 @pytest.mark.parametrize("engine", ["auto", "jax"])
-def test_multipliers_that_drift_leap(engine):
+def test_multipliers_that_drift_leap(engine, monkeypatch):
     # three variables stay at their bounds until y is about 9, which moves with the residual of 1e-4 in their row
     rng, columns = np.random.default_rng(0), 30
     M = np.zeros((11, columns))
@@ -115,6 +177,7 @@ def test_multipliers_that_drift_leap(engine):
     x = np.r_[1 - 1e-4, 1.0, 1.0, rng.uniform(-0.5, 0.5, columns - 3)]
     f = dapd.Quadratic(np.ones(columns), np.r_[10.0, 10.0, 10.0, rng.standard_normal(columns - 3)])
     problem = dapd.Problem(f, M, M @ x, bounds=(-1.0, 1.0)).stacked
+    begin_with(monkeypatch, "guess", alone=True)
     last = run(problem, tol=1e-8, engine=engine)[-1]
     assert last.error <= 1e-8
     assert last.iterations < 3_000  # 26,000 without
@@ -123,17 +186,18 @@ def test_multipliers_that_drift_leap(engine):
 def test_errors_that_say_nothing_start_no_leap():
     # relative errors are about 1 however far away a point is
     problem = quadratic_problem(dapd.Zero(), kappa=100.0, ratio=20.0)
-    epochs = restarts(problem, lambda x, y: 1.0, s_max=estimate_norm(problem.M).s_max)
+    epochs = turns(problem, lambda x, y: 1.0)
     for epoch in itertools.takewhile(lambda epoch: epoch.iterations < 10_000, epochs):
         assert np.linalg.norm(epoch.last[0]) < 100 * np.linalg.norm(problem.x_star)
 
 
 def test_leaps_that_lead_nowhere_end(monkeypatch):
     leaps = []
-    leap = _Guesses._leap
-    monkeypatch.setattr(_Guesses, "_leap", lambda *given: leaps.append(1) or leap(*given))
+    leap = Leaps.leap
+    monkeypatch.setattr(Leaps, "leap", lambda *given: leaps.append(1) or leap(*given))
+    begin_with(monkeypatch, "guess", alone=True)
     problem = quadratic_problem(dapd.Zero(), kappa=100.0, ratio=20.0)
-    epochs = restarts(problem, lambda x, y: 0.05, s_max=estimate_norm(problem.M).s_max)
+    epochs = turns(problem, lambda x, y: 0.05)
     list(itertools.takewhile(lambda epoch: epoch.iterations < 10_000, epochs))
     assert len(leaps) == LEAPS
 
@@ -151,10 +215,12 @@ def test_a_linear_f_may_have_any_unit(scale):
     # zero is feasible, so only the costs say how far x should move
     f = dapd.Quadratic(None, scale * np.array([1.0, 0.0, 1.0]))
     bounds = np.array([-np.inf, -2.0, -np.inf]), np.array([np.inf, np.inf, 1.0])
-    problem = dapd.Problem(f, np.eye(1, 3), [2.0], dapd.NonNegative(), bounds=bounds).stacked
-    last = run(problem)[-1]
-    assert last.error <= 1e-6
-    np.testing.assert_allclose(last.x, [2.0, 0.0, 1.0], atol=1e-4)
+    given = dapd.Problem(f, np.eye(1, 3), [2.0], dapd.NonNegative(), bounds=bounds)
+    for problem in (given, given.stacked):
+        made = run(problem)
+        assert made[-1].error <= 1e-6
+        assert {turn.kind for turn in made} == {"start", "anchored"}
+        np.testing.assert_allclose(best_of(made)[0], [2.0, 0.0, 1.0], atol=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -166,17 +232,34 @@ def test_small_linear_programs_are_solved_and_solved_again(seed):
     assert solver.solve().status == "optimal"
 
 
-def test_the_unit_of_a_linear_f_does_not_depend_on_the_start():
+@pytest.mark.parametrize("seed", range(10))
+def test_linear_programs_take_anchored_epochs_from_any_start(seed):
+    problem, rng = small_program(seed), np.random.default_rng(seed)
+    start = 10 * rng.standard_normal(problem.columns), 10 * rng.standard_normal(problem.multipliers)
+    epochs = run(problem, start=start, most=20_000)
+    assert epochs[-1].error <= 1e-6
+    assert {epoch.kind for epoch in epochs} == {"start", "anchored"}
+
+
+@pytest.mark.parametrize("start", [[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
+def test_a_row_that_does_not_bind_and_any_start(start):
+    M = np.array([[-1.0, -1.0, -2.0]])
+    problem = dapd.Problem(dapd.Quadratic(None, [3.0, -3, -3]), M, [5.0], dapd.NonNegative(), bounds=(0, 5))
+    result = dapd.solve(problem, engine="native", x0=start, max_iterations=2_000)
+    assert result.status == "optimal"
+    np.testing.assert_allclose(result.x, [5.0, 0.0, 0.0], atol=1e-4)
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1.0, 1e3])
+def test_the_usual_weight_follows_the_units_of_x_and_y(factor):
     problem = small_program(0)
-    solution = dapd.solve(problem)
-    stacked = problem.stacked
-
-    def first_mu(start):
-        epochs = restarts(stacked, judge_of(stacked), s_max=estimate_norm(stacked.M).s_max, start=start)
-        return next(itertools.islice(epochs, 1, None)).mu
-
-    zero = np.zeros(stacked.columns), np.zeros(stacked.rows)
-    assert first_mu((solution.x, zero[1])) == first_mu(zero)
+    lower, upper = problem.bounds
+    scaled = dapd.Problem(
+        dapd.Quadratic(None, problem.f.c / factor), problem.M.dense() / factor, problem.b, problem.phi,
+        bounds=(factor * lower, factor * upper),
+    )  # fmt: skip
+    # x is so many times as long, and y as before
+    assert usual_weight(scaled) == pytest.approx(usual_weight(problem) / factor)
 
 
 def test_theorem_constants_get_their_share():
@@ -185,7 +268,8 @@ def test_theorem_constants_get_their_share():
     true = dapd.theory.favoured(L=problem.f.L, mu=problem.f.mu, s_max=spectrum.s_max, s_min=spectrum.s_min)
     Pi = min(true.x.Pi, true.y.Pi)
     # a judge that nothing satisfies: the guesses go on for ever
-    epochs = restarts(problem, lambda x, y: 1.0, s_max=spectrum.s_max, s_min=spectrum.s_min)
+    problem = dapd.Problem(problem.f, problem.M, problem.b, problem.phi, spectrum=spectrum)
+    epochs = turns(problem, lambda x, y: 1.0, s_max=spectrum.s_max, s_min=spectrum.s_min)
     work = 0
     for before, after in itertools.pairwise(itertools.takewhile(lambda epoch: epoch.iterations < 100 * Pi, epochs)):
         work += (after.kind == "theorem") * (after.iterations - before.iterations)
@@ -201,10 +285,21 @@ def test_unknown_L_is_found(linear):
     assert run(dapd.Problem(f, given.M, given.b, given.phi))[-1].error <= 1e-6
 
 
-def test_L_that_grows_is_followed():
+@pytest.mark.parametrize("lead", ["guess", "anchored"])
+def test_L_that_grows_is_followed(lead, monkeypatch):
+    begin_with(monkeypatch, lead, alone=True)
     rng = np.random.default_rng(8)
     f = dapd.Smooth(lambda x: float(np.sum(x**4)) / 4, lambda x: x**3)
     assert run(dapd.Problem(f, rng.standard_normal((3, 8)), 10 * np.ones(3)))[-1].error <= 1e-6
+
+
+def test_a_curved_f_that_looks_linear_at_first_is_followed():
+    f = dapd.Smooth(
+        lambda x: float(np.sum(np.maximum(abs(x) - 20, 0) ** 2)) / 2 + x.sum(),
+        lambda x: np.sign(x) * np.maximum(abs(x) - 20, 0) + 1,
+    )
+    problem = dapd.Problem(f, np.eye(2, 4), np.ones(2), dapd.NonNegative())
+    assert run(problem)[-1].error <= 1e-6
 
 
 def trend_filtering(rng, size=2000, radius=50.0, knots=40):
@@ -224,10 +319,11 @@ def trend_filtering(rng, size=2000, radius=50.0, knots=40):
 
 def test_trend_filtering_reaches_the_right_optimum():
     problem = trend_filtering(np.random.default_rng(0))
-    last = run(problem, tol=1e-7)[-1]
-    assert last.error <= 1e-7
-    np.testing.assert_allclose(last.x, problem.x_star, atol=1e-5)
-    assert problem.objective(last.x) == pytest.approx(problem.objective(problem.x_star), rel=1e-7)
+    made = run(problem, tol=1e-7)
+    assert made[-1].error <= 1e-7
+    x, _ = best_of(made)
+    np.testing.assert_allclose(x, problem.x_star, atol=1e-5)
+    assert problem.objective(x) == pytest.approx(problem.objective(problem.x_star), rel=1e-7)
 
 
 def test_counts_are_true():
@@ -240,7 +336,7 @@ def test_counts_are_true():
 
     counted = dapd.Problem(Counting(problem.f.H, problem.f.c), problem.M, problem.b, problem.phi)
     error = iter(np.geomspace(1.0, 1e-9, 40))
-    epochs = list(restarts(counted, lambda x, y: next(error), s_max=1.0, engine="python", tol=1e-8))
+    epochs = list(turns(counted, lambda x, y: next(error), s_max=1.0, engine="python", tol=1e-8))
     assert epochs[0].iterations == epochs[0].gradients == 0
     assert epochs[-1].gradients == epochs[-1].iterations == calls["grad"]
     assert 2 * epochs[-1].iterations <= epochs[-1].products <= 2 * epochs[-1].iterations + len(epochs)
@@ -250,14 +346,14 @@ def test_counts_are_true():
 def test_engines_agree(engine):
     pytest.importorskip("dapd._core_baseline")
     problem = quadratic_problem(dapd.L1(0.3))
-    last, native = run(problem, engine=engine)[-1], run(problem, engine="native")[-1]
-    assert last.iterations == native.iterations
-    np.testing.assert_allclose(last.x, native.x, atol=1e-9)
+    made, native = run(problem, engine=engine), run(problem, engine="native")
+    assert made[-1].iterations == native[-1].iterations
+    np.testing.assert_allclose(best_of(made)[0], best_of(native)[0], atol=1e-9)
 
 
 def test_deadline_ends_it():
     began = perf_counter()
-    epochs = list(restarts(quadratic_problem(dapd.Zero()), lambda x, y: 1.0, s_max=1.0, deadline=began + 0.05))
+    epochs = list(turns(quadratic_problem(dapd.Zero()), lambda x, y: 1.0, s_max=1.0, deadline=began + 0.05))
     assert perf_counter() >= began + 0.05
     assert epochs[-1].error == 1.0
 

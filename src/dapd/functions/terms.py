@@ -201,6 +201,14 @@ class Terms(NamedTuple):
             raise ValueError(f"{name}.lowered() has a {kind} loss without {self.loss.needs}")
 
 
+def by_vector(terms: Terms) -> Terms:
+    """The same terms, a sparse H that is diagonal as a vector."""
+    if not sp.issparse(terms.H) or terms.H.nnz > terms.H.shape[0]:
+        return terms
+    diagonal = terms.H.diagonal()
+    return terms._replace(H=diagonal) if np.count_nonzero(diagonal) == terms.H.nnz else terms
+
+
 class Part(NamedTuple):
     """The terms of consecutive variables, with bounds on their curvature."""
 

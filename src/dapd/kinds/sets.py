@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from functools import cached_property
@@ -246,9 +247,9 @@ def length(value: Any, rows: int) -> float:
 
 def least_positive(*values: Array, most: float = np.inf) -> Array:
     """The least magnitude of entries below `most` that are not zero, entry by entry; 0 if there is none."""
-    sizes = [np.where((abs(v) < most) & (v != 0), abs(v), np.inf) for v in values]
-    least = np.minimum.reduce(sizes)
-    return np.where(np.isinf(least), 0.0, least)
+    xp = namespace(values[0])
+    least = functools.reduce(xp.minimum, [xp.where((abs(v) < most) & (v != 0), abs(v), np.inf) for v in values])
+    return xp.where(xp.isinf(least), 0.0, least)
 
 
 def like(value: Any, v: Array) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, get_type_hints
 import numpy as np
 
 from dapd.arguments import named, vector
-from dapd.arrays import Array, Dual, Primal, on_device
+from dapd.arrays import Array, Count, Dual, Primal, on_device
 from dapd.methods.oracle import Oracle
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum, estimate_norm, estimate_range
@@ -32,6 +32,8 @@ class Method:
     any_phi: ClassVar[bool] = True  # False: φ ≡ 0 only
     needs_s_min: ClassVar[bool] = True  # its parameters use s_min, so full row rank is required unless φ is linear
     needs_mu: ClassVar[bool] = True  # its parameters use μ, so f must be strongly convex
+    is_proximal: ClassVar[bool] = False  # takes the prox of bounds and of what f allows; `o.grad` is that of the rest
+    is_restarted: ClassVar[bool] = False  # engines restart it as `methods/anchors.py` says
     record: ClassVar[type]  # the NamedTuple of its parameters
     settings: ClassVar[Callable[..., Any]]  # the parameters of the theorem, from L, mu, s_max and s_min
     first: ClassVar[Callable[..., Any]]  # the module's init(p, o, x, y)
@@ -52,7 +54,7 @@ class Method:
 
     def _make_oracle(self) -> Any:
         """The oracle that `step` gets."""
-        return Oracle(self.problem)
+        return Oracle(self.problem, is_proximal=self.is_proximal)
 
     def _start(self, name: str, value: Any, size: int) -> Array:
         if value is None:
@@ -64,7 +66,7 @@ class Method:
     @classmethod
     def check(cls, problem: Problem) -> None:
         """Raise ValueError if this method cannot solve the problem, naming methods that can."""
-        if problem.lower is not None:
+        if problem.lower is not None and not cls.is_proximal:
             raise ValueError(f"method {cls.name!r} takes bounds on x as rows of M; bind it to problem.stacked")
         if not cls.any_phi and not problem.phi.is_zero:
             able = ", ".join(name for name, method in METHODS.items() if method.any_phi)
@@ -153,13 +155,13 @@ def copy_of(state: Any) -> Any:
     return type(state)(*(part.copy() if isinstance(part, np.ndarray) else part for part in state))
 
 
-def spaces(state: Any) -> list[bool | None]:
-    """For each field of a state, whether it is typed `Dual` (True) or `Primal` (False); None if it is neither."""
+def spaces(state: Any) -> list[Any]:
+    """For each field of a state, the type that it is given: `Primal`, `Dual` or `Count`; None if it is another one."""
     kind: Any = type(state)
     return _spaces(kind)
 
 
 @cache
-def _spaces(state: Any) -> list[bool | None]:
+def _spaces(state: Any) -> list[Any]:
     hints = get_type_hints(state, include_extras=True)
-    return [{Dual: True, Primal: False}.get(hints.get(field)) for field in state._fields]
+    return [found if (found := hints.get(field)) in (Primal, Dual, Count) else None for field in state._fields]

@@ -12,6 +12,7 @@ import numpy as np
 from dapd.arguments import TimeUp
 from dapd.arrays import Array, in_dtype
 from dapd.functions import Function
+from dapd.functions.proximable import PrimalProx
 from dapd.machine.clock import is_over
 from dapd.operators.base import Operator
 from dapd.operators.blocks import column_matrices
@@ -31,10 +32,14 @@ def repeated(o: Any, count: Any, body: Callable[[Any], Any], carry: Any) -> Any:
 
 
 class Oracle:
-    """Gradients and dual steps in the precision of the problem."""
+    """Gradients, dual steps and primal steps in the precision of the problem.
 
-    def __init__(self, problem: Problem) -> None:
+    With `is_proximal`, `grad` is the gradient of the part of f that `primal_step` leaves.
+    """
+
+    def __init__(self, problem: Problem, *, is_proximal: bool = False) -> None:
         self.problem = problem
+        self.f: Function | None = problem.proximable.rest if is_proximal else problem.f
         self.b = problem.b.astype(problem.dtype, copy=False)
         self.gradients = 0
         self.products = 0  # with M and with Mᵀ, each counted
@@ -46,9 +51,20 @@ class Oracle:
         self.gradients = self.products = 0
 
     def grad(self, x: Array) -> Array:
-        """∇f(x)."""
+        """∇f(x); zero if nothing of f is left by primal steps."""
+        if self.f is None:
+            return 0.0
         self.gradients += 1
-        return in_dtype(ask.gradient(self.problem.f, x), x.shape, "f.grad", self.problem.dtype)
+        return in_dtype(ask.gradient(self.f, x), x.shape, "f.grad", self.problem.dtype)
+
+    @cached_property
+    def primal_prox(self) -> PrimalProx:
+        """What primal steps compute."""
+        return self.problem.primal_prox.in_dtype(self.problem.dtype)
+
+    def primal_step(self, v: Array, step: float) -> Array:
+        """The prox of the bounds and of the part of f whose prox is known, entry by entry."""
+        return self.primal_prox(v, step)
 
     def dual_step(self, v: Array, base: Array, step: float) -> tuple[Array, Array]:
         """prox_{step·φ}(base + Mv) and Mᵀ of it."""

@@ -2,9 +2,9 @@
 
 from dapd.presolve.bounds import BoundsAsRows, FixedVariables
 from dapd.presolve.equations import Equations, OrthonormalRows
-from dapd.presolve.exchanged_roles import ExchangedRoles
+from dapd.presolve.factored import FactoredCurvature
 from dapd.presolve.rows import EmptyRows, MergedRows
-from dapd.presolve.scaling import ChangeOfVariables, ColumnScaling, DiagonalVariables, RowScaling
+from dapd.presolve.scaling import ChangeOfVariables, ColumnScaling, DiagonalVariables, Equilibrated, RowScaling
 from dapd.presolve.sorted_columns import SortedColumns
 from dapd.presolve.transform import Presolve, Transform
 
@@ -34,7 +34,8 @@ __all__ = [
     "DiagonalVariables",
     "EmptyRows",
     "Equations",
-    "ExchangedRoles",
+    "Equilibrated",
+    "FactoredCurvature",
     "FixedVariables",
     "MergedRows",
     "OrthonormalRows",

@@ -122,6 +122,40 @@ class ColumnScaling(_Factors):
         return cls.of_columns(problem, table, columns)
 
 
+class Equilibrated(_Factors):
+    """Rows and columns alike, for steps whose prox takes any curvature of x: Ruiz's rounds, and then one of sums."""
+
+    name = "equilibration"
+    why = "Rows and columns were scaled."
+
+    @classmethod
+    def apply(cls, problem: Problem) -> Self | None:
+        """Scale both; None if M is not explicit or f keeps its units."""
+        table, parts, M = problem.phi_table, parts_of(problem), problem.M
+        explicit = _entries_of(M)
+        if table is None or parts is None or explicit is None or not problem.rows:
+            return None
+        if not all(part.terms.is_scalable for part in parts):
+            return None
+        places, h = identity_columns(M), problem.proximable.curvature
+        if np.any(table.grouped & (places >= 0)):
+            return None
+        curvature = np.zeros(problem.columns) if h is None else h
+        rows, columns = np.where(places < 0, 1.0, 0.0), np.ones(problem.columns)
+        for _ in range(ROUNDS):
+            heights, widths = _peaks(explicit, rows, columns)
+            widths = np.maximum(widths, curvature * columns * columns)
+            rows, columns = rows * damped(table.pooled(heights)), columns * damped(widths)
+        heights, widths = M.row_sizes(columns), M.column_sizes(rows)
+        assert heights is not None  # M is explicit
+        assert widths is not None
+        rows = rows * damped(table.pooled(rows * heights))
+        columns = columns * damped(columns * widths)
+        if not _keeps_range(problem.f, columns):
+            return None
+        return cls(problem, table, np.where(places < 0, rows, 1 / columns[np.maximum(places, 0)]), columns)
+
+
 def _keeps_range(f: Function, columns: Array) -> bool:
     """Whether the constants of the scaled f have squares that neither overflow nor underflow."""
     known = [value for value in (f.mu, f.L) if value]

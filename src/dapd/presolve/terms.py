@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from dapd.arrays import Array
 from dapd.functions import Composite, Function
-from dapd.functions.terms import Part, Terms
+from dapd.functions.terms import Part, Terms, by_vector
 from dapd.operators.convert import as_operator
 from dapd.presolve.maps import restricted, scaled_map
 from dapd.problem.problem import Problem
@@ -22,15 +22,7 @@ EXACT = 400  # variables up to which all eigenvalues of f's matrices are compute
 def parts_of(problem: Problem) -> list[Part] | None:
     """The terms of f, block by block if f is separable; None if only Python can evaluate it."""
     parts = problem.terms
-    return None if parts is None else [part._replace(terms=_by_vector(part.terms)) for part in parts]
-
-
-def _by_vector(terms: Terms) -> Terms:
-    """The same terms, a sparse H that is diagonal as a vector."""
-    if not sp.issparse(terms.H) or terms.H.nnz > terms.H.shape[0]:
-        return terms
-    diagonal = terms.H.diagonal()
-    return terms._replace(H=diagonal) if np.count_nonzero(diagonal) == terms.H.nnz else terms
+    return None if parts is None else [part._replace(terms=by_vector(part.terms)) for part in parts]
 
 
 def scaled_terms(terms: Terms, columns: Array) -> Terms:

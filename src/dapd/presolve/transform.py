@@ -94,15 +94,20 @@ class Presolve:
         self.problem = transforms[-1].problem if transforms else problem
 
     @classmethod
-    def apply(cls, problem: Problem, steps: Sequence[Apply], deadline: float = math.inf) -> Presolve:
-        """Try each step, such as `RowScaling.apply`, on what those before it left; raise TimeUp if that takes long."""
+    def apply(
+        cls, problem: Problem, steps: Sequence[Apply], deadline: float = math.inf, *, on_device: bool = False
+    ) -> Presolve:
+        """Try each step, such as `RowScaling.apply`, on what those before it left; raise TimeUp if that takes long.
+
+        For points that stay on a device, only transforms are kept that it can take back.
+        """
         found: list[Transform] = []
         current = problem
         for step in steps:
             if is_over(deadline):
                 raise TimeUp
             transform = step(current)
-            if transform is not None:
+            if transform is not None and not (on_device and transform.way_back is None):
                 found.append(transform)
                 current = transform.problem
         return cls(problem, found)

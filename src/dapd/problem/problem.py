@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from dapd.arguments import SAFE, bounds_of, curvatures, named, partition, vector
 from dapd.arrays import Array, in_single, on_device
 from dapd.functions import Function
+from dapd.functions.proximable import PrimalProx, Proximable, proximable
 from dapd.functions.terms import Part
 from dapd.kinds.base import Phi, as_phi, numbers_of
 from dapd.kinds.by_rows import Interval, Zero
@@ -293,6 +294,22 @@ class Problem:
         if self.lower is None:
             return spectrum
         return Spectrum((1 + spectrum.s_max**2) ** 0.5, 0.0) if self.rows else Spectrum(1.0, 1.0)
+
+    @cached_property
+    def proximable(self) -> Proximable:
+        """The part of f whose prox is known in closed form, and the rest."""
+        return proximable(self.f, self.columns)
+
+    @property
+    def primal_prox(self) -> PrimalProx:
+        """The prox of that part between the bounds on x."""
+        lower, upper = self.bounds
+        return PrimalProx(
+            self.proximable.curvature,
+            self.proximable.c,
+            lower if np.isfinite(lower).any() else None,
+            upper if np.isfinite(upper).any() else None,
+        )
 
     @cached_property
     def parts(self) -> list[Function] | None:

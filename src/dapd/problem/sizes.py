@@ -48,8 +48,9 @@ class Limits(NamedTuple):
 
 def sizes_of(b: Array, slopes: Array, curvature: Array, bounds: tuple[Array, Array], units: Units) -> Sizes:
     """The sizes, for |∇f(0)| = slopes and the curvature of f, 0 where that is not known."""
-    reach = np.minimum(ratio(slopes, curvature), np.maximum(*map(abs, bounds)))  # how far x_j goes for f alone
-    terms = np.sum(units.columns * units.x + slopes * reach, axis=-1) + np.sum(units.y * units.rows, axis=-1)
+    xp = namespace(units.x)
+    reach = xp.minimum(ratio(slopes, curvature), xp.maximum(*map(abs, bounds)))  # how far x_j goes for f alone
+    terms = xp.sum(units.columns * units.x + slopes * reach, axis=-1) + xp.sum(units.y * units.rows, axis=-1)
     return Sizes(
         rows=abs(b.astype(np.float64)) + THETA * units.rows,
         duals=THETA * units.y,
@@ -63,15 +64,15 @@ def sizes_of(b: Array, slopes: Array, curvature: Array, bounds: tuple[Array, Arr
 
 def limits_of(lower: Array, upper: Array, units: Units, dtype: np.dtype[Any]) -> Limits:
     """The bounds of a problem of this precision. Where no number of it lies between them, the nearest ones serve."""
-    low, high = lower.astype(dtype), upper.astype(dtype)
-    up = np.where(low < lower, np.nextafter(low, dtype.type(np.inf)), low)
-    down = np.where(high > upper, np.nextafter(high, dtype.type(-np.inf)), high)
-    near = [NEXT * (units.x + np.where(np.isfinite(side), abs(side), 0.0)) for side in (lower, upper)]
+    low, high, xp = lower.astype(dtype), upper.astype(dtype), namespace(units.x)
+    up = xp.where(low < lower, xp.nextafter(low, dtype.type(np.inf)), low)
+    down = xp.where(high > upper, xp.nextafter(high, dtype.type(-np.inf)), high)
+    near = [NEXT * (units.x + xp.where(xp.isfinite(side), abs(side), 0.0)) for side in (lower, upper)]
     return Limits(
         lower=lower,
         upper=upper,
-        inner_lower=np.where(up <= down, up, low),
-        inner_upper=np.where(up <= down, down, high),
+        inner_lower=xp.where(up <= down, up, low),
+        inner_upper=xp.where(up <= down, down, high),
         next_lower=near[0].astype(dtype),
         next_upper=near[1].astype(dtype),
         ratio=(units.x / units.columns).astype(dtype),

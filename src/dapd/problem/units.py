@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from dapd.arguments import SAFE
-from dapd.arrays import Array
+from dapd.arrays import Array, is_foreign, namespace
 from dapd.machine.core import load
 from dapd.operators.base import Operator
 from dapd.operators.explicit import record_of, to_power
@@ -32,6 +32,9 @@ SWEEPS = 40  # most sweeps over rows and columns that make their entries alike
 SETTLED = 0.1  # change of the binary logarithms of the factors at which the sweeps end
 HOPS = 10  # most rows and columns that a unit travels to where there are no data
 POWER = 0.25  # power of the mean of several numbers, near the geometric one and without logarithms of M
+
+
+Turns = Callable[[Callable[[Array], Array], Array], Array]
 
 
 class Units(NamedTuple):
@@ -73,53 +76,92 @@ def plain_units(data: Data, M: Operator) -> Units:
     of a column or row: rows with units β_i give x_j the mean of β_i/|M_ij|, and columns with units ξ_j give row i the
     mean of |M_ij|·ξ_j. Of what x_j or y_i gets, the least counts; of what a row or column gets, the greater.
     """
-    along_rows, along_columns = _sizes_of(M)
-    curvature, curved = data.curvature, data.curvature > 0
-    depths = ratio(data.slopes, np.sqrt(curvature))  # of what f falls along a column: twice its root
-    small = curved & (depths < ROUNDING * depths.max(axis=-1, keepdims=True, initial=0.0))
-    slopes = np.where(small, 0.0, data.slopes)
-    alone = ratio(slopes, curvature)
-    rows, primal, duals = data.rows, data.primal, data.duals
-    if _is_wide(rows, primal, np.maximum(primal, alone)) or _is_wide(slopes, duals):
+    data = without_small_slopes(data)
+    if is_wide(data):
+        rows, duals, primal, slopes, curvature = data
+        alone = ratio(slopes, curvature)
         (r, c), parts = _evening(M), _unconnected(M)
         rows, primal = _without_rounding(rows, primal, (r, ratio(1.0, c)), np.maximum(primal, alone), parts)
         duals, slopes = _without_rounding(duals, slopes, (ratio(1.0, r), c), slopes, parts)
+        data = Data(rows, duals, primal, slopes, curvature)
+    return units_along(data, *_sizes_of(M))
+
+
+def without_small_slopes(data: Data) -> Data:
+    """The data without slopes that are rounding: those along which f falls by nearly nothing."""
+    xp = namespace(data.slopes)
+    depths = ratio(data.slopes, xp.sqrt(data.curvature))  # of what f falls along a column: twice its root
+    small = (data.curvature > 0) & (depths < ROUNDING * depths.max(axis=-1, keepdims=True, initial=0.0))
+    return data._replace(slopes=xp.where(small, 0.0, data.slopes))
+
+
+def is_wide(data: Data) -> Any:
+    """Whether some numbers are so much less than others of their kind that they may be rounding."""
+    alone = namespace(data.primal).maximum(data.primal, ratio(data.slopes, data.curvature))
+    return _is_wide(data.rows, data.primal, alone) | _is_wide(data.slopes, data.duals)
+
+
+def until_settled(body: Callable[[Array], Array], v: Array) -> Array:
+    """A few turns of a function of units, as long as they add any."""
+    for _ in range(HOPS):
+        before = v
+        if (v > 0).all() or np.array_equal(v := body(v), before):
+            break
+    return v
+
+
+def units_along(data: Data, along_rows: Along, along_columns: Along, turns: Turns = until_settled) -> Units:
+    """The units by data without rounding, of NumPy's or JAX's arrays, whose loop may be another one."""
+    rows, duals, primal, slopes, curvature = data
+    xp, curved = namespace(rows), curvature > 0
     x = _least(primal, _least_mean(rows, along_columns))
     x = _least(x, ratio(slopes, curvature))
-    energy = _typical(x * np.maximum(slopes, curvature * x))
-    others = np.where(curved, np.sqrt(ratio(energy, curvature)), ratio(energy, slopes))
-    x, rows = _travelled(x, rows, others, along_rows, along_columns)
+    energy = _typical(x * xp.maximum(slopes, curvature * x))
+    others = xp.where(curved, xp.sqrt(ratio(energy, curvature)), ratio(energy, slopes))
+    x, rows = _travelled(x, rows, others, along_rows, along_columns, turns)
     y = _least(duals, _least_mean(slopes, along_rows))
-    bent = np.where(slopes > 0, 0.0, data.curvature * x)
-    if not (y > 0).all():
-        y = np.where(y > 0, y, _least_mean(bent, along_rows))
-    y, columns = _travelled(y, slopes, ratio(energy, rows), along_columns, along_rows)
-    columns = np.maximum(columns, bent)
+    bent = xp.where(slopes > 0, 0.0, curvature * x)
+    if not _certainly((y > 0).all()):
+        y = xp.where(y > 0, y, _least_mean(bent, along_rows))
+    y, columns = _travelled(y, slopes, ratio(energy, rows), along_columns, along_rows, turns)
+    columns = xp.maximum(columns, bent)
     objective = _typical(columns * x)[..., 0]
-    rows, columns = (np.where(v > 0, v, 1.0) for v in (rows, columns))  # some meet nothing at all
+    rows, columns = (xp.where(v > 0, v, 1.0) for v in (rows, columns))  # some meet nothing at all
     return Units(x, y, rows, columns, objective)
 
 
 def _typical(numbers: Array) -> Array:
     """The mean of the numbers that are not zero, as above; 1 if all are."""
-    known = numbers > 0
-    means = _root(np.where(known, numbers, 0.0)).sum(axis=-1, keepdims=True) / np.maximum(
-        1, np.count_nonzero(known, axis=-1, keepdims=True)
-    )
-    return _fourth(np.where(means > 0, means, 1.0))
+    known, xp = numbers > 0, namespace(numbers)
+    sums = _root(xp.where(known, numbers, 0.0)).sum(axis=-1, keepdims=True)
+    means = sums / xp.maximum(1, known.sum(axis=-1, keepdims=True))
+    return _fourth(xp.where(means > 0, means, 1.0))
 
 
 def _root(v: Array) -> Array:
     """The power POWER, by two square roots: a general power takes ten times as long."""
-    return np.sqrt(np.sqrt(v))
+    xp = namespace(v)
+    return xp.sqrt(xp.sqrt(v))
 
 
 def _fourth(v: Array) -> Array:
     """Its inverse."""
-    return np.square(np.square(v))
+    xp = namespace(v)
+    return xp.square(xp.square(v))
 
 
-class _Along:
+def _certainly(condition: Any) -> bool:
+    """Whether a condition holds, as far as it is known before a program runs."""
+    return not is_foreign(condition) and bool(condition)
+
+
+def _most(numbers: Array) -> Any:
+    """The greatest number; 1 if all are zero."""
+    most = numbers.max(initial=0.0)
+    return namespace(numbers).where(most > 0, most, 1.0)
+
+
+class Along:
     """Sums over the rows of |M| to the power POWER, or over its columns; M may only have such sums for one vector."""
 
     def __init__(self, roots: Callable[[Array], Array], ones: Callable[[Array], Array], shape: tuple[int, int]) -> None:
@@ -131,10 +173,10 @@ class _Along:
 
     def counts(self, known: Array) -> Array:
         """How many entries of M that are not zero meet what is known."""
-        return self._counts if known.all() else self._ones(known.astype(np.float64))
+        return self._counts if _certainly(known.all()) else self._ones(known.astype(np.float64))
 
 
-def _sizes_of(M: Operator) -> tuple[_Along, _Along]:
+def _sizes_of(M: Operator) -> tuple[Along, Along]:
     """Sums over the rows and over the columns of |M|; if entries are not known, of a map with rows as long as M's."""
     height, width = M.shape
     matrix = _entries_of(M)
@@ -150,12 +192,23 @@ def _sizes_of(M: Operator) -> tuple[_Along, _Along]:
     )
 
 
-def _of_matrix(roots: Any, ones: Any, shape: tuple[int, int]) -> _Along:
-    return _Along(lambda v: (roots @ v.T).T, lambda v: (ones @ v.T).T, shape)
+def of_dense(M: Array) -> tuple[Along, Along]:
+    """Sums over the rows and over the columns of a matrix of JAX, of which its transpose is no copy."""
+    xp, (height, width) = namespace(M), M.shape
+    roots, ones = _root(abs(M)), (M != 0).astype(M.dtype)
+
+    def along(roots: Array, ones: Array, shape: tuple[int, int]) -> Along:
+        return Along(lambda v: xp.matmul(v, roots.T), lambda v: xp.matmul(v, ones.T), shape)
+
+    return along(roots, ones, (height, width)), along(roots.T, ones.T, (width, height))
 
 
-def _of_sizes(sizes: Callable[..., Array | None], shape: tuple[int, int]) -> _Along:
-    return _Along(_each(partial(sizes, power=POWER)), _each(partial(sizes, power=0)), shape)
+def _of_matrix(roots: Any, ones: Any, shape: tuple[int, int]) -> Along:
+    return Along(lambda v: (roots @ v.T).T, lambda v: (ones @ v.T).T, shape)
+
+
+def _of_sizes(sizes: Callable[..., Array | None], shape: tuple[int, int]) -> Along:
+    return Along(_each(partial(sizes, power=POWER)), _each(partial(sizes, power=0)), shape)
 
 
 def _each(sizes: Callable[[Array], Array | None]) -> Callable[[Array], Array]:
@@ -163,40 +216,42 @@ def _each(sizes: Callable[[Array], Array | None]) -> Callable[[Array], Array]:
     return lambda v: np.asarray(sizes(v) if v.ndim == 1 else [sizes(row) for row in v])
 
 
-def _mean(numbers: Array, along: _Along) -> Array:
+def _mean(numbers: Array, along: Along) -> Array:
     """The means of |M_ij|·numbers_j over the known numbers of each row; 0 if none is known."""
-    most = float(numbers.max(initial=0.0)) or 1.0
+    most = _most(numbers)
     means = ratio(along.roots(_root(numbers / most)), along.counts(numbers > 0))
     return most * _fourth(means)
 
 
-def _least_mean(numbers: Array, along: _Along) -> Array:
+def _least_mean(numbers: Array, along: Along) -> Array:
     """The same of numbers_j/|M_ij|, of whose inverses it is the mean."""
-    known = numbers > 0
-    most = float(numbers.max(initial=0.0)) or 1.0
-    inverses = np.where(known, 1 / _root(np.where(known, numbers, most) / most), 0.0)
+    known, xp, most = numbers > 0, namespace(numbers), _most(numbers)
+    inverses = xp.where(known, 1 / _root(xp.where(known, numbers, most) / most), 0.0)
     return ratio(most, _fourth(ratio(along.roots(inverses), along.counts(known))))
 
 
-def _travelled(x: Array, rows: Array, others: Array, along_rows: _Along, along_columns: _Along) -> tuple[Array, Array]:
+def _travelled(
+    x: Array, rows: Array, others: Array, along_rows: Along, along_columns: Along, turns: Turns
+) -> tuple[Array, Array]:
     """The units of all x and rows, from those that are known; where none arrives, `others`, or a mean, or 1."""
-    known = rows > 0
-    for _ in range(HOPS):
-        if (x > 0).all():
-            break
-        found = _least_mean(np.where(known, rows, _mean(x, along_rows)), along_columns)
-        if not (found[x == 0] > 0).any():
-            break
-        x = np.where(x > 0, x, found)
-    x = np.where(x > 0, x, others)
-    x = np.where(x > 0, x, _typical(x))
-    return x, np.maximum(rows, _mean(x, along_rows))
+    known, xp = rows > 0, namespace(rows)
+
+    def farther(x: Array) -> Array:
+        found = _least_mean(xp.where(known, rows, _mean(x, along_rows)), along_columns)
+        return xp.where(x > 0, x, found)
+
+    x = turns(farther, x)
+    x = xp.where(x > 0, x, others)
+    x = xp.where(x > 0, x, _typical(x))
+    return x, xp.maximum(rows, _mean(x, along_rows))
 
 
-def _is_wide(*numbers: Array) -> bool:
-    """Whether some numbers are so much less than others that they may be rounding."""
-    known = np.concatenate([some[some > 0] for some in numbers])
-    return bool(known.size) and float(known.min()) < SPREAD * float(known.max())
+def _is_wide(*numbers: Array) -> Any:
+    """Whether the least of the positive numbers is far less than the greatest."""
+    xp = namespace(numbers[0])
+    least = [xp.where(some > 0, some, np.inf).min(initial=np.inf) for some in numbers]
+    most = [some.max(initial=0.0) for some in numbers]
+    return xp.stack(least).min() < SPREAD * xp.stack(most).max()
 
 
 def _entries_of(M: Operator) -> Any:
@@ -276,9 +331,9 @@ def _has_few_digits(numbers: Array) -> Array:
 
 def _least(one: Array, other: Array) -> Array:
     """The lesser of two units where both are known, else the one that is."""
-    return np.where((one > 0) & ((other == 0) | (one < other)), one, other)
+    return namespace(one).where((one > 0) & ((other == 0) | (one < other)), one, other)
 
 
 def ratio(v: Array, w: Array) -> Array:
     """V/w, and 0 where w is 0."""
-    return v / np.where(w > 0, w, np.inf)
+    return v / namespace(w).where(w > 0, w, np.inf)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from dapd.arrays import Array, on_device
+
+if TYPE_CHECKING:
+    from dapd.problem.problem import Problem
 
 
 class WayBack(NamedTuple):
@@ -60,6 +63,10 @@ def _composed(places: Array | None, before: Array | None) -> Array | None:
 
 class Transformed(Protocol):
     """A transform of a problem, as those see it who take points there and back."""
+
+    @property
+    def problem(self) -> Problem:
+        """The transformed one."""
 
     @property
     def way_back(self) -> WayBack | None:

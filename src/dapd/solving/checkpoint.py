@@ -17,6 +17,7 @@ from dapd.arrays import Array
 from dapd.kinds.base import kinds_of
 from dapd.machine.clock import perf_counter
 from dapd.problem.problem import Problem
+from dapd.ways.kept import Learnt
 from dapd.ways.search import Info
 
 EVERY = 5.0  # seconds between two checkpoints
@@ -30,8 +31,10 @@ BLOCK = 1 << 20  # bytes that are read at once
 class Checkpoint:
     """A file with a point of one problem; a point that `own` says this caller wrote there before may be replaced."""
 
-    def __init__(self, path: Any, problem: Problem, own: dict[Path, str] | None = None) -> None:
-        self.path = Path(path)
+    def __init__(
+        self, path: Any, problem: Problem, learnt: Learnt | None = None, own: dict[Path, str] | None = None
+    ) -> None:
+        self.path, self.learnt = Path(path), learnt or Learnt()
         self.mark, self.own = mark_of(problem), {} if own is None else own
         self.last, self.least = perf_counter(), np.inf
 
@@ -51,9 +54,12 @@ class Checkpoint:
                     raise OSError("it was damaged, or is no checkpoint")
                 with np.load(file) as saved:
                     exact, sums, x, y = str(saved["exact"]), saved["sums"], saved["x"], saved["y"]
+                    learnt = saved["learnt"].tolist() if "learnt" in saved else []
         except OSError as error:
             raise ValueError(f"checkpoint {self.path} cannot be read ({error}); delete it, or name another") from None
         if self.mark.agrees(exact, sums):
+            if learnt:
+                self.learnt.take(learnt)
             return x, y
         if Mark(exact, sums, sums).key == self.own.get(self.path):
             return None
@@ -98,7 +104,12 @@ class Checkpoint:
             try:
                 with open(self.part, "w+b") as file:
                     np.savez(
-                        file, exact=np.array(self.mark.exact), sums=self.mark.sums, x=np.asarray(x), y=np.asarray(y)
+                        file,
+                        exact=np.array(self.mark.exact),
+                        sums=self.mark.sums,
+                        x=np.asarray(x),
+                        y=np.asarray(y),
+                        learnt=np.array(self.learnt.numbers),
                     )
                     file.write(_digest(file, file.seek(0, os.SEEK_END)))
                     file.flush()

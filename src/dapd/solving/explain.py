@@ -11,14 +11,14 @@ import numpy as np
 from dapd import theory
 from dapd.arguments import TimeUp, named
 from dapd.machine.clock import perf_counter
-from dapd.presolve import Presolve
+from dapd.presolve import CLEANING, Presolve
 from dapd.problem.problem import Problem
 from dapd.solving.choice import AutoChoice
 from dapd.solving.settings import Settings
 from dapd.spectrum.estimate import Spectrum, estimate_range
 from dapd.ways.base import CANDIDATES, Candidate
 from dapd.ways.blocks import compare_blocks
-from dapd.ways.first_order import TRANSFORMS, FirstOrder
+from dapd.ways.first_order import STEPS, FirstOrder
 from dapd.ways.search import Search
 
 CHEAP = 1e9  # multiplications that a decomposition of M may take here
@@ -142,7 +142,7 @@ def _of_theorems(problem: Problem, spectrum: Spectrum | None, tol: float, first_
     sides: tuple[theory.HasPi, theory.HasPi] = (side.x, side.y)
     for name, parameters in zip(names, sides, strict=True):
         steps = theory.iterations(parameters, tol or 1e-6)
-        why = f"Π = {parameters.Pi:.3g}, so about {steps:,.0f} iterations; restarted DAPD tries these constants, too"
+        why = f"Π = {parameters.Pi:.3g}, so about {steps:,.0f} iterations; restarts try these constants, too"
         found.append(Prospect(name, steps * first_order.per_iteration, why))
     return found
 
@@ -156,7 +156,9 @@ def _no_constants(problem: Problem, spectrum: Spectrum | None) -> str:
 def _transforms(problem: Problem) -> tuple[str, ...]:
     try:
         with np.errstate(all="ignore"):
-            done = Presolve.apply(problem, TRANSFORMS, perf_counter() + PRESOLVE)
+            equations = problem.phi.is_linear and problem.lower is None and problem.f.mu > 0
+            kind = "anchored" if problem.f.is_quadratic and not equations else "guess"  # who probably begins
+            done = Presolve.apply(problem, (*CLEANING, *STEPS[kind]), perf_counter() + PRESOLVE)
     except TimeUp:
         return (f"Transforms take more than {PRESOLVE:g} s.",)
     return tuple(transform.why for transform in done.transforms)

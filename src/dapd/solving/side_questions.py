@@ -28,10 +28,11 @@ from dapd.problem.problem import Problem
 from dapd.problem.sizes import usual
 from dapd.solving.race import Settled
 from dapd.ways.base import Moved
-from dapd.ways.search import Search
+from dapd.ways.search import OnHost, Search
 
 SLOW = 4  # steps of progress that do not halve the error before an infeasibility test
 AFTER = 0.1  # seconds after which a test that takes a solve of its own may begin
+AFTER_ON_DEVICE = 1.0  # the same on a device, whose solves take longer to set up than most take in all
 SHARE, LATER = 0.25, 4  # part of the time so far that such a test may take, and factor of the time to the next one
 WAIT = 0.3  # seconds after which a test that usually takes much less may begin
 ACCURACY = 1e-6  # relative error of the solves of tests
@@ -59,7 +60,8 @@ class SideQuestions:
         self.slow = 0
         self.least: Least | None = None
         self.least_at = 0.0  # seconds after which to ask for it
-        self.descent_at = np.inf if search.problem.f.mu > 0 else AFTER
+        after = AFTER if isinstance(search.judging, OnHost) else AFTER_ON_DEVICE
+        self.descent_at = np.inf if search.problem.f.mu > 0 else after
         self.feasibility_at = 0.0
 
     def ask(self, *, descent: bool) -> Moved:

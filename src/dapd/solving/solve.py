@@ -42,7 +42,7 @@ from dapd.spectrum.estimate import Spectrum
 from dapd.ways.base import Choice
 from dapd.ways.blocks import BlockComparison, compare_blocks
 from dapd.ways.causes import STATUSES, Cause
-from dapd.ways.kept import Kept
+from dapd.ways.kept import Kept, Learnt
 from dapd.ways.named import Named, NamedChoice
 from dapd.ways.search import Info, Search
 
@@ -95,6 +95,7 @@ class Solve:
         self, problem: Problem, settings: Settings, began: float, *, z0: Array | None = None, kept: Kept | None = None
     ) -> None:
         self.problem, self.settings, self.began, self.kept = problem, settings, began, kept
+        self.learnt = Learnt() if kept is None else kept.learnt
         self.deadline = math.inf if settings.time_limit is None else began + settings.time_limit
         self.callback, self.saved = settings.callback, None
         if problem.lower is not None and self.callback is not None:
@@ -103,7 +104,9 @@ class Solve:
         if self.y0 is not None and problem.lower is not None:
             self.y0 = self._with_bounds(self.y0, z0)
         if settings.checkpoint is not None:
-            self.saved = Checkpoint(settings.checkpoint, problem, None if kept is None else kept.checkpoints)
+            self.saved = Checkpoint(
+                settings.checkpoint, problem, self.learnt, None if kept is None else kept.checkpoints
+            )
             self.x0, self.y0 = self.saved.start() or (self.x0, self.y0)
             self.callback = self.saved.watching(self.callback)
 
@@ -136,11 +139,13 @@ class Solve:
         return in_kind_of(problem, result)
 
     def _by_name(self) -> Result:
-        spectrum = self.settings.spectrum
-        if spectrum is not None:
-            spectrum = self.problem.stacked_spectrum(spectrum)
-        runner, spectrum = self._bound(self.problem.stacked, METHODS[self.settings.method], spectrum)
-        return self._alone(runner, spectrum, [])
+        problem, spectrum, kind = self.problem, self.settings.spectrum, METHODS[self.settings.method]
+        if kind.is_proximal:  # bounds are no rows, so they have no multipliers to start from
+            self.y0 = None if self.y0 is None else self.y0[: problem.rows]
+            runner, spectrum = self._bound(problem, kind, spectrum)
+            return self._alone(runner, None if spectrum is None else problem.stacked_spectrum(spectrum), [])
+        spectrum = None if spectrum is None else problem.stacked_spectrum(spectrum)
+        return self._alone(*self._bound(problem.stacked, kind, spectrum), [])
 
     def _bound(self, problem: Problem, kind: Any, spectrum: Spectrum | None) -> tuple[Runner, Spectrum | None]:
         """The named method with its parameters and an engine."""
@@ -175,7 +180,15 @@ class Solve:
         settings = self.settings
         limit = rounds * (LIMIT if settings.max_iterations is None else settings.max_iterations)
         return Search(
-            self.problem, settings.tolerances, limit, self.deadline, spectrum, self.kept, engine, settings.accuracy
+            self.problem,
+            settings.tolerances,
+            limit,
+            self.deadline,
+            spectrum,
+            self.kept,
+            engine,
+            settings.accuracy,
+            self.learnt,
         )
 
     def _by_auto(self) -> Result:

@@ -17,7 +17,7 @@ from dapd.solving.result import Result
 from dapd.solving.settings import OPTIONS, Settings
 from dapd.solving.solve import Solve
 from dapd.ways.causes import Status
-from dapd.ways.kept import Kept
+from dapd.ways.kept import Kept, Learnt
 
 NO_START = (Status.infeasible, Status.unbounded, Status.diverged)  # how a solve ends whose point is no good start
 
@@ -105,4 +105,6 @@ class Solver:
         result = Solve(self.problem, settings, began, z0=z0, kept=self.kept).run()
         if result.status not in NO_START and np.isfinite(result.certificate.error):
             self.last = result.x.copy(), result.y.copy(), result.z.copy()
+        else:
+            self.kept.learnt = Learnt()
         return result

@@ -7,7 +7,18 @@ Bilinear Coupling" (2026), whose appendix holds the full settings. Every record 
 """
 
 from dapd.theory.block_coordinate import XSbc, XSbcNonseparable, YSbc, x_sbc, x_sbc_nonseparable, y_sbc
-from dapd.theory.compared import Apapc, Capd, CondatVu, Papc, apapc, capd, condat_vu, papc
+from dapd.theory.compared import (
+    Apapc,
+    Capd,
+    CondatVu,
+    Papc,
+    R2Hpdhg,
+    apapc,
+    capd,
+    condat_vu,
+    papc,
+    r2hpdhg,
+)
 from dapd.theory.deterministic import Side, XDapd, YDapd, favoured, x_dapd, y_dapd
 from dapd.theory.predictions import Counts, HasPi, counts, iterations
 from dapd.theory.saddle_point import SaddlePoint
@@ -19,6 +30,7 @@ __all__ = [
     "Counts",
     "HasPi",
     "Papc",
+    "R2Hpdhg",
     "SaddlePoint",
     "Side",
     "XDapd",
@@ -33,6 +45,7 @@ __all__ = [
     "favoured",
     "iterations",
     "papc",
+    "r2hpdhg",
     "x_dapd",
     "x_sbc",
     "x_sbc_nonseparable",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from dapd.arguments import named
+from dapd.arguments import named, number
 from dapd.arrays import Array
 from dapd.theory.constants import checked_constants
 from dapd.theory.saddle_point import SaddlePoint
+
+SURE = 0.98  # part of the longest steps of r²HPDHG at which their norm is surely one
 
 
 class Papc(NamedTuple):
@@ -32,6 +34,21 @@ class CondatVu(NamedTuple):
 
     t: float
     s: float
+
+
+class R2Hpdhg(NamedTuple):
+    """r²HPDHG: with weight w, s = √0.98·w/s_max and 1/t = L + s·s_max²/0.98, where L is that of the linearised part.
+
+    For a saddle point z* and every k, ‖z_k − T(z_k)‖ ≤ 2‖z₀ − z*‖/((1 + ρ)(k + 1)) in the norm of
+    [[1/t, −Mᵀ], [−M, 1/s]], k steps after the anchor z₀ (Lieder 2021). There is no rate for the distance to z*.
+    """
+
+    t: float
+    s: float
+    rho: float  # how far steps are reflected: 1, or 1/2 if a part of f is linearised
+    L: float
+    s_max: float
+    weight: float
 
 
 class Apapc(NamedTuple):
@@ -81,6 +98,19 @@ def condat_vu(*, L: float, mu: float, s_max: float, s_min: float = 0.0) -> Conda
     """Parameters of Condat–Vũ, which depend only on L and s_max."""
     L, mu, s_max, s_min = checked_constants(L, mu, s_max, s_min, independent=False)
     return CondatVu(t=1 / L, s=L / (2 * s_max**2))
+
+
+@named
+def r2hpdhg(*, L: float, s_max: float, weight: float = 1.0, s_min: float = 0.0) -> R2Hpdhg:
+    """Parameters of r²HPDHG for an L, perhaps zero, of what is linearised, and a weight of y against x."""
+    L = number("L", L, least=0.0)
+    s_max, weight = number("s_max", s_max, above=0.0), number("weight", weight, above=0.0)
+    return r2hpdhg_steps(L, s_max, weight, SURE**0.5, 0.5 if L > 0 else 1.0)
+
+
+def r2hpdhg_steps(L: Any, s_max: Any, weight: Any, step: Any, rho: Any) -> R2Hpdhg:
+    """The parameters for any product of t and s, step² but for L; of many problems, an array for each."""
+    return R2Hpdhg(1 / (L + weight * s_max / step), step * weight / s_max, rho, L, s_max, weight)
 
 
 @named

@@ -138,7 +138,9 @@ class Named(Candidate):
 
     def _cause(self) -> Cause | None:
         finite = math.isfinite(self.current.certificate.error)
-        return None if finite and not runs_away(self.residuals) else Cause.divergence
+        # epochs of r²HPDHG take large steps on the way to a ray, and what diverges is soon infinite
+        runaway = not self.method.is_restarted and runs_away(self.residuals)
+        return None if finite and not runaway else Cause.divergence
 
     def _moved(self) -> Moved:
         """How x and y moved since the last check, as far as they go on as before."""

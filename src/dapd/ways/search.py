@@ -14,7 +14,7 @@ from dapd.machine.clock import perf_counter
 from dapd.presolve import Presolve
 from dapd.problem.problem import Problem
 from dapd.spectrum.estimate import Spectrum
-from dapd.ways.kept import Kept
+from dapd.ways.kept import Kept, Learnt
 
 if TYPE_CHECKING:
     from dapd.engines.jax.judge import Device, OnDevice
@@ -48,6 +48,7 @@ class Search:
         kept: Kept | None = None,
         engine: str = "auto",
         accuracy: str = SOLUTION,
+        learnt: Learnt | None = None,
     ) -> None:
         self.problem, self.tolerances, self.limit, self.deadline = problem, tolerances, limit, deadline
         self.spectrum = spectrum
@@ -55,6 +56,7 @@ class Search:
         self.judging = judge_of(problem, engine, accuracy=accuracy)
         self.repeated = kept is not None  # whether there will be more solves of nearly the same problem
         self.kept = Kept() if kept is None else kept
+        self.learnt = learnt or self.kept.learnt
         self.began = perf_counter()
         self.best: Info | None = None
         self.excess = math.inf  # how many times too large the error of the best point is
@@ -139,6 +141,8 @@ class Search:
 
 class OnHost:
     """Measures points of a problem by NumPy, or of a transformed one whose points it takes back first."""
+
+    completes = False
 
     def __init__(self, problem: Problem, transform: Presolve | None, accuracy: str) -> None:
         self.problem, self.transform, self.accuracy = problem, transform, accuracy

@@ -81,6 +81,23 @@ def place_function(problem: Problem, dtype: Any) -> Any:
     return own
 
 
+def place_rest(placed: Any, problem: Problem) -> Any:
+    """The part of f, which is on the device already, that has no prox in closed form; None if there is none."""
+    rest = problem.proximable.rest
+    if rest is None or not isinstance(placed, FunctionOf):
+        return None if rest is None else placed
+    left = [part.terms for part in rest.parts(problem.columns) or []]
+    parts = [
+        terms._replace(
+            ridge=jnp.zeros_like(terms.ridge),
+            c=None,
+            **{name: None for name in ("loss", "A", "d", "H") if getattr(own, name) is None},
+        )
+        for terms, own in zip(placed.parts, left, strict=True)
+    ]
+    return FunctionOf(placed.sizes, tuple(parts))
+
+
 def _terms(part: Part, dtype: Any) -> Terms:
     """The terms with arrays of the device."""
     terms, H = part.terms, part.terms.H

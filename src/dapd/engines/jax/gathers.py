@@ -15,8 +15,8 @@ from dapd.engines.jax.pytree import pytree
 
 WASTE = 1.5  # greatest ratio of the entries of padded rows and the given ones
 SMALL = 1 << 12  # entries of padded rows that cost no more than the launch of a second kernel
-SMALL_ON_GPU = 1 << 20  # entries of padded rows that cost no more than the launch of a second kernel on a GPU
-LONGEST_ROW = 256  # entries of a row that is padded; longer ones are summed as segments
+SMALL_ON_GPU = 1 << 22  # entries of padded rows that cost no more than the launch of a second kernel on a GPU
+LONGEST_ROW = 64  # entries of a row that one thread of a GPU adds up; several share a longer one
 UNROLLED = 8  # entries of a row whose sum is written out
 
 
@@ -42,6 +42,18 @@ class Padded:
             terms = [change(values[k] * x[self.indices[k]]) for k in range(self.width)]
             return functools.reduce(jnp.add, terms)
         return jnp.sum(change(values * x[self.indices]), axis=0)
+
+
+@pytree()
+class Wide:
+    """Long rows, padded with zeros; the entries of each row lie side by side, and several threads read them."""
+
+    indices: Array  # (rows, width)
+    values: Array  # (rows, width)
+
+    def apply(self, x: Array, change: Callable[[Array], Array] = _same) -> Array:
+        """Σ_k change(values[:, k]·x[indices[:, k]])."""
+        return jnp.sum(change(self.values.astype(x.dtype) * x[self.indices]), axis=1)
 
 
 @pytree("count")
@@ -82,18 +94,20 @@ def gathered(matrix: Any, dtype: Any) -> Gathered:
             (Padded(longest, rows, *map(jnp.asarray, padded(matrix, np.arange(rows), longest, dtype))),), None
         )
     widths = [0, 1, 2, 3, 4]
-    while widths[-1] < min(longest, LONGEST_ROW):
+    while widths[-1] < longest:
         widths.append(widths[-1] + max(1, widths[-1] // 3))
     edges = np.searchsorted(widths, lengths)  # the least width that is enough
     order = np.argsort(edges, kind="stable")
     parts: list[Any] = []
     for k in np.unique(edges):
         some = order[edges[order] == k]
-        if k < len(widths):
-            entries = map(jnp.asarray, padded(matrix, some, widths[k], dtype))
-            parts.append(Padded(widths[k], len(some), *entries))
+        width = int(lengths[some].max())
+        if width <= LONGEST_ROW:
+            parts.append(Padded(width, len(some), *map(jnp.asarray, padded(matrix, some, width, dtype))))
         else:
-            parts.append(segments(matrix[some], dtype))
+            parts.append(Wide(*map(jnp.asarray, wide(matrix[some], width, dtype))))
+    if np.all(order == np.arange(rows)):
+        return Gathered(tuple(parts), None)
     place = np.empty(rows, np.int32)
     place[order] = np.arange(rows, dtype=np.int32)
     return Gathered(tuple(parts), jnp.asarray(place))
@@ -113,6 +127,14 @@ def padded(matrix: Any, rows: Array, width: int, dtype: Any) -> tuple[Array, Arr
         here = np.flatnonzero(length > k)
         at = start[here] + k
         indices[k, here], values[k, here] = matrix.indices[at], matrix.data[at]
+    return indices, values
+
+
+def wide(matrix: Any, width: int, dtype: Any) -> tuple[Array, Array]:
+    """Indices and values of a CSR matrix, (rows, width), with zeros at the ends of rows."""
+    there = np.arange(width) < np.diff(matrix.indptr)[:, None]
+    indices, values = np.zeros(there.shape, np.int32), np.zeros(there.shape, dtype)
+    indices[there], values[there] = matrix.indices, matrix.data
     return indices, values
 
 

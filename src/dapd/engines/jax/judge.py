@@ -5,6 +5,7 @@ The formulas of a certificate are those of `dapd.certificate`; their numbers are
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 from functools import reduce
@@ -21,11 +22,10 @@ from dapd.certificate.rays import WORTH_CHECKING, exceeds_supremum
 from dapd.certificate.sums import ByNumPy, Number, Vectors, plain_columns, plain_products, plain_rows
 from dapd.engines.jax.layout import layout, put
 from dapd.engines.jax.maps import product_of
-from dapd.engines.jax.program import report
+from dapd.engines.jax.program import Leaves, compiled_report, report
 from dapd.engines.jax.pytree import pytree
 from dapd.engines.jax.runner import Placed, place
 from dapd.kinds.base import Phi
-from dapd.methods.proximal import Oracles, step_of
 from dapd.operators.base import Operator
 from dapd.problem.problem import Problem
 from dapd.problem.sizes import Limits, Sizes, multipliers_of_bounds
@@ -110,18 +110,37 @@ def certificate_of(measured: Measured, x: Array, y: Array) -> Certificate:
     return certify.certificate_of(measured, x, rows, columns, by=THERE)
 
 
-def proximal_step(placed: Placed, *step: Any) -> tuple[Array, Array]:
-    """`proximal.step_of` on the device."""
-    y, squares = step_of(Oracles(placed.f.grad, placed.phi.prox, placed.M, placed.b), *step)
-    return y, jnp.stack(squares)
-
-
 def checked_point(measured: Measured, way_back: WayBack, x: Array, y: Array) -> tuple[Array, Array, Array]:
     """The point that (x, y) is taken back to, x between its bounds, and its numbers, infinite if it is not finite."""
     x, y = (there.astype(v.dtype) for there, v in zip(way_back.of(x, y), (x, y), strict=True))
     x = within_bounds(measured, x, y)
     found = certificate_of(measured, x.astype(np.float64), y.astype(np.float64))
     return x, y, jnp.where(jnp.isfinite(error_of(found)), jnp.stack(found.numbers), jnp.inf)
+
+
+@pytree()
+class Completing:
+    """A problem, another one whose points are taken back to it, and that one's bounds."""
+
+    measured: Measured
+    inner: Placed
+    bounds: tuple[Array, Array]
+    way_back: WayBack
+
+    @functools.cached_property
+    def leaves(self) -> Leaves:
+        """Its arrays."""
+        return Leaves(self)
+
+    @property
+    def gpu(self) -> Any:
+        """The one GPU that it is on; None if it is elsewhere."""
+        return self.measured.gpu
+
+
+def checked_completed(given: Completing, x: Array, y: Array) -> tuple[Array, Array, Array]:
+    """As `checked_point`, of a point of the other problem without the multipliers of its bounds."""
+    return checked_point(given.measured, given.way_back, x, _completed(given.inner, x, y, given.bounds))
 
 
 def within_bounds(measured: Measured, x: Array, dual: Array) -> Array:
@@ -252,6 +271,20 @@ class OnDevice:
         self.device, self.transform, self.accuracy = device, transform, accuracy
         self.way_back = device.way_back(transform)  # None: only the host can take points back
         self.returns_exactly = self.way_back is not None
+        inner = None if transform is None else transform.problem
+        self.inner = None if inner is None or inner.lower is None or self.way_back is None else inner
+
+    @property
+    def completes(self) -> bool:
+        """Whether `check` takes points without the multipliers of the bounds."""
+        return self.inner is not None
+
+    @functools.cached_property
+    def completing(self) -> Completing:
+        """What completes points and takes them back."""
+        assert self.inner is not None
+        assert self.way_back is not None
+        return Completing(self.device.measured, place(self.inner), bounds_there(self.inner), self.way_back)
 
     def _back(self, x: Array, y: Array) -> tuple[Any, Array, Array]:
         """The way back that is left, and the point, both there."""
@@ -272,7 +305,10 @@ class OnDevice:
     def check(self, x: Array, y: Array) -> CheckedPoint:
         """The point in the given problem, and its certificate in float64, without the distance."""
         with jax.enable_x64(True):
-            x, y, numbers = report(checked_point, self.device.measured, *self._back(x, y), others=2)
+            if self.inner is not None and len(y) == self.inner.rows and on_device(y):
+                x, y, numbers = report(checked_completed, self.completing, x, y, others=2)
+            else:
+                x, y, numbers = report(checked_point, self.device.measured, *self._back(x, y), others=2)
         return CheckedPoint(x, y, Certificate.of_numbers(numbers.tolist(), self.accuracy))
 
     def distance(self, x: Array, y: Array, spectrum: Spectrum | None) -> float:
@@ -331,8 +367,23 @@ def _put_way_back(found: WayBack) -> WayBack:
         return WayBack(*factors, *places)
 
 
-def proximal_step_there(problem: Problem, *step: Any) -> tuple[Array, Array]:
-    """`proximal.step_of` on the device."""
+def completed_there(problem: Problem, x: Array, y: Array) -> Array:
+    """As `certify.completed`, in one vector on the device."""
+    placed = place(problem)
     with jax.enable_x64(True):
-        y, squares = report(proximal_step, place(problem), *step, others=1)
-        return y, squares
+        run = placed.leaves.program(compiled_report, _completed, 1, None)
+        return run(placed.leaves.arrays, x, y, bounds_there(problem))
+
+
+def bounds_there(problem: Problem) -> tuple[Array, Array]:
+    """The bounds on the device, kept there for later solves."""
+
+    def find() -> tuple[Array, Array]:
+        return tuple(_put(v, problem, dual=False) for v in problem.bounds)
+
+    return problem.memory.once(bounds_there, layout(), find)
+
+
+def _completed(placed: Placed, x: Array, y: Array, bounds: tuple[Array, Array]) -> Array:
+    z, _ = multipliers_of_bounds(x, placed.f.grad(x) + placed.M.adjoint(y), *bounds)
+    return jnp.concatenate([y, z.astype(y.dtype)])

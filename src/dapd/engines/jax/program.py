@@ -14,7 +14,7 @@ from jax.sharding import SingleDeviceSharding
 from dapd.arrays import Array
 from dapd.engines.jax.pytree import pytree
 
-FLAG = "xla_gpu_enable_command_buffer"
+FLAG, LEAST = "xla_gpu_enable_command_buffer", "xla_gpu_graph_min_graph_size"
 KERNELS, NO_KERNELS = (
     "FUSION,CUBLAS,CUSTOM_CALL,WHILE,CONDITIONAL",
     "",
@@ -76,7 +76,7 @@ def _graphs_of(kernels: str, device: Any) -> dict[str, str] | None:
     A flag of the user's own counts more.
     """
     own = FLAG in os.environ.get("XLA_FLAGS", "")
-    return None if device is None or own else {FLAG: kernels}
+    return None if device is None or own else {FLAG: kernels, LEAST: "1"}  # a program may be one loop
 
 
 def report(function: Callable[..., Any], problem: Any, *args: Any, others: int = 0) -> Any:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dapd.arrays import Array, is_constant, on_device, one_gpu
-from dapd.engines.jax.functions import place_function, place_phi
+from dapd.engines.jax.epochs import several_epochs, with_images, without_images
+from dapd.engines.jax.functions import place_function, place_phi, place_rest
 from dapd.engines.jax.layout import layout, put
 from dapd.engines.jax.maps import place_map
 from dapd.engines.jax.mesh.map import FlatMap, MeshMap, Sections, sections_of_phi
@@ -24,7 +25,10 @@ from dapd.engines.jax.mesh.place import mesh_map
 from dapd.engines.jax.program import Leaves, Packed, compiled_loop, compiled_report, number
 from dapd.engines.jax.pytree import pytree
 from dapd.engines.protocol import NotNative, check_same
+from dapd.functions.proximable import PrimalProx
 from dapd.machine.clock import is_over, perf_counter
+from dapd.methods import anchors
+from dapd.methods.anchors import TOGETHER, Epoch
 from dapd.methods.base import Method
 from dapd.problem.problem import Problem
 
@@ -33,6 +37,7 @@ SHORT, SHORT_ON_GPU = 32.0, 128.0  # iterations before the first reading of the 
 LARGE = 1 << 20  # multiplications of a step from which points stay on the device
 LONG_VECTORS = 1 << 20  # entries of x and y from which it pays off to compile steps for vectors of one number
 STEPS_PER_TURN = (8, 1)  # steps per turn of the loops that take all steps on a GPU, one loop after the other
+PATIENCE_ON_GPU = 3  # a convergence check takes as long as so many times the usual iterations between two
 ENTRY_WORK = 16  # multiplications that an entry of x or y counts for
 
 
@@ -56,6 +61,13 @@ class Placed:
         return one_gpu(self.b)
 
 
+@pytree()
+class WithProx(Placed):
+    """A problem for proximal methods: f is what the prox leaves, None if that is zero."""
+
+    prox: PrimalProx
+
+
 def place(problem: Problem, dtype: Any = None) -> Placed:
     """The problem on the default device, kept there for later solves; in its own dtype unless another is given."""
     dtype, mesh = np.dtype(dtype or problem.dtype), layout()
@@ -72,14 +84,28 @@ def place(problem: Problem, dtype: Any = None) -> Placed:
     return problem.memory.once(place, (dtype, mesh), find)
 
 
-def for_steps(problem: Problem) -> Placed:
+def for_steps(problem: Problem, *, is_proximal: bool) -> Placed:
     """The problem as steps take it: on a mesh y may be in sections; long vectors of one number are that number."""
     placed = place(problem)
     if isinstance(placed.M, FlatMap):
-        return _in_sections(placed, problem)
-    if layout() is not None or problem.rows + problem.columns < LONG_VECTORS:
-        return placed
-    return problem.memory.once(for_steps, None, lambda: _with_single_numbers(placed, problem))
+        placed = _in_sections(placed, problem)
+    elif layout() is None and problem.rows + problem.columns >= LONG_VECTORS:
+        placed = problem.memory.once(for_steps, None, lambda: _with_single_numbers(placed, problem))
+    if is_proximal:
+        placed = problem.memory.once(_with_prox, layout(), lambda: _with_prox(placed, problem))
+    return placed
+
+
+def _with_prox(placed: Placed, problem: Problem) -> Placed:
+    """The problem for proximal methods."""
+    prox = problem.primal_prox.in_dtype(problem.dtype)
+    one = layout() is None and problem.columns >= LONG_VECTORS
+    with jax.enable_x64(True):
+        there = (
+            None if v is None else jnp.asarray(v[0]) if one and is_constant(v) else put(v, problem.dtype, dual=False)
+            for v in prox
+        )
+        return WithProx(placed.M, place_rest(placed.f, problem), placed.phi, placed.b, PrimalProx(*there))
 
 
 def _with_single_numbers(placed: Placed, problem: Problem) -> Placed:
@@ -129,9 +155,15 @@ class Oracle:
         self.loops = False  # whether a step has a loop of its own
 
     def grad(self, x: Array) -> Array:
-        """∇f(x)."""
+        """∇f(x); zero if nothing of f is left by primal steps."""
+        if self.placed.f is None:
+            return 0.0
         self.gradients += 1
         return self.placed.f.grad(x)
+
+    def primal_step(self, v: Array, step: Any) -> Array:
+        """The prox of the bounds and of the part of f whose prox is known."""
+        return cast(WithProx, self.placed).prox(v, step)
 
     def dual_step(self, v: Array, base: Array, step: Any) -> tuple[Array, Array]:
         """prox_{step·φ}(base + Mv) and Mᵀ of it."""
@@ -195,6 +227,17 @@ def first_state(first: Callable[..., Any], point: Callable[..., Any]) -> Callabl
     return begin
 
 
+def _whole(placed: Placed, state: Any, k: Any) -> Any:
+    """The state of a restarted method with products with Mᵀ and its number of steps."""
+    return with_images(state, jnp.astype(k, state.x.dtype), placed.M.adjoint)
+
+
+def _minimiser(placed: Any, y: Array) -> Array:
+    """The x that minimises with y."""
+    x: Array = placed.prox.minimiser(placed.M.adjoint(y))
+    return x
+
+
 def copies(tree: Any) -> Any:
     """The tree with arrays of its own."""
     return jax.tree.map(jnp.copy, tree)
@@ -245,8 +288,9 @@ class JaxRunner:
             raise NotNative(f"{type(method).__name__} overrides step or run, which only Python calls")
         problem = method.problem
         self.method, self.dtype = method, problem.dtype
-        self.placed = for_steps(problem)
+        self.placed = for_steps(problem, is_proximal=method.is_proximal)
         self.gpu = place(problem).gpu
+        self.patience = 1 if self.gpu is None else PATIENCE_ON_GPU
         self.counts = DeviceCounts()
         self.pace = SHORT if self.gpu is None else SHORT_ON_GPU  # steps per pulse
         self.warm: set[type] = set()  # methods that have been compiled
@@ -259,7 +303,7 @@ class JaxRunner:
     def _prepare(self) -> None:
         """Count what a step asks, which also shows whether JAX can trace it."""
         method, problem = self.method, self.method.problem
-        kind = type(method).update, method.point, getattr(method.parameters, "N", None)
+        kind = type(method).update, method.point, getattr(method.parameters, "N", None), self.placed.f is None
         if kind in ASKED:
             self.per_step = ASKED[kind]
             return
@@ -270,7 +314,8 @@ class JaxRunner:
             def once(x: Array, y: Array) -> Any:
                 state = type(method).first(method.parameters, oracle, x, divided(self.placed, y))
                 oracle.gradients = oracle.dual_steps = 0
-                return method.point(type(method).update(method.parameters, oracle, state))
+                traced = (v + 0 * x.sum() if isinstance(v, float) else v for v in state)  # a count, as in a loop
+                return method.point(type(method).update(method.parameters, oracle, type(state)(*traced)))
 
             try:
                 jax.eval_shape(once, x, y)
@@ -301,43 +346,89 @@ class JaxRunner:
             first = leaves.program(compiled_report, function, 3, self.gpu)
             self._state, self._point, numbers, product = first(leaves.arrays, packed, x, y)
             self._parameters, self._shared = replace(packed, numbers=numbers), False
+            if method.is_restarted:
+                p = method.parameters
+                self._state = without_images(self._state)
+                self._constants = jax.device_put(np.array([p.L, p.s_max]), self.gpu)
+                self.epoch = anchors.first_epoch(np.float64(p.weight), method.problem.f.L != 0)
             self.counts.later(product)
 
     @property
     def state(self) -> Any:
         """The state; its arrays cannot be changed, and later steps leave them as they are."""
         self._shared = True
-        return self._state
+        if not self.method.is_restarted:
+            return self._state
+        with jax.enable_x64(True):
+            whole = self.placed.leaves.program(compiled_report, _whole, 0, None)
+            return whole(self.placed.leaves.arrays, self._state, self._numbers[0])
 
     @state.setter
     def state(self, state: Any) -> None:
+        def there(v: Any) -> Any:
+            return v if on_device(v) or isinstance(v, Sections) else jnp.asarray(v, None if v is float else self.dtype)
+
         with jax.enable_x64(True):
-            self._state = type(state)(
-                *(v if on_device(v) or isinstance(v, Sections) else jnp.asarray(v, self.dtype) for v in state)
-            )
+            self._state = type(state)(*(v if isinstance(v, float) else there(v) for v in state))
             self._point, self._shared = own_copies(self.method.point(self._state)), True
+            if self.method.is_restarted:
+                self._state = without_images(self._state)
+                self.epoch = self.epoch._replace(k=float(state.k))
+
+    @property
+    def epoch(self) -> Epoch:
+        """The current epoch, of a restarted method."""
+        return Epoch(*np.asarray(self._numbers).tolist())
+
+    @epoch.setter
+    def epoch(self, epoch: Epoch) -> None:
+        with jax.enable_x64(True):
+            self._numbers = jax.device_put(np.array(epoch, np.float64), self.gpu)
+        self._k = int(epoch.k)
 
     def advance(self, steps: int, deadline: float) -> int:
         """Take `steps` steps, or fewer if the deadline comes first; return how many.
 
         Steps that take less than a pulse may go on while the host does something else.
         """
-        function, leaves, done = several_steps(type(self.method).update, self.method.point), self.placed.leaves, 0
-        run = leaves.program(compiled_loop, function, self.gpu)
+        done = 0
         with jax.enable_x64(True):
             if self._shared:
                 self._state, self._shared = own_copies(self._state), False
             while done < steps and (not is_over(deadline) or not done):
                 pulse = max(1, int(self.pace))  # the same in all processes, as their clock is
-                some = min(steps - done, pulse)
                 began = perf_counter()
-                arguments = self._parameters, number(some, self.gpu)
-                self._state, self._point = run(leaves.arrays, self._state, *arguments)
+                if self.method.is_restarted:
+                    pulse = max(1, pulse // TOGETHER) * TOGETHER
+                    some = min(steps - done, pulse)
+                    self._run_epochs(some)
+                else:
+                    some = min(steps - done, pulse)
+                    self._run(some)
                 done += some
                 self.counts.count(some * self.per_step[0], some * self.per_step[1])
                 if some == pulse:
                     self._wait(began, some)
         return done
+
+    def _run(self, steps: int) -> None:
+        """Start some steps."""
+        leaves = self.placed.leaves
+        function = several_steps(type(self.method).update, self.method.point)
+        run = leaves.program(compiled_loop, function, self.gpu)
+        self._state, self._point = run(leaves.arrays, self._state, self._parameters, number(steps, self.gpu))
+
+    def _run_epochs(self, steps: int) -> None:
+        """Start some steps of a restarted method; on a GPU, as many together as there are between measurements."""
+        kind: Any = type(self.method)
+        leaves = self.placed.leaves
+        before = steps if self.gpu is None else min(steps, -self._k % TOGETHER)
+        for some, together in ((before, 1), ((steps - before) // TOGETHER, TOGETHER), ((steps - before) % TOGETHER, 1)):
+            if some:
+                run = leaves.program(compiled_loop, several_epochs(kind, Oracle, together), self.gpu)
+                carry, times = (self._state, self._numbers), number(some, self.gpu)
+                (self._state, self._numbers), self._point = run(leaves.arrays, carry, self._constants, times)
+        self._k += steps  # or fewer, by a number of measurements
 
     def _wait(self, began: float, steps: int) -> None:
         """Wait for steps that may take longer, and learn how many make a pulse."""
@@ -346,6 +437,14 @@ class JaxRunner:
         if kind in self.warm:  # else it had to be compiled
             self.pace = min(8 * self.pace, steps * PULSE / max(elapsed, 1e-9))
         self.warm.add(kind)
+
+    def completed(self) -> tuple[Array, Array]:
+        """The y of the point, and the x that minimises with it; of a proximal method that takes all of f, curved."""
+        leaves = self.placed.leaves
+        with jax.enable_x64(True):
+            x = leaves.program(compiled_report, _minimiser, 0, None)(leaves.arrays, self._point[1])
+        y = self.point()[1]
+        return (x if self.large else np.array(x)), y
 
     def point(self) -> tuple[Array, Array]:
         """X and y: of a large problem arrays of the device, else NumPy's."""

@@ -13,6 +13,7 @@ from dapd.arguments import asked
 from dapd.arrays import Array, is_constant
 from dapd.engines.native.maps import FEW, converted, laid_out, matrix
 from dapd.engines.protocol import NotNative
+from dapd.functions import Function
 from dapd.functions.native import CALLED, LOGISTIC
 from dapd.functions.terms import Terms
 from dapd.kinds import native
@@ -97,20 +98,28 @@ class FunctionRecord(NamedTuple):
     minus_c: Array | None = None
 
 
-def function(problem: Problem, most: int = FEW) -> FunctionRecord | list[FunctionRecord]:
-    """The record of f as the core reads it: one, or a list with one per block; see `matrix`.
+def function(problem: Problem, f: Function | None, most: int = FEW) -> FunctionRecord | list[FunctionRecord]:
+    """The record of f, or of a part of it, as the core reads it: one, or a list with one per block; see `matrix`.
 
-    If f is not made of terms, or its A or H only has products, Python is called for its gradient.
+    If it is not made of terms, or its A or H only has products, Python is called for its gradient.
     """
+    if f is None:
+        return FunctionRecord(problem.columns)
     try:
-        found = [_record(part.terms, part.size, problem.dtype, most) for part in problem.terms or []]
+        found = [_record(part.terms, part.size, problem.dtype, most) for part in f.parts(problem.columns) or []]
     except NotNative:
         found = []
     if not found:
         # as if it were the derivative of a loss of x
-        called = PythonRows(f"f = {type(problem.f).__name__}", lambda x, _: ask.gradient(problem.f, x))
+        called = PythonRows(f"f = {type(problem.f).__name__}", lambda x, _: ask.gradient(f, x))
         return _of_identity(FunctionRecord(problem.columns, (CALLED, called)), problem.dtype)
     return found if len(found) > 1 else found[0]
+
+
+def primal_prox(problem: Problem) -> tuple[Any, ...]:
+    """What `make_prox` of src/core/module.cpp reads: vectors, numbers for vectors of one number, and None."""
+    prox = problem.primal_prox.in_dtype(problem.dtype)
+    return tuple(None if v is None else float(v[0]) if is_constant(v) else v for v in prox)
 
 
 def calls_of(table: UnitTable, f: FunctionRecord | list[FunctionRecord]) -> tuple[Any, ...]:

@@ -46,6 +46,40 @@ class Basis(NamedTuple):
     equations: Array  # places of the equations among all rows
     others: Array
 
+    @property
+    def change(self) -> Change:
+        """The arrays of the change of variables."""
+        return Change(self.W, self.D, self.factor, self.H, self.M_I, self.inverse, self.equations, self.others)
+
+
+class Change(NamedTuple):
+    """The arrays of `Basis` that points and numbers of a problem are multiplied by."""
+
+    W: Array
+    D: Array
+    factor: Array
+    H: Array
+    M_I: Array
+    inverse: Array
+    equations: Array
+    others: Array
+
+    def of_data(self, b: Array, lower: Array, upper: Array, c: Array) -> tuple[Array, Array, Array, Array]:
+        """The numbers b, lower and upper of the other rows, and x_k."""
+        xp = namespace(b)
+        e = (b[:, self.equations] + xp.atleast_2d(lower)[:, self.equations]) @ self.inverse.T
+        at = e - ((e @ self.H - c) @ self.W) @ self.W.T
+        b = (b[:, self.others] - at @ self.M_I.T) * self.D
+        return b, lower[..., self.others] * self.factor, upper[..., self.others] * self.factor, at
+
+    def back(self, at: Array, c: Array, v: Array, y: Array) -> tuple[Array, Array]:
+        """(x, y) of the given problems, of a point in the new variables."""
+        x = at + v @ self.W.T
+        y_I = y * self.D
+        y_E = (c - x @ self.H - y_I @ self.M_I) @ self.inverse
+        place = namespace(y).argsort(namespace(y).concat([self.equations, self.others]))
+        return x, namespace(y).concat([y_E, y_I], axis=1)[:, place]
+
 
 class Condensed(NamedTuple):
     """The family in the new variables, and the way back."""
@@ -66,25 +100,25 @@ class Condensed(NamedTuple):
 
     def back(self, v: Array, y: Array) -> tuple[Array, Array]:
         """(x, y) of the given problems; of NumPy or JAX arrays."""
-        basis = self.basis
-        x = self.at + v @ basis.W.T
-        y_I = y * basis.D
-        y_E = (self.c - x @ basis.H - y_I @ basis.M_I) @ basis.inverse
-        place = np.argsort(np.concatenate([basis.equations, basis.others]))
-        return x, namespace(y).concat([y_E, y_I], axis=1)[:, place]
+        return self.basis.change.back(self.at, self.c, v, y)
 
 
-def condensed(family: Family, xp: Any = np) -> Condensed | None:
+def same(function: Any) -> Any:
+    """The function itself."""
+    return function
+
+
+def condensed(family: Family, xp: Any = np, compiled: Any = same) -> Condensed | None:
     """The change of variables; None if f is not quadratic, or too large, or not strongly convex on the equations.
 
-    What differs from problem to problem is computed with the arrays of `xp`, NumPy's or JAX's.
+    What differs from problem to problem is computed with the arrays of `xp`, NumPy's or JAX's, perhaps compiled.
     """
     n = family.first.columns
     with single_blas(float(n) ** 3, MANY):
-        return _condensed(family, xp) if n <= WIDEST else None
+        return _condensed(family, xp, compiled) if n <= WIDEST else None
 
 
-def _condensed(family: Family, xp: Any) -> Condensed | None:
+def _condensed(family: Family, xp: Any, compiled: Any) -> Condensed | None:
     first = family.first
     parts, table = parts_of(first), first.phi_table
     if parts is None or len(parts) > 1 or table is None or first.M.probes:
@@ -101,17 +135,15 @@ def _condensed(family: Family, xp: Any) -> Condensed | None:
     basis = first.memory.once(Basis, equation.tobytes(), lambda: _basis(first, parts, table, equation))
     if basis is None:
         return None
-    equations, others, W = basis.equations, basis.others, basis.W
     c = linear_part(parts) if family.c is None else family.c.astype(np.float64)
-    e = (b[:, equations] + xp.atleast_2d(lower)[:, equations]) @ basis.inverse.T
-    at = e - ((e @ basis.H - c) @ W) @ W.T
+    b, lower, upper, at = compiled(Change.of_data)(basis.change, b, lower, upper, c)
     if at.shape[0] == 1:
         at = xp.broadcast_to(at, (len(family), first.columns))
     return Condensed(
         basis=basis,
-        b=(b[:, others] - at @ basis.M_I.T) * basis.D,
-        lower=lower[..., others] * basis.factor,
-        upper=upper[..., others] * basis.factor,
+        b=b,
+        lower=lower,
+        upper=upper,
         at=at,
         c=c,
     )

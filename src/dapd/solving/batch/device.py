@@ -12,16 +12,18 @@ import numpy as np
 from dapd.arguments import TimeUp
 from dapd.arrays import Array, on_host, owned
 from dapd.certificate.certify import Certificate, certify, completed, error_of, excess_of
-from dapd.engines.jax.batch.lockstep import LOOK, Constants, Lockstep
-from dapd.engines.jax.batch.problem_tree import Certified, computed_there, in_double, stacked_list
+from dapd.engines.jax.batch.known import LOOK, Constants
+from dapd.engines.jax.batch.lockstep import Lockstep
+from dapd.engines.jax.batch.problem_tree import Certified, compiled_there, computed_there, stacked_list
 from dapd.engines.protocol import Engine
 from dapd.machine.clock import is_over, perf_counter, seconds_left
 from dapd.machine.rates import COMPILATION
+from dapd.methods.r2hpdhg import usual_weight
 from dapd.presolve import STACKING, Presolve
 from dapd.problem.problem import Problem
 from dapd.solving.answer import NO_TURN, SENTENCES
 from dapd.solving.batch.alone import one_by_one
-from dapd.solving.batch.condensed import condensed
+from dapd.solving.batch.condensed import Change, condensed
 from dapd.solving.batch.family import Batch, Family, as_family
 from dapd.solving.batch.problem_stacks import stacked_condensed, stacked_family
 from dapd.solving.batch.results import BatchResult, result_at
@@ -37,7 +39,7 @@ STRICTER = 0.1  # factor by which these tolerances are lowered
 LONGEST_LOCK_STEP = 20_000  # iterations of all lock steps, after which `solve` takes over what is left
 GOOD_START = 1e-3  # relative error below which a point is a better start than zero
 COMPILED: set[Any] = set()  # kinds of batches that have run in lock step
-TOGETHER = "Chose restarted DAPD, in lock step with the other problems of the batch."
+TOGETHER = "Chose restarted first-order steps, in lock step with the other problems of the batch."
 HURRIED = "The time limit is too short to compile a lock step, so the batch was solved one by one."
 
 
@@ -194,7 +196,7 @@ def _run(plan: LockStepPlan, settings: Settings, deadline: float, first: Problem
     """Lock steps until all certificates are good enough, or a limit is reached."""
     lockstep, most = plan.lockstep, _most(settings)
     limit = int(min(LONGEST_LOCK_STEP, most))
-    count = len(lockstep.known.L)
+    count = len(lockstep)
     tol = np.full(count, max(settings.tolerances))
     at, taken, steps, end = lockstep.origin(), np.zeros(count, int), 0, None
     for _ in range(ROUNDS):
@@ -225,13 +227,23 @@ def _of_family(family: Family) -> LockStepPlan | None:
     if form is None or given is None:
         return None
     one = np.ones(len(family))
-    known = Constants(L=one, mu=one, s_max=form.basis.s_max * one, s_min=0 * one)
-    return LockStepPlan(Lockstep(*stacked_condensed(form), known), in_double(form.back), given.certify)
+    s_max, change = form.basis.s_max, form.basis.change
+    known = Constants(L=one, mu=one, s_max=s_max * one, s_min=0 * one, weight=one / s_max)
+
+    def back(v: Array, y: Array) -> Any:
+        return compiled_there(Change.back, change, form.at, form.c, v, y)
+
+    return LockStepPlan(stacked_condensed(form).lockstep(known), back, given.certify)
+
+
+def _lacks_constants(problem: Problem) -> bool:
+    """Whether part of f must be linearised and its L is not known: guesses take the parameters of theorems."""
+    return problem.proximable.rest is not None and not problem.f.L
 
 
 def _of_list(problems: list[Problem], deadline: float) -> LockStepPlan | None:
     """By a presolve of each problem; None if that leaves problems of different structures."""
-    if not problems[0].f.L:  # a lock step takes the parameters of theorems
+    if _lacks_constants(problems[0]):
         return None
     transforms: list[Presolve] = []
     for problem in problems:
@@ -240,14 +252,15 @@ def _of_list(problems: list[Problem], deadline: float) -> LockStepPlan | None:
         transforms.append(again or Presolve.apply(problem, (*TRANSFORMS, *STACKING), deadline))
     simple = [transform.problem for transform in transforms]
     together = stacked_list(simple, deadline)
-    if together is None or any(not problem.f.L for problem in simple):
+    if together is None or any(map(_lacks_constants, simple)):
         return None
     spectra = [problem.spectrum or estimate_norm(problem.M, deadline=deadline) for problem in simple]
     known = Constants(
-        L=np.array([problem.f.L for problem in simple], float),
+        L=np.array([problem.f.L or 0.0 for problem in simple], float),
         mu=np.array([problem.f.mu for problem in simple]),
         s_max=np.array([spectrum.s_max or 1.0 for spectrum in spectra]),
         s_min=np.array([spectrum.s_min for spectrum in spectra]),
+        weight=np.array([usual_weight(problem) for problem in simple]),
     )
 
     def back(x: Array, y: Array) -> tuple[Array, Array]:
@@ -263,4 +276,4 @@ def _of_list(problems: list[Problem], deadline: float) -> LockStepPlan | None:
             each = zip(*(certify(*point, with_distance=False).numbers for point in points), strict=True)
             return Certified(x, z, Certificate.of_numbers(map(np.array, each), accuracy))
 
-    return LockStepPlan(Lockstep(*together, known), back, judge)
+    return LockStepPlan(together.lockstep(known), back, judge)

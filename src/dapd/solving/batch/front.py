@@ -50,8 +50,8 @@ def solve_batch(
         their turn are at zero, with inf in `error`.
     engine : str
         "auto", "native" and "python" solve one problem per thread, each as `dapd.solve` does. "jax" takes the steps of
-        all problems together on its device: restarted DAPD in lock step, where each problem has its own guesses and
-        leaves when it is done. What the lock step does not solve is solved by `dapd.solve` afterwards.
+        all problems together on its device: restarted first-order steps in lock step, where each problem has its own
+        epochs and leaves when it is done. What the lock step does not solve is solved by `dapd.solve` afterwards.
     direct : bool
         As for `dapd.solve`.
     """

@@ -12,9 +12,12 @@ import numpy as np
 
 from dapd.arrays import Array
 from dapd.certificate.certify import Certificate
-from dapd.engines.jax.batch.lockstep import Axes
+from dapd.engines.jax.batch.known import Constants
+from dapd.engines.jax.batch.lockstep import Axes, Lockstep, Together
 from dapd.engines.jax.judge import Measured, certificate_of, measured_of, multipliers, within_bounds
+from dapd.engines.jax.program import plain
 from dapd.engines.jax.runner import place
+from dapd.functions.proximable import PrimalProx
 from dapd.kinds.by_rows import Rows
 from dapd.problem.problem import Problem
 from dapd.problem.sizes import Limits, Sizes
@@ -36,12 +39,19 @@ class Stacked(NamedTuple):
 
     measured: Measured
     axes: Any
+    prox: PrimalProx | None = None  # of f, if all of it has one
+    prox_axes: PrimalProx | None = None
+
+    def lockstep(self, known: Constants) -> Lockstep:
+        """They in lock step."""
+        own = Constants(*(0 for _ in known))
+        return Lockstep(Together(self.measured, self.prox, known), Together(self.axes, self.prox_axes, own))
 
     def certify(self, x: Array, y: Array, accuracy: str) -> Certified:
         """All certificates."""
         with jax.enable_x64(True):
             x, z, numbers = _certify(Axes(self.axes))(self.measured, x, y)
-            return Certified(np.array(x), np.array(z), Certificate.of_numbers(map(np.array, numbers), accuracy))
+            return Certified(x, z, Certificate.of_numbers(map(np.array, numbers), accuracy))
 
 
 @lru_cache(maxsize=64)
@@ -71,7 +81,21 @@ def stacked_like(
         measured = Measured(placed.M, f, phi, jnp.asarray(b), Sizes(*map(jnp.asarray, sizes)), bounds)
         own_bounds = None if limits is None else Limits(*(0 for _ in limits))
         axes = Measured(_shared(placed.M), f_axes, phi_axes, 0, Sizes(*(0 for _ in sizes)), own_bounds)
-    return Stacked(measured, axes)
+        prox = _prox_of([first]) if c is None and first.lower is None else None
+    return Stacked(measured, axes, prox, _shared(prox))
+
+
+def _prox_of(problems: Sequence[Problem]) -> PrimalProx | None:
+    """The prox of problems, each part stacked if they differ; None if some part of an f has none."""
+    if any(problem.proximable.rest is not None for problem in problems):
+        return None
+    each = [problem.primal_prox for problem in problems]
+    if len({tuple(part is None for part in prox) for prox in each}) > 1:
+        return None
+    parts = (list(part) for part in zip(*each, strict=True))
+    if len(problems) == 1:
+        return PrimalProx(*(None if part[0] is None else jnp.asarray(part[0], F64) for part in parts))
+    return PrimalProx(*(None if part[0] is None else jnp.asarray(np.stack(part), F64) for part in parts))
 
 
 def _shared(tree: Any) -> Any:
@@ -100,20 +124,28 @@ def stacked_list(problems: Sequence[Problem], deadline: float) -> Stacked | None
         leaves = [column[0] if one else jnp.stack(column) for column, one in zip(columns, same, strict=True)]
         structure = structures.pop()
         measured = jax.tree.unflatten(structure, leaves)
-    return Stacked(measured, jax.tree.unflatten(structure, [None if one else 0 for one in same]))
+        prox = _prox_of(problems)
+        own = None if prox is None else PrimalProx(*(None if part is None else 0 for part in prox))
+    axes = jax.tree.unflatten(structure, [None if one else 0 for one in same])
+    return Stacked(measured, axes, prox, own)
 
 
 def computed_there(call: Callable[..., Any], *given: Any) -> Any:
-    """What a function returns that computes with the array functions that it is given last: those of JAX."""
+    """What a function returns that is given the array functions of JAX last, and what compiles a function."""
     with jax.enable_x64(True):
-        return call(*given, jnp)
+        return call(*given, jnp, plain)
 
 
-def in_double(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of arrays, computed on the device in float64."""
+def repeated(count: int) -> Callable[[Callable[[Array], Array], Array], Array]:
+    """So many turns of a function, as a loop of a compiled program."""
 
-    def there(*arrays: Array) -> Any:
-        with jax.enable_x64(True):
-            return call(*map(jnp.asarray, arrays))
+    def turns(body: Callable[[Array], Array], v: Array) -> Array:
+        return jax.lax.fori_loop(0, count, lambda _, v: body(v), v)
 
-    return there
+    return turns
+
+
+def compiled_there(call: Callable[..., Any], *given: Any) -> Any:
+    """What a function of arrays returns, compiled for the device, in float64."""
+    with jax.enable_x64(True):
+        return plain(call)(*given)

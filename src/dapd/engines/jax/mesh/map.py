@@ -52,6 +52,21 @@ class Sections:
     def __neg__(self) -> Sections:
         return self * -1
 
+    def __abs__(self) -> Sections:
+        return Sections(tuple(map(abs, self.parts)))
+
+    def __gt__(self, other: Any) -> Sections:
+        return self._each(lambda a, b: a > b, other)
+
+    def sum(self) -> Array:
+        """Of all entries."""
+        return functools.reduce(jnp.add, (part.sum() for part in self.parts))
+
+    @property
+    def dtype(self) -> Any:
+        """That of all sections."""
+        return self.parts[0].dtype
+
 
 @pytree("layout", "rows", "as_x")
 class MeshMap(Sized):
