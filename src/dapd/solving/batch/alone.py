@@ -28,7 +28,7 @@ from dapd.ways.causes import Cause
 from dapd.ways.kept import Kept
 from dapd.ways.search import Info
 
-CHANGED = "Chose restarted DAPD in variables without equations that all problems of the batch share."
+CHANGED = "Chose restarted first-order steps in variables without equations that all problems of the batch share."
 SolveSome = Callable[[Sequence[int]], "list[Result | None]"]
 NATIVE = 0.05  # seconds from which a solve is mostly native code
 ROUND, PAYS = 4, 1.2  # problems per thread before more threads are tried, and ratio of speeds from which these stay
