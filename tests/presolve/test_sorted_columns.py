@@ -162,7 +162,9 @@ def test_a_shuffled_flow_takes_the_iterations_of_the_sorted_one_and_stays_on_the
     for counts in programs.values():  # how often a direction is checked depends on the clock
         counts.pop("PjitFunction(difference)", None)
         counts.pop("PjitFunction(may_be_ray)", None)
-    assert programs[True] == programs[False]  # nothing else runs
+    # nothing else runs; into how many chunks steps are cut depends on the clock, too
+    assert programs[True].keys() == programs[False].keys()
+    assert all(programs[True][check] == programs[False][check] for check in checks)
 
 
 def test_the_order_is_kept_for_another_b():

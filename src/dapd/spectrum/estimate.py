@@ -99,6 +99,18 @@ def estimate_norm(operator: Operator, *, deadline: float = math.inf) -> Spectrum
     return operator.memory.once(estimate_norm, None, find)
 
 
+def norm_alone(operator: Operator, *, deadline: float = math.inf) -> Spectrum:
+    """s_max, for methods that have no use for s_min: singular values are not computed for its sake."""
+    if not _small(operator) or has_parts(operator) or min(operator.shape) == 0:
+        return estimate_norm(operator, deadline=deadline)
+
+    def find() -> Spectrum:
+        with single_blas(_multiplications(operator), MANY):
+            return exact(operator, "M", positive=False, svd_entries=0, deadline=deadline)
+
+    return operator.memory.once(norm_alone, None, find)
+
+
 def with_block_norm(spectrum: Spectrum, M: Operator, blocks: list[slice], *, deadline: float = math.inf) -> Spectrum:
     """The spectrum with s_bar_max for these blocks."""
     if spectrum.s_bar_max is not None:

@@ -28,7 +28,7 @@ from dapd.presolve import (
 )
 from dapd.presolve.transform import Apply
 from dapd.problem.problem import Problem
-from dapd.spectrum.estimate import estimate_norm
+from dapd.spectrum.estimate import estimate_norm, norm_alone
 from dapd.ways.base import SOON, Asked, Candidate, Moved, Progress, entries_are_scattered
 from dapd.ways.restarts import restarts
 from dapd.ways.search import Judge, OnHost, judge_of, on_the_device
@@ -138,7 +138,8 @@ class FirstOrder(Candidate):
             spectrum = self.problem.stacked_spectrum(given) if kind == "guess" else given
         if spectrum is None:
             device = on_the_device(problem, self.engine)
-            spectrum = estimate_norm(problem.M if device is None else device, deadline=search.deadline)
+            estimate = norm_alone if kind == "anchored" else estimate_norm
+            spectrum = estimate(problem.M if device is None else device, deadline=search.deadline)
         self.judging[kind] = judging
 
         def start(x: Array, y: Array) -> tuple[Array, Array]:
