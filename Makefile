@@ -62,7 +62,7 @@ lint: $(VENV)/.lint
 # it, and everything else from .venv. What a sanitizer reports must not be captured, and it must
 # find libstdc++ when it starts, to see exceptions. Tests of long runs and of memory say nothing more here, and would take hours.
 CORE_TESTS := tests/engines/test_native.py tests/engines/test_bindings.py tests/certificate/test_sums.py tests/engines/test_programs.py tests/newton/test_costs.py tests/engines/test_epochs.py tests/engines/test_running.py tests/engines/test_block_kernels.py tests/engines/test_callbacks.py
-SANITIZED := not jax and not million and not memory_flat and not no_memory and not joblib and not ctrl_c_while
+SANITIZED := not jax and not factors_may_change and not million and not memory_flat and not no_memory and not joblib and not ctrl_c_while
 ASAN_OPTIONS := detect_leaks=0:halt_on_error=1
 UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1
 TSAN_OPTIONS := halt_on_error=1:die_after_fork=0:suppressions=$(CURDIR)/tests/sanitize/thread.supp
