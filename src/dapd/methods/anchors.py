@@ -27,7 +27,7 @@ GROWTH = 1.5  # the factor by which the step grows from one epoch to the next
 ROOM = 10.0  # the step grows only if it is at most this part, one tenth, of the longest that an epoch has allowed
 MARGIN = 0.9  # part of the longest step that an epoch has allowed
 FLAT = 0.1  # a long step has failed if the cross term leaves less than this of a residual; a safe one always has more
-RISEN = 1.5  # a long step has failed if the residual is above this multiple of the first, which no safe one exceeds
+RISEN = 1.5  # a long step has failed if the residual is above this multiple of the first that was measured
 SHRINK = 0.5  # the factor by which a step that has failed becomes shorter
 CAP = 0.7  # no step is longer than this part of one that has failed
 LONG_EPOCHS = 20.0  # epochs with long steps that may follow a halving of the best error
@@ -187,7 +187,7 @@ def rule(epoch: Epoch, p: theory.R2Hpdhg) -> list[float]:
 
 
 def _change_of_weight(epoch: Epoch, m: Measured, changes: Array) -> Array:
-    """The change of the weight's logarithm, this one included the given number since the best error has halved."""
+    """The change of the weight's logarithm; `changes` counts those since the best error has halved, and this one."""
     xp = namespace(epoch.weight)
     known = (m.moved_x > 0) & (m.moved_y > 0)
     ratio = xp.where(known, m.moved_y, 1.0) / xp.where(known, m.moved_x, 1.0)

@@ -97,7 +97,10 @@ def at_anchor(s: State) -> State:
 
 
 class R2HPDHG(Method):
-    """Restarted Halpern PDHG with reflection."""
+    """Restarted Halpern PDHG with reflection.
+
+    Engines restart it; iterated by hand, it takes the steps of one epoch, without a restart.
+    """
 
     name = "r2hpdhg"
     title = "r²HPDHG"

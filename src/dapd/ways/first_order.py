@@ -121,7 +121,7 @@ class FirstOrder(Candidate):
         return self._kept(kind, steps, made)
 
     def _kept(self, kind: str, steps: Sequence[Apply], make: Callable[[], Presolve]) -> Presolve:
-        """The transform of the last problem, if only b is new; else another one, for the next problem."""
+        """The transform that was kept of the last problem, if only b is new; else a new one, which is kept."""
         kept = self.search.kept.transforms
         tried, known = kept.get(kind, ((), None))
         found = known.again(self.problem) if known is not None and tried == steps else None

@@ -102,7 +102,7 @@ class Restarts:
             yield self.turn(track, kind)
 
     def _next(self, stall: _Stall, *, has_other: bool) -> str:
-        """Whose turn it is: the theorem's track has a share, and another one half of it while the first stalls."""
+        """Whose turn it is: the theorem's track has a share, and the other one half of all while the first stalls."""
         theorem = self.tracks.get("theorem")
         if isinstance(theorem, Theorem) and theorem.is_due:
             return "theorem"
@@ -144,7 +144,7 @@ class _Stall:
         self.error, self.since, self.epochs = work.error, 0, 0
 
     def note(self, kind: str) -> None:
-        """Count a turn, or start again after a good one, whose track goes on as the first one."""
+        """Take note of a turn. The track that has reduced the least error by e is the first one from now on."""
         if self.work.error < self.error / math.e:
             self.error, self.since, self.epochs = self.work.error, self.work.iterations, 0
             self.lead = self.lead if kind == "theorem" else kind

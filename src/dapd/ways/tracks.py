@@ -204,7 +204,10 @@ class Curvature:
         return True
 
     def was_too_small(self, before: Judged, after: Judged, blown_up: float = math.inf) -> bool:
-        """Whether an epoch, or a growth of its error by more than `blown_up`, shows that; then L is made larger."""
+        """Whether L is too small for an epoch from one point to another; then L is made larger.
+
+        The gradients at both points may show it, or an error that grew more than `blown_up` times.
+        """
         if self.is_known:
             return False
         if not math.isfinite(after.error) or after.error > blown_up * before.error:

@@ -79,10 +79,10 @@ def after_steps(kind: Any, p: Any, oracle: Any, state: Any, epoch: Epoch) -> tup
     after, over, failed = anchors.measured(epoch, m, p)
     over, failed = measures & over, measures & failed
     anew, again = anchors.restarted(after, m), anchors.begun_again(after)
-    epoch = _chosen(failed, again, _chosen(over, anew, _chosen(measures, after, epoch)))
+    epoch = chosen(failed, again, chosen(over, anew, chosen(measures, after, epoch)))
 
     def begun(state: Any) -> Any:
-        return without_images(_chosen(failed, kind.at_anchor(state), kind.at_plain(state)))
+        return without_images(chosen(failed, kind.at_anchor(state), kind.at_plain(state)))
 
     return jax.lax.cond(over | failed, begun, lambda state: state, state), jnp.stack(epoch)
 
@@ -94,5 +94,6 @@ def parameters(epoch: Epoch, constants: Array, dtype: Any) -> R2Hpdhg:
     return R2Hpdhg(*numbers)
 
 
-def _chosen(first: Array, one: Any, other: Any) -> Any:
+def chosen(first: Array, one: Any, other: Any) -> Any:
+    """The one tree if `first` is true, else the other."""
     return jax.tree.map(lambda a, b: jnp.where(first, a, b), one, other)

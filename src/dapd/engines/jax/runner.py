@@ -366,7 +366,7 @@ class JaxRunner:
     @state.setter
     def state(self, state: Any) -> None:
         def there(v: Any) -> Any:
-            return v if on_device(v) or isinstance(v, Sections) else jnp.asarray(v, None if v is float else self.dtype)
+            return v if on_device(v) or isinstance(v, Sections) else jnp.asarray(v, self.dtype)
 
         with jax.enable_x64(True):
             self._state = type(state)(*(v if isinstance(v, float) else there(v) for v in state))

@@ -16,7 +16,8 @@ import numpy as np
 
 from dapd import theory
 from dapd.arrays import Array
-from dapd.engines.jax.batch.known import LOOK, Best, Constants, chosen
+from dapd.engines.jax.batch.known import LOOK, Best, Constants
+from dapd.engines.jax.epochs import chosen
 from dapd.engines.jax.runner import Oracle
 from dapd.methods import METHODS
 from dapd.methods.guesses import (

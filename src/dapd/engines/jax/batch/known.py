@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-import jax
-import jax.numpy as jnp
+from typing import NamedTuple
 
 from dapd.arrays import Array
 
@@ -28,8 +25,3 @@ class Best(NamedTuple):
     x: Array
     y: Array
     error: Array
-
-
-def chosen(first: Array, one: Any, other: Any) -> Any:
-    """The one tree if `first` is true, else the other."""
-    return jax.tree.map(lambda a, b: jnp.where(first, a, b), one, other)

@@ -18,7 +18,8 @@ from dapd.arrays import Array
 from dapd.certificate.certify import error_of
 from dapd.engines.jax.batch.anchoring import Anchoring
 from dapd.engines.jax.batch.guessing import Guessing, favoured
-from dapd.engines.jax.batch.known import LOOK, Best, Constants, chosen
+from dapd.engines.jax.batch.known import LOOK, Best, Constants
+from dapd.engines.jax.epochs import chosen
 from dapd.engines.jax.judge import Measured, certificate_of
 from dapd.engines.jax.runner import WithProx
 from dapd.functions.proximable import PrimalProx
